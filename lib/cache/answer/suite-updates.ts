@@ -234,7 +234,7 @@ export class Updates {
     return expired ? undefined : 'stale-suite-incomplete'
   }
 
-  async #fetchAll(at: string, { files, byHash }: Missing): Promise<readonly Listed[]> {
+  async #fetchAll(at: string, { files, byHash, optional }: Missing): Promise<readonly Listed[]> {
     const waiting = [...files]
     const failed: Listed[] = []
     const work = async (): Promise<void> => {
@@ -243,7 +243,7 @@ export class Updates {
         for (const path of [...(byHash ? byHashPaths(next) : []), next.path]) {
           come ||= await this.#fetchOne(at, next, path)
         }
-        if (!come) failed.push(next)
+        if (!come && optional?.has(next.path) !== true) failed.push(next)
       }
     }
     await Promise.all(Array.from({ length: atOnce }, work))

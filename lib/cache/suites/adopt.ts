@@ -61,6 +61,8 @@ export type Answer = { readonly adoption: Adoption } | { readonly failed: string
 /** What a new generation lacks. */
 export interface Missing {
   readonly files: readonly Listed[]
+  /** Paths of those that perhaps no client uses: an update does not fail without them. */
+  readonly optional?: ReadonlySet<string>
   /** Whether they can be asked for by digest. */
   readonly byHash: boolean
 }

@@ -17,6 +17,7 @@ import {
   type ReleaseFile,
   releasesOf,
   type Suite,
+  sameContents,
   succeeded,
 } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
@@ -190,13 +191,14 @@ export class Adoptions {
     const used = adopted.contents.filter(listed => this.#lastAsked(at, listed) > now - unused)
     const inUse = used.map(({ path }) => path)
     const { missing } = await this.#work({ at, releases: [release], adopted, policy, inUse })
-    if (missing !== undefined || policy.verify === 'require') return missing
+    if (missing !== undefined) return { ...missing, optional: await this.#optional(at, used) }
+    if (policy.verify === 'require') return undefined
     // It is not adopted. Clients get it all the same: they cannot use the one before.
     const expired = (adopted.validUntil ?? Number.POSITIVE_INFINITY) < now
     return expired ? { files: [], byHash: false } : undefined
   }
 
-  /** Gives the files clients use names of their own, so that they stay when other content takes their plain names. */
+  /** Gives the files clients use names by digest, so that they stay when other content takes their plain names. */
   async #anchor(at: string, generation: Generation): Promise<void> {
     const { store, clock } = this.#parts
     const now = clock.now()
@@ -205,15 +207,14 @@ export class Adoptions {
       const signature = signedBy ? [{ path: 'Release.gpg', ...signedBy }] : []
       return [{ path: name, ...release }, ...signature]
     })
+    const lastModified = formatDate(Math.min(date ?? now, now))
+    const times = { stored: now, validated: now, initialAge: 0, lastModified }
     for (const listed of [...contents, ...releases]) {
       const { digest, size } = listed
       const [, ...names] = keysOf(at, listed)
       for (const key of names) {
         if ((await store.get(key)) !== undefined) continue
-        const lastModified = formatDate(Math.min(date ?? now, now))
-        const times = { stored: now, validated: now, initialAge: 0 }
-        const verified = { by: 'name' } as const
-        store.put({ key, fields: [], digest, size, lastModified, ...times, verified })
+        store.put({ key, fields: [], digest, size, ...times, verified: { by: 'name' } })
       }
     }
   }
@@ -239,6 +240,17 @@ export class Adoptions {
       used.push({ ...listed, asked })
     }
     return used
+  }
+
+  /** Paths of files of which clients are only known to use a name by digest that another file has too. */
+  async #optional(at: string, used: readonly Listed[]): Promise<ReadonlySet<string>> {
+    const { store, askedAt } = this.#parts
+    const optional = new Set<string>()
+    for (const listed of sameContents(used)) {
+      const [plain = ''] = keysOf(at, listed)
+      if ((askedAt(plain) ?? (await store.get(plain))) === undefined) optional.add(listed.path)
+    }
+    return optional
   }
 
   #lastAsked(at: string, listed: Listed): Milliseconds {

@@ -92,6 +92,13 @@ export function byHashPath({ path, digest }: Pick<Listed, 'path' | 'digest'>): s
   return `${directoryOf(path)}by-hash/SHA256/${digest}`
 }
 
+/** Files that have the same content as another in their directory, and so the same name by its digest. */
+export function sameContents(files: readonly Listed[]): readonly Listed[] {
+  const [seen, same] = [new Set<string>(), new Set<string>()]
+  for (const path of files.map(byHashPath)) (seen.has(path) ? same : seen).add(path)
+  return files.filter(file => same.has(byHashPath(file)))
+}
+
 /** The paths by which clients ask for a file by its digest, the strongest first. */
 export function byHashPaths(listed: Listed): readonly string[] {
   return namesByDigest(listed).map(name => `${directoryOf(listed.path)}${name}`)

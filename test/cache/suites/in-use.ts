@@ -86,6 +86,36 @@ t.test('a file in use whose next content is stored under another name stays in u
   await archive.until('3', t)
 })
 
+t.test('a file known only by a name that another shares is not waited for', async t => {
+  for (const plainly of [false, true]) {
+    const archive = await changingArchive(t)
+    const { suite, origin } = archive
+    const [amd64, arm64] = ['amd64', 'arm64'].map(name => `main/dep11/Components-${name}.yml.gz`)
+    if (amd64 === undefined || arm64 === undefined) return
+    const hashed = (content: Buffer) =>
+      `${suite}/main/dep11/by-hash/SHA256/${hexOf('sha256', content)}`
+    const publish = (n: number, own: Buffer, other: Buffer): void => {
+      archive.serve(partial(archive, n, { [amd64]: own, [arm64]: other }))
+      for (const path of [`${suite}/${amd64}`, hashed(own)]) archive.serve(new Map([[path, own]]))
+    }
+    const empty = gzipSync(nothing)
+    publish(1, empty, empty)
+    await archive.get(plainly ? `${suite}/${amd64}` : hashed(empty))
+    await archive.update()
+    const own = gzipSync('amd64')
+    publish(2, own, gzipSync('arm64'))
+    if (plainly) {
+      origin.at(`/${suite}/${amd64}`, reply({ status: 404, content: 'not there yet' }))
+      t.strictSame(await archive.update(), { day: '1', fits: true }, 'in use')
+      publish(2, own, gzipSync('arm64'))
+    }
+    await archive.update()
+    t.strictSame(await archive.update(), { day: '2', fits: true }, 'the mirror lacks the other')
+    origin.at(`/${hashed(own)}`, reply({ status: 404, content: 'gone' }))
+    t.ok((await archive.get(hashed(own))).content.equals(own), 'it was fetched with its Release')
+  }
+})
+
 t.test('a file that no client has asked for in a fortnight is not waited for', async t => {
   const archive = await changingArchive(t)
   const { suite, origin } = archive
