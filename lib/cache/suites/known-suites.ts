@@ -140,7 +140,10 @@ export class KnownSuites {
     for (const suite of this.#suites.values()) {
       this.#bases.set(baseOf(suite), suite)
       for (const one of suite.generations) {
-        for (const { digest } of [...releasesOf(one), ...one.contents]) this.#named.add(digest)
+        const releases = releasesOf(one)
+        const signatures = releases.flatMap(({ signedBy }) => signedBy ?? [])
+        const files = [...releases, ...signatures, ...one.contents]
+        for (const { digest } of files) this.#named.add(digest)
       }
       const [generation] = suite.generations
       for (const { table, root } of generation?.indexes ?? []) {

@@ -2,8 +2,11 @@
  * A Release file and its detached signature, which a mirror may have of different days.
  */
 import t from 'tap'
+import { openAdopted, standingOf } from '../../../lib/cache/suites/standing.ts'
+import { silentLog } from '../../../lib/log/log.ts'
 import { changingArchive, changingArchives } from '../../fixtures/archive/changing-archive.ts'
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
+import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
 
 t.test('a Release and its signature are always a pair', { skip: noSigningKey }, async t => {
   const key = await SigningKey.create()
@@ -74,4 +77,12 @@ t.test('so they are where other clients use InRelease', async t => {
   t.strictSame(await given(), ['2', '2', 'validated'])
   t.strictSame(await archive.update(), { day: '2', fits: true })
   t.strictSame(await given(), ['2', '2', 'validated'])
+  const { cache, clock } = archive
+  await cache.stop()
+  const about = { cacheDirectory: cache.directory, clock, log: silentLog, memory: 0 }
+  const adopted = await openAdopted(about)
+  for (const files of [first, second]) {
+    const digest = hexOf('sha256', files.get(signature) ?? '')
+    t.equal(standingOf(adopted, digest), 'generation', 'it is kept as long as its Release')
+  }
 })
