@@ -127,6 +127,8 @@ function objection(
   remaining: number,
 ): RevalidateReason | undefined {
   const { maxAge, minFresh, maxStale } = directives
+  // An operator wants the origin to be asked, whatever age this client would accept.
+  if (stored.validated === unconfirmed) return 'stale'
   // 5.2.1.1. Zero asks for validation, however young the copy is.
   if (maxAge !== undefined && (maxAge === 0 || currentAge(stored, now) > maxAge)) return 'max-age'
   if (remaining <= 0) {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { classify } from '../../../lib/cache/archive/path.ts'
 import { lookup, type Question } from '../../../lib/cache/rfc9111/lookup.ts'
-import type { Entry } from '../../../lib/cache/store/entry.ts'
+import { type Entry, unconfirmed } from '../../../lib/cache/store/entry.ts'
 import { requestDirectives } from '../../../lib/http/message/cache-control.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
@@ -34,17 +34,19 @@ interface Case extends Partial<Pick<Question, 'claim' | 'authorization' | 'passt
   readonly after?: number
   /** Cache-Control of the stored response. */
   readonly origin?: string
+  /** When the stored response was validated; at T when not given. */
+  readonly validated?: number
 }
 
 const freshness = { index: 60_000, other: 3_600_000, negative: 30_000, floor: 5_000 }
 
 function ask(
   path: string,
-  { says, after, origin, offline = false, negativeUntil, ...rest }: Case = {},
+  { says, after, origin, validated = T, offline = false, negativeUntil, ...rest }: Case = {},
 ): string {
   const fields = origin === undefined ? [] : [['Cache-Control', origin] as const]
   const decision = lookup({
-    stored: after === undefined ? undefined : { ...entry, fields },
+    stored: after === undefined ? undefined : { ...entry, fields, validated },
     key: entry.key,
     archive: classify(path),
     directives: requestDirectives(Fields.of(['Cache-Control', says])),
@@ -138,6 +140,15 @@ t.test('names whose content changes', async t => {
     [INDEX, -9, 'max-age=0', 'store validated-just-now'],
   ] as const) {
     t.equal(ask(path, { after, ...(says && { says }) }), outcome, `${path} ${after} ${says}`)
+  }
+})
+
+t.test('while an operator wants the origin to be asked, no request does without', async t => {
+  for (const path of [INDEX, POOL, OTHER]) {
+    for (const says of ['max-age=60', 'max-stale', 'max-age=60, max-stale', 'min-fresh=1']) {
+      const outcome = ask(path, { after: 10, says, validated: unconfirmed })
+      t.equal(outcome, 'revalidate stale', `${path} ${says}`)
+    }
   }
 })
 
