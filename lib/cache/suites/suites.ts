@@ -167,7 +167,8 @@ export class Suites {
 
   /** A client has another Release file than this stored one, which was not given to it. */
   hasAnother(client: Client, { key }: Entry): void {
-    this.#given.forget(client, suiteOfRelease(key) ?? '')
+    const suite = suiteOfRelease(key)
+    if (suite !== undefined && !key.endsWith('.gpg')) this.#given.forget(client, suite)
   }
 
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */

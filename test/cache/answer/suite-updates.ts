@@ -124,6 +124,21 @@ t.test('a client that keeps its own Release after a 304 gets the index of that',
   }
 })
 
+t.test('a 304 for a signature says nothing of the Release a client has', async t => {
+  const archive = await changingArchive(t)
+  const signature = `${archive.suite}/Release.gpg`
+  const first = await archive.ofDay(1)
+  archive.serve(first.set(signature, Buffer.from('signature')))
+  await archive.update()
+  for (const path of [signature, archive.release]) await archive.get(path)
+  const url = archive.origin.url(`/${signature}`)
+  const answer = await archive.cache.get(url, { ...asked, 'If-None-Match': '*' })
+  t.equal(answer.status, 304)
+  archive.serve(await archive.ofDay(2), path => path === archive.index)
+  const index = await archive.get(archive.index)
+  t.ok(index.content.equals(first.get(archive.index) ?? Buffer.alloc(0)))
+})
+
 t.test('a mirror that goes back to an older archive is not followed', async t => {
   const archive = await changingArchive(t)
   archive.serve(await archive.ofDay(2))
