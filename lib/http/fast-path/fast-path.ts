@@ -73,6 +73,8 @@ class FastConnection implements HeadReading, ResponseOwner {
   #state: 'reading' | 'leaving' | 'over' = 'reading'
   /** Responses that are not written to their end, in the order of their requests. */
   readonly #due: FastResponse[] = []
+  /** The client has said its last: what is ready is written, and the end. */
+  #ending = false
   /** Since when a head is awaited that has begun, the first one from the start of the connection; undefined between requests. */
   #headSince: Milliseconds | undefined
 
@@ -103,7 +105,7 @@ class FastConnection implements HeadReading, ResponseOwner {
   written(): void {
     this.#due.shift()
     if (this.#due.length === 0) return
-    if (this.socket.writableNeedDrain) this.socket.once('drain', this.#turn)
+    if (this.socket.writableNeedDrain && !this.#ending) this.socket.once('drain', this.#turn)
     else this.#turn()
   }
 
@@ -202,7 +204,12 @@ class FastConnection implements HeadReading, ResponseOwner {
   /** As Node does: a client that has said its last gets what is ready, and the connection ends. */
   readonly #onEnd = (): void => {
     if (this.#state === 'reading' && this.#unread.length > 0) this.#giveUp('HPE_INVALID_EOF_STATE')
-    else this.socket.end()
+    else {
+      // Nothing can be written after the end, and no room is told of.
+      this.#ending = true
+      this.#turn()
+      this.socket.end()
+    }
   }
 
   /** What responses hold until their turn is told that it will not be written, and lets go of its memory. */

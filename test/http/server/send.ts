@@ -267,3 +267,25 @@ t.test('an upgrade refused late, with a large answer, is not cut', async t => {
   clock.advance(500)
   t.equal((await client.bytes(bytes.length)).length, bytes.length)
 })
+
+t.test('a client that says its last gets what is ready', async t => {
+  const size = 16 * 1024 * 1024
+  const [ready, gate] = [new Gate(), new Gate()]
+  const { port, exchanges } = await serveForTest(t, async ({ target }) => {
+    const first = target.form === 'origin' && target.path === '/first'
+    if (!first) ready.open()
+    if (first) await gate.pass()
+    const bytes = first ? Buffer.alloc(size) : Buffer.from('behind')
+    return { status: 200, fields: Fields.empty, content: { kind: 'bytes', bytes } }
+  })
+  const client = await RawClient.connect(t, port)
+  await client.write('GET /first HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  await ready.pass()
+  gate.open()
+  await client.head()
+  client.end()
+  for (let n = 0; n < 20; n += 1) await new Promise(resolve => setImmediate(resolve))
+  t.equal((await client.bytes(size)).length, size)
+  t.equal((await client.response()).text, 'behind')
+  await until(() => exchanges.length === 2)
+})
