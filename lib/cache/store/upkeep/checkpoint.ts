@@ -28,8 +28,8 @@ export class Checkpoints {
   readonly #parts: CheckpointParts
   #running: Promise<void> = Promise.resolve()
   #cancel: (() => void) | undefined
-  /** One is about to take what is fresh. */
-  #early = false
+  /** Whether one may begin before its time: none is about to, and the last one has not failed. */
+  #mayBeEarly = true
   #closed = false
 
   constructor(parts: CheckpointParts) {
@@ -39,9 +39,7 @@ export class Checkpoints {
   soon(): void {
     if (this.#closed) return
     this.#cancel ??= this.#parts.clock.after(interval, () => this.#start())
-    if (this.#early || this.#parts.blobs.fresh.size < mostFresh) return
-    this.#early = true
-    this.#start()
+    if (this.#mayBeEarly && this.#parts.blobs.fresh.size >= mostFresh) this.#start()
   }
 
   /** Makes everything that is there now survive. Rejects when the disk fails; the next one goes on with it. */
@@ -64,11 +62,16 @@ export class Checkpoints {
   #start(): void {
     this.#cancel?.()
     this.#cancel = undefined
-    this.run().catch(error => {
-      this.#early = false
-      this.#parts.health.failed(error, 'making contents durable')
-      this.soon()
-    })
+    this.#mayBeEarly = false
+    this.run().then(
+      () => {
+        this.#mayBeEarly = true
+      },
+      error => {
+        this.#parts.health.failed(error, 'making contents durable')
+        this.soon()
+      },
+    )
   }
 
   async #run(clean: boolean): Promise<void> {
@@ -79,7 +82,6 @@ export class Checkpoints {
     const durable = journal.position
     const { fresh } = blobs
     blobs.fresh = new Set()
-    this.#early = false
     const removed = [...blobs.removed]
     const left = [...checks.unproven]
     try {
