@@ -21,6 +21,7 @@ import { Layout } from '../store/disk/layout.ts'
 import {
   type AdoptedIndex,
   baseOf,
+  type Content,
   type Generation,
   type Listed,
   type ReleaseFile,
@@ -45,12 +46,20 @@ export interface Job {
   readonly inUse?: readonly string[]
 }
 
+/** Contents whose SHA-512 is wanted. */
+export interface HashJob {
+  readonly cacheDirectory: string
+  readonly hash: readonly Content[]
+}
+
 /** What became of a job. */
 export interface Adoption {
   /** Undefined when none of the Release files may be adopted. */
   readonly generation?: Generation
   /** The files in use that the Release file names and the store has not; undefined when it may not be adopted. */
   readonly missing?: Missing
+  /** Of the contents to be hashed, by their SHA-256. */
+  readonly sha512?: ReadonlyMap<string, string>
   /** What was not adopted or not read, in sentences. */
   readonly refused: readonly string[]
 }
@@ -74,7 +83,7 @@ type PackedIndex = Listed & { readonly kind: PackageIndex }
 const mostUnpacked = 8 * 1024 ** 3
 
 /** Bytes that are hashed once more for one adoption, at most: a Release file can name all that is in the store. */
-const mostHashed = 2 * 1024 ** 3
+const mostHashed = 512 * 1024 ** 2
 
 /** Bytes of a file that are read at once. */
 const readBytes = 256 * 1024
@@ -115,33 +124,22 @@ async function adopt(job: Job): Promise<Adoption> {
     if (index !== undefined) indexes.push(index)
   }
   const twin = found.find(one => one !== chosen && saysTheSame(one.release, release))?.file
-  const contents = await withTheirSha512(stored, job.adopted, layout)
   const about = { twin, date, validUntil, byHash, signature, adopted: job.now }
-  return { generation: { release: file, ...about, indexes, contents }, refused }
+  return { generation: { release: file, ...about, indexes, contents: stored }, refused }
 }
 
-/**
- * Files that are stored, each with its SHA-512 if the Release file names the right one: content is put under that name, where it
- * counts as what the name says. What the generation before has was right.
- */
-async function withTheirSha512(
-  stored: readonly Listed[],
-  before: Generation | undefined,
-  layout: Layout,
-): Promise<readonly Listed[]> {
-  const known = new Map(before?.contents.map(({ digest, sha512 }) => [digest, sha512]))
-  const contents: Listed[] = []
+/** The SHA-512 of contents, as far as they are there, by their SHA-256. */
+async function sha512s({ hash, cacheDirectory }: HashJob): Promise<Map<string, string>> {
+  const layout = new Layout(cacheDirectory)
+  const found = new Map<string, string>()
   let left = mostHashed
-  for (const { sha512, ...listed } of stored) {
-    const { digest, size } = listed
-    if (sha512 !== undefined && known.get(digest) === undefined && size <= left) {
-      left -= size
-      known.set(digest, await sha512Of(layout.blob(digest)).catch(() => undefined))
-    }
-    const right = sha512 !== undefined && sha512 === known.get(digest)
-    contents.push(right ? { ...listed, sha512 } : listed)
+  for (const { digest, size } of hash) {
+    if (size > left || found.has(digest)) continue
+    left -= size
+    const sha512 = await sha512Of(layout.blob(digest)).catch(() => undefined)
+    if (sha512 !== undefined) found.set(digest, sha512)
   }
-  return contents
+  return found
 }
 
 async function sha512Of(path: string): Promise<string> {
@@ -284,8 +282,9 @@ class TableMaker {
 /** Clients wait for adoptions, but hits come first. */
 const niceness = 5
 
-async function answer(job: Job): Promise<Answer> {
+async function answer(job: Job | HashJob): Promise<Answer> {
   try {
+    if ('hash' in job) return { adoption: { sha512: await sha512s(job), refused: [] } }
     return { adoption: await adopt(job) }
   } catch (error) {
     return { failed: explainError(error) }
@@ -296,5 +295,8 @@ async function answer(job: Job): Promise<Answer> {
 if (parentPort !== null) {
   const port = parentPort
   lowerPriority(niceness)
-  port.on('message', (job: Job) => void answer(job).then(found => port.postMessage(found)))
+  port.on(
+    'message',
+    (job: Job | HashJob) => void answer(job).then(found => port.postMessage(found)),
+  )
 }

@@ -13,13 +13,12 @@ import {
   type Content,
   type Generation,
   keysOf,
-  type Listed,
   type ReleaseFile,
   releasesOf,
   type Suite,
-  sameContents,
   succeeded,
 } from './generation.ts'
+import { InUse } from './in-use.ts'
 import type { KnownSuites } from './known-suites.ts'
 import type { Policy } from './policy.ts'
 import { mostTableBytes } from './table.ts'
@@ -76,6 +75,7 @@ interface Failed {
 export class Adoptions {
   readonly #parts: AdoptionsParts
   readonly #thread: AdoptionThread
+  readonly #inUse: InUse
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose last adoption failed, by the keys of their directories. */
   readonly #failed = new LRUCache<string, Failed>({ max: mostFailed })
@@ -85,6 +85,7 @@ export class Adoptions {
   constructor(parts: AdoptionsParts) {
     this.#parts = parts
     this.#thread = new AdoptionThread(parts.clock)
+    this.#inUse = new InUse({ ...parts, sha512: files => this.#sha512(files) })
   }
 
   /** Adopts the suite in the directory with this key, now or when the one under way has ended. */
@@ -162,7 +163,8 @@ export class Adoptions {
     const { generation: found } = await this.#work({ at, releases, adopted, policy })
     if (found === undefined) return
     this.#failed.delete(at)
-    const contents = await this.#used(at, found, adopted)
+    const used = await this.#inUse.among(at, found, adopted)
+    const contents = await this.#inUse.withRightNames(at, used, adopted)
     const generation = { ...found, contents }
     const next = succeeded(suite, { at, next: generation, days: this.#parts.snapshotDays() })
     await known.put(next)
@@ -188,10 +190,10 @@ export class Adoptions {
     const [adopted] = known.at(at)?.generations ?? []
     if (policy === undefined || adopted === undefined) return { files: [], byHash: false }
     const now = clock.now()
-    const used = adopted.contents.filter(listed => this.#lastAsked(at, listed) > now - unused)
+    const used = this.#inUse.since(now - unused, at, adopted)
     const inUse = used.map(({ path }) => path)
     const { missing } = await this.#work({ at, releases: [release], adopted, policy, inUse })
-    if (missing !== undefined) return { ...missing, optional: await this.#optional(at, used) }
+    if (missing !== undefined) return { ...missing, optional: await this.#inUse.optional(at, used) }
     if (policy.verify === 'require') return undefined
     // It is not adopted. Clients get it all the same: they cannot use the one before.
     const expired = (adopted.validUntil ?? Number.POSITIVE_INFINITY) < now
@@ -219,43 +221,11 @@ export class Adoptions {
     }
   }
 
-  /**
-   * Of the files of a generation whose contents the store has, those that clients use: others may have the same content, such as
-   * none at all, and no client has ever asked for them.
-   */
-  async #used(
-    at: string,
-    { contents }: Generation,
-    adopted: Generation | undefined,
-  ): Promise<readonly Listed[]> {
-    const { store, clock } = this.#parts
-    const before = new Map(adopted?.contents.map(one => [one.path, this.#lastAsked(at, one)]))
-    const used: Listed[] = []
-    for (const listed of contents) {
-      const entries = await Promise.all(keysOf(at, listed).map(key => store.get(key)))
-      const stored = entries.some(entry => entry?.digest === listed.digest)
-      const earlier = before.get(listed.path)
-      if (!stored && earlier === undefined) continue
-      const asked = Math.max(this.#lastAsked(at, listed), earlier ?? 0) || clock.now()
-      used.push({ ...listed, asked })
-    }
-    return used
-  }
-
-  /** Paths of files of which clients are only known to use a name by digest that another file has too. */
-  async #optional(at: string, used: readonly Listed[]): Promise<ReadonlySet<string>> {
-    const { store, askedAt } = this.#parts
-    const optional = new Set<string>()
-    for (const listed of sameContents(used)) {
-      const [plain = ''] = keysOf(at, listed)
-      if ((askedAt(plain) ?? (await store.get(plain))) === undefined) optional.add(listed.path)
-    }
-    return optional
-  }
-
-  #lastAsked(at: string, listed: Listed): Milliseconds {
-    const asked = keysOf(at, listed).map(key => this.#parts.askedAt(key) ?? 0)
-    return Math.max(listed.asked ?? 0, ...asked)
+  /** The SHA-512 of contents by their SHA-256, as far as they are there and not too much together. */
+  async #sha512(hash: readonly Content[]): Promise<ReadonlyMap<string, string>> {
+    const { cacheDirectory } = this.#parts
+    const { sha512 } = await this.#thread.run({ cacheDirectory, hash })
+    return sha512 ?? new Map()
   }
 
   /** Has the thread do a job, and logs what it refuses. */

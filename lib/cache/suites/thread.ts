@@ -4,7 +4,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Adoption, Answer, Job } from './adopt.ts'
+import type { Adoption, Answer, HashJob, Job } from './adopt.ts'
 
 /** A Release of half a megabyte and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
@@ -16,7 +16,7 @@ const idle: Milliseconds = 15_000
 export const longestJob: Milliseconds = 120_000
 
 interface Waiting {
-  readonly job: Job
+  readonly job: Job | HashJob
   readonly resolve: (adoption: Adoption) => void
   readonly reject: (error: Error) => void
 }
@@ -36,7 +36,7 @@ export class AdoptionThread {
   }
 
   /** Rejects when the thread fails at this job or takes too long, and when this is closed. */
-  run(job: Job): Promise<Adoption> {
+  run(job: Job | HashJob): Promise<Adoption> {
     if (this.#closed) return Promise.reject(new Error('the service stops'))
     return new Promise((resolve, reject) => {
       this.#waiting.push({ job, resolve, reject })
@@ -57,7 +57,7 @@ export class AdoptionThread {
   #next(): void {
     this.#cancelTimer?.()
     // Clients wait for preparations: they go before adoptions.
-    const first = this.#waiting.findIndex(({ job }) => job.inUse !== undefined)
+    const first = this.#waiting.findIndex(({ job }) => 'inUse' in job)
     this.#running = this.#waiting.splice(Math.max(0, first), 1)[0]
     if (this.#running === undefined) {
       this.#cancelTimer = this.#clock.after(idle, () => {

@@ -1,0 +1,101 @@
+/**
+ * Tells which files of a generation clients use, and which names by digest they have.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { explainError } from '../../errors.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Store } from '../store/store.ts'
+import { type Content, type Generation, keysOf, type Listed, sameContents } from './generation.ts'
+
+interface InUseParts {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly store: Pick<Store, 'get'>
+  /** When a client asked for the index with this key last, as far as that is remembered. */
+  readonly askedAt: (key: string) => Milliseconds | undefined
+  /** The SHA-512 of contents by their SHA-256, as far as they are there. */
+  readonly sha512: (contents: readonly Content[]) => Promise<ReadonlyMap<string, string>>
+}
+
+export class InUse {
+  readonly #parts: InUseParts
+
+  constructor(parts: InUseParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Of the files of a generation whose contents the store has, those that clients use: others may have the same content, such as
+   * none at all, and no client has ever asked for them.
+   */
+  async among(
+    at: string,
+    { contents }: Generation,
+    adopted: Generation | undefined,
+  ): Promise<readonly Listed[]> {
+    const { store, clock } = this.#parts
+    const before = new Map(adopted?.contents.map(one => [one.path, this.#lastAsked(at, one)]))
+    const used: Listed[] = []
+    for (const listed of contents) {
+      const entries = await Promise.all(keysOf(at, listed).map(key => store.get(key)))
+      const stored = entries.some(entry => entry?.digest === listed.digest)
+      const earlier = before.get(listed.path)
+      if (!stored && earlier === undefined) continue
+      const asked = Math.max(this.#lastAsked(at, listed), earlier ?? 0) || clock.now()
+      used.push({ ...listed, asked })
+    }
+    return used
+  }
+
+  /**
+   * The same files, each with its SHA-512 if that is right: content is put under that name, where it counts as what the name says.
+   * It is right where it was with the generation before, where an entry has that name, and where hashing says so.
+   */
+  async withRightNames(
+    at: string,
+    used: readonly Listed[],
+    adopted: Generation | undefined,
+  ): Promise<readonly Listed[]> {
+    const { store, sha512, log } = this.#parts
+    const known = new Map(adopted?.contents.map(one => [one.digest, one.sha512]))
+    for (const listed of used) {
+      const [, strongest = ''] = listed.sha512 === undefined ? [] : keysOf(at, listed)
+      if ((await store.get(strongest))?.digest === listed.digest) {
+        known.set(listed.digest, listed.sha512)
+      }
+    }
+    const unknown = used.filter(one => one.sha512 !== undefined && !known.get(one.digest))
+    const hashed =
+      unknown.length === 0
+        ? new Map<string, string>()
+        : await sha512(unknown).catch((error: unknown) => {
+            log.warn('files could not be hashed', { suite: at, because: explainError(error) })
+            return new Map<string, string>()
+          })
+    return used.map(({ sha512, ...listed }) => {
+      const right = known.get(listed.digest) ?? hashed.get(listed.digest)
+      return sha512 !== undefined && sha512 === right ? { ...listed, sha512 } : listed
+    })
+  }
+
+  /** The files of a generation that clients have asked for since. */
+  since(since: Milliseconds, at: string, { contents }: Generation): readonly Listed[] {
+    return contents.filter(listed => this.#lastAsked(at, listed) > since)
+  }
+
+  /** Paths of files of which clients are only known to use a name by digest that another file has too. */
+  async optional(at: string, used: readonly Listed[]): Promise<ReadonlySet<string>> {
+    const { store, askedAt } = this.#parts
+    const optional = new Set<string>()
+    for (const listed of sameContents(used)) {
+      const [plain = ''] = keysOf(at, listed)
+      if ((askedAt(plain) ?? (await store.get(plain))) === undefined) optional.add(listed.path)
+    }
+    return optional
+  }
+
+  #lastAsked(at: string, listed: Listed): Milliseconds {
+    const asked = keysOf(at, listed).map(key => this.#parts.askedAt(key) ?? 0)
+    return Math.max(listed.asked ?? 0, ...asked)
+  }
+}
