@@ -87,7 +87,7 @@ export const settings = group('', {
   ),
   configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
     'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
-    'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `authproxy rotate-keys` makes new keys and keeps all sessions valid.',
+    'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `sudo -u authproxy authproxy rotate-keys` makes new keys and keeps all sessions valid.',
   ),
 
   proxy: group('Addresses: where authproxy listens, and where it forwards to.', {
@@ -95,15 +95,20 @@ export const settings = group('', {
       listenAddress,
       'name an address with a port, such as 127.0.0.1:8080',
       'proxy:\n  listenAddress: 127.0.0.1:8080\n  targetURL: http://127.0.0.1:3000',
-    ).says('The address to listen on, another one for every instance.'),
+    ).says(
+      'The address to listen on, another one for every instance. A port alone (`8080`) means all addresses of the machine: then only a packet filter keeps clients from going past the edge.',
+    ),
     targetURL: required(origin, 'name the backend, such as http://127.0.0.1:3000').says(
       'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity headers.',
     ),
     targetDisableSSLVerify: setting(boolean, false).says(
       'Whether any certificate of the backend is accepted. Leave it off; see `targetCertificates`.',
     ),
-    targetCertificates: optional(absolutePath, 'the well-known authorities alone').says(
-      'PEM file with authorities that the backend’s certificate may come from.',
+    targetCertificates: optional(
+      absolutePath,
+      'the authorities that Node.js trusts, those of `NODE_EXTRA_CA_CERTS` included',
+    ).says(
+      'PEM file with authorities that the backend’s certificate may come from, besides those that Node.js comes with.',
     ),
     useBasicAuth: setting(boolean, false).says(
       'Whether the backend gets the subject as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',

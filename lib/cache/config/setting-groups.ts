@@ -28,7 +28,7 @@ export const archives = listOfGroups(
       listOf(mirror, 'places', 16),
       'an archive has at least one origin, the preferred one first',
     ).says(
-      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All of them must be allowed: list them in `domains`.',
+      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All of them have to be allowed. Public hosts are, unless `domains` or `passthrough_domains` is set: list them in `domains` then. A host at a private address belongs under `private_domains`.',
       'Requests for any of them are fetched from the first one and stored under its name. When it fails, refuses, has no such file or is silent for ten seconds, the next one is asked. A transfer that breaks off goes on from the next one.',
     ),
     verify: setting(oneOf('prefer', 'require', 'off'), 'prefer').says(
@@ -227,7 +227,7 @@ export const https = group(
       'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
     ),
     origin_ca: setting(listOf(absolutePath, 'paths'), []).says(
-      'PEM files with certificates of CAs that are trusted for origins, besides the well-known ones.',
+      'PEM files with certificates of CAs that are trusted for origins, besides those that Node.js comes with. Without this setting origins may also have certificates of the CAs in the file that the environment variable `NODE_EXTRA_CA_CERTS` names.',
     ),
     remember_distrust: setting(duration('0s', '7d'), '1h').says(
       'Time for which a client’s tunnels to a host are not intercepted after the client has rejected the certificate for that host. The client then works, without caching. 0 intercepts each time.',

@@ -109,10 +109,10 @@ export const settings = group('', {
     'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` are restricted by `index.clients` and `index.password`.',
   ),
   ports: setting(listOf(portOrRange, 'ports'), [80, 443], 'ports: [80, 443, 8000-8100]').says(
-    'Ports of origins that are allowed for all hosts, each a number or a range. A port in a host pattern is allowed for that host.',
+    'Ports of origins that are allowed for all hosts, each a number or a range. The list replaces the default: name 80 and 443 too. A port in a host pattern is allowed for that host.',
   ),
   connect_ports: setting(listOf(portOrRange, 'ports'), [443]).says(
-    'Ports that are allowed for CONNECT, each a number or a range. A port in a host pattern is allowed for that host.',
+    'Ports that are allowed for CONNECT, each a number or a range. The list replaces the default: name 443 too. A port in a host pattern is allowed for that host.',
   ),
   parent_proxy: optional(
     parentProxy,
@@ -137,7 +137,7 @@ export const settings = group('', {
     },
     'remap:\n  - from: archive.example.com/debian\n    to: mirror.example.org/pub/debian\n  - from: http://packages.example.com\n    to: https://packages.example.com',
   ).says(
-    'Rules that fetch requests for `from` from `to`. Files are stored under `to`, so two names of one archive share stored files. The first rule that fits applies, before `overrides`, and no rule is applied twice. Both places must be allowed: list them in `domains`.',
+    'Rules that fetch requests for `from` from `to`. Files are stored under `to`, so two names of one archive share stored files. The first rule that fits applies, before `overrides`, and no rule is applied twice. Both places have to be allowed. Public hosts are, unless `domains` or `passthrough_domains` is set: list them in `domains` then. A host at a private address belongs under `private_domains`.',
     'When a rule changes the host, the credentials of the request are not sent. Tunnels are not routed, because their requests cannot be read.',
     'Note for files written for GoAPTCacher: there a rule could only have paths.',
   ),
