@@ -209,16 +209,18 @@ function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admissi
   }
   const target = formatAuthority(authority)
   if (policy.open) {
+    const near = normaliseAddress(host) !== undefined && !isPublicAddress(host)
+    const listing = `list ${target} under \`private_domains\` to allow it.`
     if (!hasPort(ports, port)) {
-      const why = `${openly(ports)}; add ${port} there to allow it.`
+      // The setting replaces its default, so the sentence names all of its members.
+      const setTo = `set \`${setting}: [${[...namesOf(ports), port].join(', ')}]\` to allow it.`
+      const why = `${openly(ports)}; ${near ? listing : setTo}`
       return deny(setting, `${target} is refused by \`${setting}\`: ${why}`)
     }
-    if (normaliseAddress(host) === undefined || isPublicAddress(host)) {
-      return { allow: stored, trusted: false, rule: '*' }
-    }
+    if (!near) return { allow: stored, trusted: false, rule: '*' }
     return deny(
       'public-address',
-      `${target} is refused because it is no public address and in no list; list ${target} under \`private_domains\` to allow it.`,
+      `${target} is refused because it is no public address and in no list; ${listing}`,
     )
   }
   const near = [...passthrough, ...domains]
@@ -239,8 +241,12 @@ function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admissi
   )
 }
 
+function namesOf(ports: Ports): ReadonlyArray<string | number> {
+  return ports.map(each => (typeof each === 'number' ? each : `${each.first}-${each.last}`))
+}
+
 function openly(ports: Ports): string {
-  const names = ports.map(each => (typeof each === 'number' ? each : `${each.first}-${each.last}`))
+  const names = namesOf(ports)
   if (names.length === 0) return 'no port is open'
   return names.length === 1 ? `only ${names[0]} is open` : `only ${and(names)} are open`
 }

@@ -222,74 +222,72 @@ t.test('every refusal names the setting, the value met and what to change', asyn
   const listed: Lists = {
     domains: ['archive.example.org', 'p.example.org:8080', 'p.example.org:8081'],
   }
-  for (const [target, lists, rest, sentence] of [
+  const cases: ReadonlyArray<
+    readonly [target: string, lists: Lists, sentence: string, rest?: Partial<ClientApproach>]
+  > = [
     [
       'archive.example.org:8080',
       listed,
-      {},
       'archive.example.org:8080 is refused by `ports`: only 80 and 443 are open; list the host as archive.example.org:8080 under `domains` to allow it.',
     ],
     [
       'CONNECT archive.example.org:22',
       listed,
-      {},
       'archive.example.org:22 is refused by `connect_ports`: only 443 is open; list the host as archive.example.org:22 under `domains` to allow it.',
     ],
     [
       'esm.example.org:8080',
       { passthrough: ['esm.example.org'], ports: [] },
-      {},
       'esm.example.org:8080 is refused by `ports`: no port is open; list the host as esm.example.org:8080 under `passthrough_domains` to allow it.',
     ],
     [
       'archive.example.org:8080',
       { ports: [80, 443, 81] },
+      'archive.example.org:8080 is refused by `ports`: only 80, 443 and 81 are open; set `ports: [80, 443, 81, 8080]` to allow it.',
+    ],
+    [
+      '127.0.0.1:8080',
       {},
-      'archive.example.org:8080 is refused by `ports`: only 80, 443 and 81 are open; add 8080 there to allow it.',
+      '127.0.0.1:8080 is refused by `ports`: only 80 and 443 are open; list 127.0.0.1:8080 under `private_domains` to allow it.',
     ],
     [
       'p.example.org',
       listed,
-      {},
       'p.example.org:80 is refused by `domains`: only p.example.org:8080 and p.example.org:8081 are listed; add p.example.org:80 to allow it.',
     ],
     [
       'other.example',
       listed,
-      {},
       'other.example:80 is refused by `domains`: other.example is listed neither there nor under `passthrough_domains`; add other.example to one of them to allow it.',
     ],
     [
       '[fd00::1]',
       listed,
-      {},
       '[fd00::1]:80 is refused by `domains`: [fd00::1] is listed neither there nor under `passthrough_domains`; add [fd00::1] to one of them to allow it.',
     ],
     [
       '[fd00::1]',
-      {},
       {},
       '[fd00::1]:80 is refused because it is no public address and in no list; list [fd00::1]:80 under `private_domains` to allow it.',
     ],
     [
       'archive.example.org',
       {},
-      { client: '192.0.2.77' },
       '192.0.2.77 is in no network under `clients`; add its network there to let it use this proxy.',
+      { client: '192.0.2.77' },
     ],
     [
       'CONNECT archive.example.org:443',
       { prevent: true },
-      {},
       'A tunnel to archive.example.org:443 is refused by `https.prevent`; set it to false to allow CONNECT, or write the source as http://HTTPS///host/path.',
     ],
     [
       'localhost:3142',
       {},
-      {},
       'localhost:3142 leads back to this proxy; ask for the archive by its own name.',
     ],
-  ] as const) {
+  ]
+  for (const [target, lists, sentence, rest] of cases) {
     const admission = ask(target, lists, rest)
     t.equal('deny' in admission ? admission.sentence : 'admitted', sentence)
   }
