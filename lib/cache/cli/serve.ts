@@ -38,7 +38,7 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
       if (file === undefined || isatty(1)) {
         const url = reachableAt(config, machineAddresses(), service.listeners)
         const here = reachableHere(service.listeners)
-        log.info(`try it here: apt -o Acquire::http::Proxy=${here} update`)
+        log.info(`try it here: sudo apt -o Acquire::http::Proxy=${here} update`)
         log.info(`make machines use it: ${url}/_cachesvc/setup`)
       }
       const { clients } = config

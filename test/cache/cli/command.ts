@@ -82,9 +82,10 @@ t.test('without configuration it says how to use it', { skip: configured }, asyn
     messages.push(message)
     if (message === 'ready') break
   }
-  const base = /^try it here: apt -o Acquire::http::Proxy=(http:\/\/127\.0\.0\.1:\d+) update$/.exec(
-    messages[0] ?? '',
-  )?.[1]
+  const base =
+    /^try it here: sudo apt -o Acquire::http::Proxy=(http:\/\/127\.0\.0\.1:\d+) update$/.exec(
+      messages[0] ?? '',
+    )?.[1]
   t.strictSame(messages.slice(1), [`make machines use it: ${base}/_cachesvc/setup`, 'ready'])
   const status = await new Promise(resolve => {
     get(`${base}/_cachesvc/setup`, response => resolve(response.resume().statusCode))
