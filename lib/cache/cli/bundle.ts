@@ -2,10 +2,11 @@
  * `cachesvc import` and `cachesvc export`: take over a bundle, or packages from the cache of apt-cacher-ng or apt, and write stored
  * files as a bundle.
  */
-import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { constants, type Stats } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { type Clock, systemClock } from '../../async/clock.ts'
-import { systemCode } from '../../errors.ts'
+import { Failure, systemCode } from '../../errors.ts'
 import { createLog, type Logger } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
@@ -35,7 +36,7 @@ export async function printImport(
   config: Config,
   { dryRun }: { readonly dryRun: boolean },
 ): Promise<ExitCode> {
-  const isDirectory = (await stat(path)).isDirectory()
+  const isDirectory = (await readableStats(path)).isDirectory()
   const isBundle = !isDirectory || (await exists(join(path, identityName)))
   await mustBeOwner(config.cacheDirectory)
   const around = { clock: systemClock, log: createLog({ level: 'warn', to: process.stderr }) }
@@ -108,6 +109,20 @@ function summary({ files, bytes, known, leftOut }: Imported, dryRun: boolean): s
     if (these.length > mostListed) lines.push(`  and ${count(these.length - mostListed)} more`)
   }
   return `${lines.join('\n')}\n`
+}
+
+/** The user who runs an import is the service's, who may not read most home directories. */
+async function readableStats(path: string): Promise<Stats> {
+  try {
+    await access(path, constants.R_OK)
+    return await stat(path)
+  } catch (cause) {
+    if (systemCode(cause) !== 'EACCES') throw cause
+    const sentence = `this user may not read ${resolve(path)}; put it where that user can, such as /var/tmp`
+    throw new Failure(sentence, {
+      ...{ code: 'import-unreadable', fault: 'downstream', publicText: sentence, cause },
+    })
+  }
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { chmod, writeFile } from 'node:fs/promises'
 import { get } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -94,4 +94,15 @@ t.test('without configuration it says how to use it', { skip: configured }, asyn
   child.kill('SIGTERM')
   const [code] = await once(child, 'exit')
   t.equal(code, 0)
+})
+
+const root = process.getuid?.() === 0
+t.test('a bundle this user may not read: where to put it', { skip: root }, async t => {
+  const directory = t.testdir({ 'site.tar': '' })
+  const bundle = join(directory, 'site.tar')
+  await chmod(bundle, 0)
+  t.match(await outcome('import', bundle, '--cache-dir', join(directory, 'cache')), {
+    code: 1,
+    complained: `cachesvc: this user may not read ${bundle}; put it where that user can, such as /var/tmp\n`,
+  })
 })
