@@ -48,6 +48,10 @@ t.test('list and explain tell what a running service has', async t => {
   })
 
   const explained = await run('explain', origin.url(deb))
+  t.match(
+    explained.stderr,
+    `the running service answered with its own settings, not with those of ${config}`,
+  )
   t.equal(explained.code, 0)
   for (const line of [
     /Admitted by +127\.0\.0\.1:\d+ \(at any address\)/,

@@ -27,11 +27,23 @@ export async function askService(directory: string, request: object): Promise<Ex
 
 /**
  * Prints how a request for `url` would be answered, a line for each question, as the service that runs with the cache directory
- * says. Without one, or when it answers others alone, it reads the store by itself. A `url` that is none is wrong usage.
+ * says. Without one, or when it answers others alone, it reads the store by itself. A `url` that is none is wrong usage. `file` is the
+ * configuration file that the command line names: the service answers with the settings it has, which may be others.
  */
-export async function printExplanation(url: string, config: Config): Promise<ExitCode> {
+export async function printExplanation(
+  url: string,
+  config: Config,
+  file: string | undefined,
+): Promise<ExitCode> {
   const code = await ask(config.cacheDirectory, { do: 'explain', of: url })
-  if (code !== undefined && code !== 'forbidden') return code
+  if (code !== undefined && code !== 'forbidden') {
+    if (file !== undefined) {
+      await complain(
+        `the running service answered with its own settings, not with those of ${file}`,
+      )
+    }
+    return code
+  }
   const parts = { rules: rulesOf(config), now: systemClock.now() }
   const { withStore } = await import('./list.ts')
   const { explain, explanationText } = await import('../explain.ts')

@@ -47,7 +47,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     }
     case 'explain': {
       const { printExplanation } = await import('./ask.ts')
-      return printExplanation(of, config)
+      return printExplanation(of, config, options.config)
     }
     case 'list': {
       const { printList } = await import('./list.ts')
