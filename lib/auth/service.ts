@@ -228,7 +228,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const { sockets } = options.start
   const adminSocket = sockets.find(({ name }) => name === 'admin')
   const mainSocket = sockets.find(socket => socket !== adminSocket)
-  const inUse = 'the address is in use; every instance needs one of its own'
+  const inUse =
+    'the address is in use; every instance needs one of its own, and no other program may have it'
   const listens = await startListening(main, mainSocket ?? config.listen, inUse)
   const adminPlace = adminSocket ?? config.admin
   const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))

@@ -71,14 +71,18 @@ async function openListener(
 ): Promise<void> {
   const server = new HttpServer(options)
   servers.push(server)
-  const inUse = 'another process listens there; stop it, or choose another port with --listen'
-  const { address, port } = await startListening(server, place, inUse)
+  const { address, port } = await startListening(server, place, inUse(place))
   const any = address === '::' || address === '0.0.0.0'
   listeners.push({
     address: any ? undefined : (normaliseAddress(address) ?? address),
     port,
     secure: options.tls !== undefined,
   })
+}
+
+function inUse(place: ListenAddress | InheritedSocket): string {
+  const names = 'port' in place ? `; \`sudo ss -ltnp 'sport = :${place.port}'\` names it` : ''
+  return `another process listens there${names}; stop it, or choose another port with \`listen\` (or --listen)`
 }
 
 /** The status line when all of them are open. */

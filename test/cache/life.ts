@@ -141,7 +141,7 @@ t.test('an address in use is one sentence, and what was open before it is closed
   const cache = await TestCache.start(t)
   const listen = ['127.0.0.1:0', `127.0.0.1:${cache.port}`]
   await t.rejects(TestCache.start(t, { settings: { listen } }), {
-    message: `cannot listen on 127.0.0.1:${cache.port}: another process listens there; stop it, or choose another port with --listen`,
+    message: `cannot listen on 127.0.0.1:${cache.port}: another process listens there; \`sudo ss -ltnp 'sport = :${cache.port}'\` names it; stop it, or choose another port with \`listen\` (or --listen)`,
   })
   await t.rejects(TestCache.start(t, { settings: { listen: ['192.0.2.1:3142'] } }), {
     message: 'cannot listen on 192.0.2.1:3142: this machine does not have the address',
