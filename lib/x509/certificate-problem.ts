@@ -7,6 +7,13 @@ export function certificateProblem(code: string | undefined): string | undefined
   return code !== undefined && Object.hasOwn(SENTENCES, code) ? SENTENCES[code] : undefined
 }
 
+/** Whether a verification code says only that the issuer is not known here: a private authority, or a chain that is not sent whole. */
+export function issuerUnknown(code: string): boolean {
+  return /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/.test(
+    code,
+  )
+}
+
 const SENTENCES: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: "The origin's certificate has expired.",
   CERT_NOT_YET_VALID: "The origin's certificate is not valid yet.",

@@ -4,8 +4,10 @@
  */
 import { day, hour } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
+import { OriginFailure } from '../../../http/client/errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { parseUri } from '../../../http/message/target.ts'
+import { issuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
 import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
 import {
@@ -38,6 +40,7 @@ export const metadata = once(async of => {
     judgeMetadata(bytes, from, { config: saml, now: clock.now(), pool })
   const from = source.from === 'file' ? source.path : source.url
   let problem: string
+  let look = 'open idpMetadataURL from this machine'
   try {
     const fetched = () => fetchMetadata(from, { origin: clientOf(of), clock, signal })
     const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
@@ -45,6 +48,7 @@ export const metadata = once(async of => {
     return { idp, finding: right(`${from}: ${inShort(idp)}`) }
   } catch (error) {
     problem = explainError(error)
+    if (ofUnknownIssuer(error)) look = nameAuthority(of.config)
   }
   if (source.from === 'file') {
     const mend =
@@ -53,14 +57,23 @@ export const metadata = once(async of => {
   }
   try {
     const idp = await judged(await readMetadata(cache), cache)
-    const mend = `the metadata fetched last is used, ${untilOf(idp)}; open idpMetadataURL from this machine`
+    const mend = `the metadata fetched last is used, ${untilOf(idp)}; ${look}`
     return { idp, finding: doubtful(problem, mend) }
   } catch {
-    const mend =
-      'logins fail, and there is no usable copy of the metadata fetched last: open idpMetadataURL from this machine; it has to answer 200, because redirects are not followed'
+    const mend = `logins fail, and there is no usable copy of the metadata fetched last: ${look}; it has to answer 200, because redirects are not followed`
     return { idp: undefined, finding: wrong(problem, mend) }
   }
 })
+
+/** Whether the certificate of the metadata's address was refused only because its issuer is not known here. */
+function ofUnknownIssuer(error: unknown): boolean {
+  const reason = error instanceof OriginFailure ? String(error.facts['reason']) : ''
+  return issuerUnknown(reason) || reason === 'DEPTH_ZERO_SELF_SIGNED_CERT'
+}
+
+function nameAuthority({ instance }: Config): string {
+  return `if your own authority issued the certificate, name the authority's file: sudo systemctl edit authproxy@${instance}, [Service] Environment=NODE_EXTRA_CA_CERTS=/etc/ssl/certs/my-ca.pem, and set the same variable for this command; or save the document and set idpMetadataFile`
+}
 
 function inShort(idp: IdpMetadata): string {
   const keys = `${idp.keys.length} signing ${idp.keys.length === 1 ? 'key' : 'keys'}`

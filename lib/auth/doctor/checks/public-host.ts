@@ -3,7 +3,7 @@
  */
 import { day } from '../../../async/clock.ts'
 import { formatAuthority, isIpLiteral, parseUri } from '../../../http/message/target.ts'
-import { certificateProblem } from '../../../x509/certificate-problem.ts'
+import { certificateProblem, issuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
 import { type Answered, type SeenCertificate, seeCertificate } from '../ask.ts'
 import {
@@ -97,14 +97,11 @@ function metadataUrl({ baseUrl }: Config): string {
   return `${baseUrl}${metadataPath}`
 }
 
-/** Codes which say only that the issuer is not known here; browsers may know it. */
-const UNKNOWN_HERE =
-  /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/
-
 function judgeCertificate({ ends, problem }: SeenCertificate, now: number): Finding {
   const mend = 'renew it and reload the edge; if renewal is automatic, find out why it has not run'
   if (problem === undefined || ends <= now) return judgeEnd(ends, { now, soon: 14 * day, mend })
-  if (UNKNOWN_HERE.test(problem)) {
+  // Browsers may know the issuer.
+  if (issuerUnknown(problem)) {
     return doubtful(
       `until ${dayOf(ends)}, from an authority that is not known here`,
       'name a private authority in NODE_EXTRA_CA_CERTS=FILE; a public one is known when the edge sends the whole chain',

@@ -39,6 +39,13 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
     publisher.at('/metadata', reply({ status, content }))
     t.match(await patient.find(what), { state: 'wrong', found, mend: /no usable copy/ })
   }
+  publisher.at('/metadata', reply({ content: metadata }))
+  t.match(await patient.find(what, { ca: [] }), {
+    state: 'wrong',
+    found: /certificate/i,
+    mend: /NODE_EXTRA_CA_CERTS=\S+\.pem.*idpMetadataFile/,
+  })
+  publisher.at('/metadata', reply({ status: 503 }))
   await writeFile(cache, metadata)
   t.match(await patient.find(what), {
     state: 'doubtful',
