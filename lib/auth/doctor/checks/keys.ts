@@ -51,7 +51,7 @@ export async function file(of: Examination): Promise<Answer> {
   const { mode = 0 } = (await factsOf(path)) ?? {}
   const open = wrong(
     `${path} has mode ${mode.toString(8).padStart(4, '0')}: other users of this machine can read the keys`,
-    `chmod 600 ${path}; then authproxy rotate-keys, because the keys may have been read`,
+    `chmod 600 ${path}; then sudo -u authproxy authproxy rotate-keys, because the keys may have been read`,
   )
   const foreign = wrong(
     `${path} was made for ${dynamic.entityId}`,
@@ -87,7 +87,7 @@ export function judgeOwnCertificate(pairs: DynamicConfig['saml'], now: Milliseco
   if (newest === undefined) return []
   const found = judgeEnd(Date.parse(new X509Certificate(newest.certificate).validTo), {
     ...{ now, soon: 30 * day },
-    mend: 'authproxy rotate-keys makes a new one; the identity provider has to learn it within keys.overlap',
+    mend: 'sudo -u authproxy authproxy rotate-keys makes a new one; the identity provider has to learn it within keys.overlap',
   })
   const last = Math.max(0, ...older.map(({ retires }) => retires ?? 0))
   if (found.state !== 'right' || last <= now) return found
@@ -100,5 +100,5 @@ function mendOf(error: unknown, path: string): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   return systemCode(cause) === 'EACCES'
     ? `run this as the service user: sudo -u authproxy authproxy doctor; if you did, that user has to own the directory ${dirname(path)}`
-    : 'the service does not start like this; the sentence says what to do'
+    : 'the service does not start like this'
 }
