@@ -44,10 +44,13 @@ export function whyUnreadable(error: unknown): string {
   return unreadable.get(systemCode(error)) ?? explainError(error)
 }
 
+const notReadable =
+  'this user may not read it; run the command as the user of the service (sudo -u USER …), or check its owner and group'
+
 const unreadable: ReadonlyMap<string | undefined, string> = new Map([
   ['ENOENT', 'there is no such file'],
-  ['EACCES', 'this user may not read it; check its owner and permissions'],
-  ['EPERM', 'this user may not read it; check its owner and permissions'],
+  ['EACCES', notReadable],
+  ['EPERM', notReadable],
   ['EISDIR', 'it is a directory'],
   ['ENOTDIR', 'a part of this path is not a directory'],
 ])

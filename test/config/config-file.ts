@@ -119,7 +119,10 @@ t.test('a file that cannot be read is one sentence', async t => {
   t.match(await load('fifo'), /is not a regular file/, 'a FIFO without a writer is not waited for')
   if (process.getuid?.() !== 0) {
     chmodSync(join(directory, 'good'), 0)
-    t.match(await load('good'), /this user may not read it; check its owner/)
+    t.match(
+      await load('good'),
+      /this user may not read it; run the command as the user of the service/,
+    )
   }
 })
 
