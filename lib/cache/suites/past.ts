@@ -38,7 +38,10 @@ export class Past {
     if (kind === 'by-hash' || kind === 'pool') return { key }
     const without = (sentence: string): AsOf => (changing.has(kind) ? { sentence } : { key })
     const { suite, path = '' } = known.above(decodedUrl(key) ?? '') ?? {}
-    if (suite === undefined) return without('No generation of this suite is kept.')
+    if (suite === undefined)
+      return without(
+        'Nothing is kept of this suite: set suites.snapshot_days, and let a client update through this cache first. Earlier days cannot be had.',
+      )
     const generation = generationAt(suite, moment)
     if (generation === undefined) {
       const oldest = new Date(suite.generations.at(-1)?.adopted ?? 0).toISOString().slice(0, 10)
