@@ -1,5 +1,5 @@
 /**
- * `authproxy explain REQUEST-ID`, run beside an instance that has just shown somebody a failure page.
+ * `authproxy explain REFERENCE`, run beside an instance that has just shown somebody a failure page.
  */
 import t from 'tap'
 import { eventually } from '../fixtures/process/ports.ts'

@@ -20,7 +20,7 @@ export const authproxy = program({
     serve: { operands: '[INSTANCE]', summary: 'run the gateway; this is the default' },
     doctor: { operands: '[INSTANCE]', summary: 'find what is wrong and say how to mend it' },
     explain: {
-      operands: 'REQUEST-ID [INSTANCE]',
+      operands: 'REFERENCE [INSTANCE]',
       // A failure page says `SAML-ERROR 1a2b3c4d-5`; people copy what they see.
       ignores: /^(?:SAML|PROXY)-ERROR:?$/,
       summary: 'say why a request or a login failed',

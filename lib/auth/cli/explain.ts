@@ -1,5 +1,5 @@
 /**
- * `authproxy explain REQUEST-ID`: what the daemon has kept of a failure, field by field, for the operator.
+ * `authproxy explain REFERENCE`: what the daemon has kept of a failure, field by field, for the operator.
  */
 import { systemCode } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'

@@ -1,5 +1,5 @@
 /**
- * Keeps the last failures for `authproxy explain REQUEST-ID`, in memory and in a file the command can read.
+ * Keeps the last failures for `authproxy explain REFERENCE`, in memory and in a file the command can read.
  * Their facts are redacted like the log. Requests of users, of logins under way and of others have records of their own, so that
  * strangers cannot push out what a user asks about.
  */
