@@ -140,8 +140,9 @@ function banner(url: string, idp: string, { people, profile, encrypt }: Demo): s
 
   People     ${peopleTable(people)}
 
-  Log in at  ${idp}/      a development identity provider that answers the way ${profile} does${encrypted};
-             it can also answer wrongly, so that you see what the gateway says
+  Identity provider  ${idp}/
+             You are sent there to log in. It answers the way ${profile} does${encrypted};
+             it can also answer wrongly, so that you see what the gateway says.
 
   Ctrl-C ends everything; nothing is kept.
 
