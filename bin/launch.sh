@@ -11,7 +11,7 @@ fail() {
   exit 1
 }
 
-advice="Where to get it: Debian 13 and Ubuntu 25.10 have one (apt install nodejs); others: https://nodejs.org/en/download or
+advice="Where to get it: Debian 13 and Ubuntu 25.10 have one (apt install nodejs; npm too in a checkout); others: https://nodejs.org/en/download or
 https://github.com/nodesource/distributions"
 node=$(command -v node || command -v nodejs) || fail "Node.js $needed or newer is needed; there is none in $PATH.
 $advice"
