@@ -99,8 +99,11 @@ export class NodeResponseWriter implements ResponseWriter {
 
   destroy(): void {
     const { socket } = this.#out
-    // A plain end would look like that of the content. TLS leaves out its own end (close_notify).
-    if (this.#untilClose && socket !== null && !(socket instanceof TLSSocket)) {
+    if (socket === null) {
+      // Behind another response: the connection ends when that one is sent. Node 24 does not see to it.
+      this.#out.once('socket', assigned => assigned.destroy())
+    } else if (this.#untilClose && !(socket instanceof TLSSocket)) {
+      // A plain end would look like that of the content. TLS leaves out its own end (close_notify).
       socket.resetAndDestroy()
     }
     this.#out.destroy()
