@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import t, { type Test } from 'tap'
 import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
+import { until } from '../fixtures/http/origin-client.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 
 const handshake = {
@@ -176,6 +177,9 @@ t.test(
     })
     await client.write('abc')
     t.equal((await client.response()).status, 400)
+    const refused = { outcome: 'refused', because: 'malformed' }
+    await until(() => gateway.log.lines.some(({ facts }) => facts['status'] === 400))
+    t.match(gateway.log.lines.find(({ facts }) => facts['status'] === 400)?.facts, refused)
   },
 )
 

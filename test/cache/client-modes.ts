@@ -239,5 +239,8 @@ t.test('other methods are answered 405 and reach nobody', async t => {
     t.equal(answer.status, 405, method)
     t.equal(answer.fields.get('Allow'), 'GET, HEAD, CONNECT')
   }
+  const refused = () => cache.log.lines.filter(({ facts }) => facts['because'] === 'method')
+  await cache.until(() => refused().length === 6)
+  t.ok(refused().every(({ facts }) => facts['outcome'] === 'refused'))
   t.equal(origin.requests.length, 0)
 })

@@ -6,7 +6,7 @@
  * - miss: the content came from the origin for this request, or for another one at the same time
  * - tunnel: a CONNECT that was joined to the far end
  * - intercept: a CONNECT that was intercepted; the requests that came through it have outcomes of their own
- * - refused: the policy refused it, or the head was malformed
+ * - refused: the policy refused it, or the head was malformed, or its method is not for archives
  * - failed: neither the store nor the origin had an answer
  * - operations: a page or figure about the proxy itself
  */

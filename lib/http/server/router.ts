@@ -44,5 +44,6 @@ export function methodNotAllowed(allowed: readonly string[]): Response {
   const list = allowed.join(', ')
   return textResponse(405, `This method is not allowed here; allowed: ${list}.`, {
     fields: Fields.of(['Allow', list]),
+    facts: { outcome: 'refused', because: 'method' },
   })
 }

@@ -187,7 +187,8 @@ export class HttpServer {
     connection.takenOver = true
     if (refusal !== undefined) answer = refusal
     else if (hasContent(request)) {
-      answer = textResponse(400, 'A request with content cannot change the protocol here.')
+      const sentence = 'A request with content cannot change the protocol here.'
+      answer = malformed({ status: 400, sentence })
     } else if (asksForWebSocket(request)) {
       answer = await this.#takeOver(upgrade, request, { socket, head })
     } else answer = await this.#exchanges.handle(request)

@@ -41,6 +41,7 @@ t.test(
       t.ok(await client.ended, `${name} ends the connection`)
     }
     t.ok(exchanges.every(({ response }) => response.status !== 200))
+    t.ok(exchanges.every(({ response }) => response.facts?.['because'] === 'malformed'))
   },
 )
 
