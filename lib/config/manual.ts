@@ -2,6 +2,7 @@
  * A tree of settings as a manual: Markdown for the repository, man(7) source for the terminal, and the JSON Schema of its file.
  * Pure.
  */
+import { basename } from 'node:path'
 import type { JsonObject } from '../json.ts'
 import { keyPath } from './reading.ts'
 import { type ManualPage, manualPages, type SettingManual, type Settings } from './settings.ts'
@@ -148,11 +149,11 @@ function markdownBlock(block: Block, level: number): string {
 /** The date in the head of every man page: of their last revision as a whole. */
 const edition = '2026-11-22'
 
-/** The page of the configuration file `name` as man(7) source, clean under `groff -man -ww`. */
+/** The page of a service's configuration file, `SERVICE.yaml`, as man(7) source, clean under `groff -man -ww`. */
 export function manPage(name: string, summary: string, blocks: readonly Block[]): string {
   const head = [
     '.\\" Written from the settings of the program: change them, not this file.',
-    `.TH ${name.toUpperCase()} 5 "${edition}" "cachesvc" "File formats"`,
+    `.TH ${name.toUpperCase()} 5 "${edition}" "${basename(name, '.yaml')}" "File formats"`,
     // A setting broken at a hyphen cannot be copied.
     '.nh',
     '.SH NAME',

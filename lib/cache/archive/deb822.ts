@@ -6,6 +6,7 @@
  * - A line, a field and a stanza have a longest length. What goes beyond is dropped and the stanza is called damaged; so is a
  *   stanza that names a field twice or has a line that is no field. Nothing here throws.
  */
+import { trimWhitespace } from '../../http/message/field.ts'
 
 export interface Stanza {
   /** Values by field name in lower case. Lines of a folded value are joined by line feeds, without their first blank. */
@@ -92,7 +93,7 @@ class StanzaReader {
     if (line === '' || line === '\r') return this.#endStanza()
     if (line.startsWith('#')) return
     if (line.startsWith(' ') || line.startsWith('\t')) {
-      if (this.#name !== undefined) this.#append(`\n${line.trim()}`)
+      if (this.#name !== undefined) this.#append(`\n${trimmed(line)}`)
       return
     }
     this.#endField()
@@ -103,7 +104,7 @@ class StanzaReader {
       this.#damaged = true
     } else if (name !== undefined) {
       this.#name = name
-      this.#append(line.slice(colon + 1).trim())
+      this.#append(trimmed(line.slice(colon + 1)))
     }
   }
 
@@ -145,4 +146,9 @@ class StanzaReader {
 /** The value as UTF-8 text of its own: a slice would keep the whole piece it was cut from in memory. */
 function flat(value: string): string {
   return Buffer.from(value, 'latin1').toString('utf8')
+}
+
+/** Without blanks at its ends. Bytes are not text yet: 0xA0, a blank in Latin-1, ends many a letter in UTF-8. */
+function trimmed(line: string): string {
+  return trimWhitespace(line.endsWith('\r') ? line.slice(0, -1) : line)
 }

@@ -82,7 +82,7 @@ const mostPastFiles = 20_000
 
 /** The key of a file in a suite, by its path; undefined when it can have none. */
 export function keyIn(at: string, path: string): string | undefined {
-  const uri = parseUri(`${at}/${encodeURI(path)}`)
+  const uri = parseUri(`${at}/${encodeURI(path).replaceAll('?', '%3F').replaceAll('#', '%23')}`)
   const spelt = 'problem' in uri ? undefined : canonicalUri(uri)
   return spelt && formatUri(spelt)
 }

@@ -117,7 +117,7 @@ class FastConnection implements HeadReading, ResponseOwner {
   broken(): void {
     this.#state = 'over'
     this.#unread.take()
-    delete this.#connection.afterLast
+    this.#connection.afterLast = undefined
   }
 
   readonly #onData = (block: Buffer): void => {
@@ -184,7 +184,7 @@ class FastConnection implements HeadReading, ResponseOwner {
   #leave(): void {
     const { socket } = this
     this.#state = 'over'
-    delete this.#connection.fast
+    this.#connection.fast = undefined
     // The error that ended it may still be on its way.
     if (socket.destroyed || socket.readableEnded) return void socket.destroySoon()
     socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError)

@@ -16,15 +16,15 @@ export interface Connection extends Ends {
   /** The exchanges under way, in the order they came; each is told when the connection has gone. */
   readonly underWay: Members<LiveRequest>
   /** The content that Node's server is receiving, or received last. */
-  content?: RequestContent
+  content: RequestContent | undefined
   /** Called when no request is under way: refuses a head that came after good requests, or ends the connection. */
-  afterLast?: () => void
+  afterLast: (() => void) | undefined
   /** Whether its last request has come (RFC 9112 section 9.6): nothing that follows is looked at. */
   over: boolean
   /** Whether a CONNECT handler has taken it over; time limits are then the handler's. */
   takenOver: boolean
   /** Where its heads are read, as long as it is on the fast path. */
-  fast?: HeadReading
+  fast: HeadReading | undefined
   /** Bytes that had moved when we last looked: taken by the client, and both ways; and since when they have been no more. */
   moved: Moved
 }
@@ -73,10 +73,14 @@ export class Connections {
     const begun = {
       requests: 0,
       underWay: new Members<LiveRequest>(),
+      content: undefined,
+      afterLast: undefined,
       over: false,
+      takenOver: false,
+      fast: undefined,
       moved: notLooked,
     }
-    const connection: Connection = { ...ends, ...begun, takenOver: false }
+    const connection: Connection = { ...ends, ...begun }
     this.#open.set(socket, connection)
     socket.once('close', () => {
       this.#open.delete(socket)

@@ -76,7 +76,7 @@ export class Exchanges {
   settle(connection: Connection, socket: Socket): void {
     if (connection.underWay.size > 0) return
     const { afterLast } = connection
-    delete connection.afterLast
+    connection.afterLast = undefined
     afterLast?.()
     if (this.draining) socket.destroySoon()
   }

@@ -35,6 +35,7 @@ t.test('fields, folded values, comments and stanzas', async t => {
   ]
   for (const [text, expected] of table) t.strictSame(read(text), expected, text)
   t.match(read('A: Grüße\n'), [{ a: 'Grüße' }], 'values are UTF-8')
+  t.match(read('A: Città\n e Libertà\r\n'), [{ a: 'Città\ne Libertà' }], 'to their last byte')
 })
 
 t.test('only wanted fields are kept, in any case', async t => {

@@ -136,4 +136,5 @@ t.test('names of the files of a suite', async t => {
   t.equal(byHashPath({ path: 'main/x/Packages', digest }), `main/x/by-hash/SHA256/${digest}`)
   t.equal(byHashPath({ path: 'Packages', digest }), `by-hash/SHA256/${digest}`)
   t.equal(keyIn(at, 'main/a+b c'), `${at}/main/a%2Bb%20c`)
+  t.equal(keyIn(at, 'main/a?b#c'), `${at}/main/a%3Fb%23c`)
 })
