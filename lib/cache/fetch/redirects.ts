@@ -5,8 +5,7 @@
  * another host because none are sent.
  */
 import { Failure } from '../../errors.ts'
-import type { OriginClient, OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
-import type { Fields } from '../../http/message/field.ts'
+import type { OriginClient, OriginRequest, OriginResponse } from '../../http/client/client.ts'
 import { formatUri, parseTarget, type TargetUri } from '../../http/message/target.ts'
 import type { Admission, DenyRule } from '../policy/policy.ts'
 
@@ -17,15 +16,6 @@ export interface FollowOptions {
   readonly passes: (uri: TargetUri) => boolean
 }
 
-interface Question {
-  readonly method: 'GET' | 'HEAD'
-  readonly uri: TargetUri
-  readonly fields: Fields
-  readonly signal: AbortSignal
-  /** In place of the configured ones. */
-  readonly deadlines?: Partial<OriginDeadlines> | undefined
-}
-
 /** Redirects in a row that are followed; a chain of archives rarely has two. */
 const maxRedirects = 5
 
@@ -34,22 +24,16 @@ const maxRedirects = 5
  * client's failures, and `RedirectRefused`.
  */
 export async function follow(
-  question: Question,
+  request: Omit<OriginRequest, 'trusted'>,
   options: FollowOptions,
 ): Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }> {
-  let { uri } = question
+  let { uri } = request
   const chain: string[] = []
   for (;;) {
     const admission = options.admit(uri)
     if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
-    const response = await options.origin.request({
-      method: question.method,
-      uri,
-      fields: question.fields,
-      signal: question.signal,
-      trusted: admission.trusted,
-      ...(question.deadlines && { deadlines: question.deadlines }),
-    })
+    const { trusted } = admission
+    const response = await options.origin.request({ ...request, uri, trusted })
     const location = redirection(response)
     if (location === undefined) return { response, uri }
     response.content.close()

@@ -19,10 +19,9 @@ import {
   succeeded,
 } from './generation.ts'
 import { InUse } from './in-use.ts'
-import type { KnownSuites } from './known-suites.ts'
 import type { Policy } from './policy.ts'
+import type { Adopted } from './standing.ts'
 import { mostTableBytes } from './table.ts'
-import type { Tables } from './tables.ts'
 import { AdoptionThread } from './thread.ts'
 
 /** What the adoption of suites needs of the rest of the service. */
@@ -38,9 +37,7 @@ export interface SuiteMeans {
   readonly snapshotDays: () => number
 }
 
-interface AdoptionsParts extends SuiteMeans {
-  readonly known: KnownSuites
-  readonly tables: Tables
+interface AdoptionsParts extends SuiteMeans, Adopted {
   /** When a client asked for the index with this key last, as far as that is remembered. */
   readonly askedAt: (key: string) => Milliseconds | undefined
   /** Told after every adoption, of the suite unless it was forgotten. */

@@ -7,14 +7,11 @@ import { whenReady } from '../../async/ready.ts'
 import { type ArchivePath, decodedUrl } from '../archive/path.ts'
 import type { Content, Generation } from './generation.ts'
 import { byHashPath, generationAt, keyIn, releasesOf } from './generation.ts'
-import type { KnownSuites } from './known-suites.ts'
 import { ahead } from './policy.ts'
+import type { Adopted } from './standing.ts'
 import { pathName } from './table.ts'
-import type { Tables } from './tables.ts'
 
-interface PastParts {
-  readonly known: KnownSuites
-  readonly tables: Tables
+interface PastParts extends Adopted {
   readonly clock: Clock
 }
 

@@ -13,7 +13,8 @@ interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
   readonly memory: number
 }
 
-interface Adopted {
+/** What has been adopted. */
+export interface Adopted {
   readonly known: KnownSuites
   readonly tables: Tables
 }
