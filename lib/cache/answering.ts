@@ -1,6 +1,7 @@
 /**
  * Makes the parts that answer requests for files: what asks origins, what indexes say, what answers from both.
  */
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../async/clock.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { Logger } from '../log/log.ts'
@@ -14,7 +15,7 @@ import { Mirrors } from './fetch/mirrors.ts'
 import { type Ask, asking, impatient } from './fetch/origin-client.ts'
 import { admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
-import { NegativeMemory } from './rfc9111/stored-response.ts'
+import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
@@ -31,6 +32,9 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly onFailover: () => void
   readonly onAhead: AheadParts['onEnd']
 }
+
+/** Remembered 404s, at most. */
+const mostMissing = 10_000
 
 /** What answers requests for files. */
 export type Answering = Awaited<ReturnType<typeof answering>>
@@ -75,7 +79,7 @@ export async function answering(parts: AnsweringParts) {
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => ahead.adopted(suite),
   })
-  const negative = new NegativeMemory(clock, () => rules().config.freshness.negative)
+  const negative: NegativeMemory = new LRUCache({ max: mostMissing })
   const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
   const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })

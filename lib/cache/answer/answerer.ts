@@ -22,9 +22,9 @@ import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/f
 import type { Ask } from '../fetch/origin-client.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
-import { allowsStale } from '../rfc9111/lookup.ts'
+import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
-import { draftEntry, type NegativeMemory } from '../rfc9111/stored-response.ts'
+import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
@@ -198,7 +198,7 @@ export class Answerer {
     filling: Filling,
     because: MissReason,
   ): Response | undefined | Promise<Response | undefined> {
-    this.#parts.negative.forget(allowed.file.key)
+    this.#parts.negative.delete(allowed.file.key)
     const representation = arrivingRepresentation(filling, because, allowed)
     return whenReady(represent(allowed, representation), answer => {
       void filling.settled.then(settled => {
@@ -259,13 +259,15 @@ export class Answerer {
   }
 
   #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>): Response {
-    const { negative, updates } = this.#parts
+    const { negative, updates, rules, clock } = this.#parts
     const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
     if (gone && withReleases.has(archive.kind) && updates.isBehind(key)) {
       return unavailable(allowed, superseded(about.origin))
     }
-    if (gone && said.certain) negative.remember(key)
+    if (gone && said.certain) {
+      negative.set(key, clock.now() + rules().config.freshness.negative)
+    }
     return originSaid(allowed, { ...said, because: 'absent' })
   }
 }

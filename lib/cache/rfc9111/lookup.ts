@@ -16,6 +16,7 @@
  *   that a content delivery network sends ninety seconds old is still the newest there is.
  * - A clock may be set back. A copy from the future has an unknown age: it counts as stale, and no age becomes negative.
  */
+import type { LRUCache } from 'lru-cache'
 import { day, type Milliseconds, type Seconds } from '../../async/clock.ts'
 import {
   ageOf,
@@ -43,10 +44,13 @@ export interface Question {
   readonly now: Milliseconds
   readonly config: { readonly offline: boolean; readonly freshness: FreshnessSettings }
   /** A command that runs beside the service has no memory of 404s. */
-  readonly negative?: { until(key: string): Milliseconds | undefined } | undefined
+  readonly negative?: Pick<NegativeMemory, 'get'> | undefined
   /** From when on the origin is asked about a Release file however fresh the copy is. */
   readonly suites?: { checkFrom(release: Entry): Milliseconds | undefined } | undefined
 }
+
+/** The keys the origin answered 404 for, each with the moment until which that holds. The moment can be past. */
+export type NegativeMemory = LRUCache<string, Milliseconds>
 
 export type StoreReason = Exclude<HitReason, 'validated' | StaleReason>
 type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
@@ -113,7 +117,7 @@ function withoutAsking(question: Question): Decision {
 }
 
 function withoutEntry({ key, negative, directives, config, now }: Question): Decision {
-  const until = negative?.until(key) ?? now
+  const until = negative?.get(key) ?? now
   // A 404 remembered for longer than the setting allows was remembered before the clock was set back.
   const remembered = until > now && until <= now + config.freshness.negative
   if (remembered && !directives.noCache) return { use: 'negative', because: 'not-found-remembered' }

@@ -1,6 +1,6 @@
 /**
  * Makes an entry of the origin's response: whether it may be stored, which fields are kept, which Last-Modified clients will
- * see, how old it already was. RFC 9111 section 3, for a shared cache of APT archives. Remembers 404s for a moment.
+ * see, how old it already was. RFC 9111 section 3, for a shared cache of APT archives.
  *
  * # Facts
  * - Only the answer to a fetch of ours comes here: a GET without Authorization and without Range, answered 200. A request with
@@ -11,8 +11,7 @@
  * - Whether the content is complete only shows at its end: the download checks that.
  */
 
-import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { responseDirectives } from '../../http/message/cache-control.ts'
 import { formatDate, parseDate } from '../../http/message/date.ts'
 import { Fields, listMembers } from '../../http/message/field.ts'
@@ -141,39 +140,4 @@ function lastModifiedFor(
 function dateBeforeEnd(text: string, now: Milliseconds): Milliseconds | undefined {
   const moment = parseDate(text, now)
   return moment !== undefined && moment < Date.UTC(9999, 0) ? moment : undefined
-}
-
-/** The most that are remembered; beyond it the least recently used is forgotten. */
-const capacity = 10_000
-
-/**
- * The targets the origin answered 404 for, for a short time and in memory: a flat repository without a Release file costs twenty of
- * them an update.
- */
-export class NegativeMemory {
-  readonly #until = new LRUCache<string, Milliseconds>({ max: capacity })
-  readonly #clock: Clock
-  readonly #lifetime: () => Milliseconds
-
-  constructor(clock: Clock, lifetime: () => Milliseconds) {
-    this.#clock = clock
-    this.#lifetime = lifetime
-  }
-
-  /** The moment until which the 404 holds, which can be past; undefined when there is none. */
-  until(key: string): Milliseconds | undefined {
-    return this.#until.get(key)
-  }
-
-  remember(key: string): void {
-    this.#until.set(key, this.#clock.now() + this.#lifetime())
-  }
-
-  forget(key: string): void {
-    this.#until.delete(key)
-  }
-
-  clear(): void {
-    this.#until.clear()
-  }
 }

@@ -53,7 +53,7 @@ function ask(
     authorization: false,
     passthrough: false,
     config: { offline, freshness },
-    negative: { until: () => negativeUntil },
+    negative: { get: () => negativeUntil },
     now: T + (after ?? 0) * SECOND,
     ...rest,
   })
