@@ -10,7 +10,7 @@ import type { Logger } from '../../log/log.ts'
 import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Found, Wanted } from '../fetch/found.ts'
-import { isGone, isOriginFailure, type RevalidationResult } from '../fetch/revalidation.ts'
+import { isGone, type RevalidationResult, unchanged } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
@@ -286,15 +286,4 @@ const incoming = '#incoming'
 /** The key of the detached signature of a suite. */
 function signatureKey(at: string): string {
   return `${at}/Release.gpg`
-}
-
-/** What a client gets when no other Release file came. */
-function unchanged(found: Exclude<Found, { kind: 'filling' }>): RevalidationResult {
-  if (found.kind === 'validated') {
-    return { use: 'store', because: 'validated', entry: found.entry }
-  }
-  if (found.kind === 'answered' && !isOriginFailure(found)) {
-    return { ...found, use: 'answer' }
-  }
-  return { use: 'stale', because: 'stale-origin-failed' }
 }

@@ -8,7 +8,7 @@ import { inTime } from '../../async/deadline.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Answered, Fetching, Filling } from './found.ts'
+import type { Answered, Fetching, Filling, Found } from './found.ts'
 import { isRedirect } from './redirects.ts'
 
 /** What a client gets of a stored file that the origin was asked about, when nothing is arriving. */
@@ -29,32 +29,27 @@ export async function revalidate(
 ): Promise<Revalidated> {
   const end = clock.elapsed() + wait
   const found = await inTime(fetching.found, clock, wait)
-  switch (found?.kind) {
-    case undefined:
-      return { use: 'stale', because: 'stale-origin-slow' }
-    case 'validated':
-      return { use: 'store', entry: found.entry, because: 'validated' }
-    case 'failed':
-      return { use: 'stale', because: 'stale-origin-failed' }
-    case 'answered':
-      return isOriginFailure(found)
-        ? { use: 'stale', because: 'stale-origin-failed' }
-        : { ...found, use: 'answer' }
-    case 'filling': {
-      // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
-      const { filling } = found
-      if (filling.changed || !filling.download.stored) return { use: 'filling', filling }
-      const settled = await inTime(filling.settled, clock, end - clock.elapsed())
-      if (settled === undefined) return { use: 'filling', filling }
-      if (settled.kind === 'failed') {
-        return { use: 'stale', because: 'stale-origin-failed' }
-      }
-      if (settled.kind === 'passed') return { use: 'again' }
-      const { entry } = settled
-      const because = entry.digest === stored.digest ? 'validated' : 'changed'
-      return { use: 'store', entry, because }
-    }
+  if (found === undefined) return { use: 'stale', because: 'stale-origin-slow' }
+  if (found.kind !== 'filling') return unchanged(found)
+  // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
+  const { filling } = found
+  if (filling.changed || !filling.download.stored) return { use: 'filling', filling }
+  const settled = await inTime(filling.settled, clock, end - clock.elapsed())
+  if (settled === undefined) return { use: 'filling', filling }
+  if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
+  if (settled.kind === 'passed') return { use: 'again' }
+  const { entry } = settled
+  const because = entry.digest === stored.digest ? 'validated' : 'changed'
+  return { use: 'store', entry, because }
+}
+
+/** What to answer when the origin was asked and no content came. */
+export function unchanged(found: Exclude<Found, { kind: 'filling' }>): RevalidationResult {
+  if (found.kind === 'validated') {
+    return { use: 'store', because: 'validated', entry: found.entry }
   }
+  if (found.kind === 'answered' && !isOriginFailure(found)) return { ...found, use: 'answer' }
+  return { use: 'stale', because: 'stale-origin-failed' }
 }
 
 /**

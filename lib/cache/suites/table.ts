@@ -143,45 +143,37 @@ export class Table {
 
   /** What the index says about a path, given its `pathName`. */
   find(name: Buffer): Content | undefined {
-    const row = this.#rowOf(name)
-    if (row === undefined) return undefined
-    const [at, end] = [row * rowBytes, (row + 1) * rowBytes]
+    const at = this.#search(name.subarray(0, nameBytes), row => row * rowBytes)
+    if (at === undefined) return undefined
     const size = this.#rows.readUIntBE(at + nameBytes, 6)
-    return { size, digest: this.#rows.toString('hex', at + digestAt, end) }
+    return { size, digest: this.#rows.toString('hex', at + digestAt, at + rowBytes) }
   }
 
   /** Whether the index names content with this SHA-256, in bytes. */
   names(digest: Buffer): boolean {
-    let [low, high] = [0, this.count - 1]
-    while (low <= high) {
-      const middle = (low + high) >> 1
-      const at = this.#byContent.readUInt32BE(middle * numberBytes) * rowBytes + digestAt
-      const order = digest.compare(this.#rows, at, at + digest.length)
-      if (order === 0) return true
-      if (order < 0) high = middle - 1
-      else low = middle + 1
-    }
-    return false
+    const place = (i: number): number => this.#byContent.readUInt32BE(i * numberBytes) * rowBytes
+    return this.#search(digest, i => place(i) + digestAt) !== undefined
   }
 
   /**
-   * Digests are spread evenly, so where one must be can be computed. An archive could choose its paths so that they are not:
-   * after some steps the middle is tried.
+   * Where in the rows a digest stands, of digests in order; `place` tells where the n-th of them stands. They are spread evenly,
+   * so where one must be can be computed. An archive could choose its paths so that they are not: after some steps the middle is
+   * tried.
    */
-  #rowOf(name: Buffer): number | undefined {
+  #search(digest: Buffer, place: (n: number) => number): number | undefined {
     const rows = this.#rows
-    const wanted = name.readUInt32BE(0)
+    const wanted = digest.readUInt32BE(0)
     let [low, high] = [0, this.count - 1]
     let [least, most] = [0, 0x1_0000_0000]
     for (let step = 0; low <= high; step += 1) {
       const share = step < 8 && most > least ? (wanted - least) / (most - least) : 0.5
-      const row = Math.min(high, low + Math.floor(share * (high - low + 1)))
-      const at = row * rowBytes
-      const order = name.compare(rows, at, at + nameBytes, 0, nameBytes)
-      if (order === 0) return row
+      const n = Math.min(high, low + Math.floor(share * (high - low + 1)))
+      const at = place(n)
+      const order = digest.compare(rows, at, at + digest.length)
+      if (order === 0) return at
       const found = rows.readUInt32BE(at)
-      if (order < 0) [high, most] = [row - 1, found]
-      else [low, least] = [row + 1, found]
+      if (order < 0) [high, most] = [n - 1, found]
+      else [low, least] = [n + 1, found]
     }
     return undefined
   }
