@@ -11,8 +11,8 @@ import { offlineFailure } from './answer/errors.ts'
 import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
-import { Mirrors } from './fetch/mirrors.ts'
-import { type Ask, asking, impatient } from './fetch/origin-client.ts'
+import { Mirrors, patience } from './fetch/mirrors.ts'
+import { type Ask, asking } from './fetch/origin-client.ts'
 import { admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
@@ -52,7 +52,7 @@ export async function answering(parts: AnsweringParts) {
   const mirrors = new Mirrors({
     ...{ clock, log: fetchLog, onFailover },
     places: uri => placesOf(uri, rules().config.archives),
-    impatient: () => impatient(rules().config),
+    impatient: () => ({ content: Math.min(patience, rules().config.timeouts.content) }),
   })
   const online = asking({
     ...{ origin, mirrors },

@@ -14,32 +14,13 @@ const MOST_MEMBERS = 100
 
 /** Names of fields, settings and query parameters whose values are secrets, in lower case. */
 const SECRET_NAMES: ReadonlySet<string> = new Set([
-  'authorization',
-  'proxy-authorization',
-  'cookie',
-  'set-cookie',
-  'credentials',
-  'password',
-  'passwd',
-  'passphrase',
-  'secret',
-  'client_secret',
-  'token',
-  'access_token',
-  'refresh_token',
-  'id_token',
-  'api_key',
-  'apikey',
-  'signature',
-  'sig',
-  'x-amz-signature',
-  'x-amz-security-token',
-  'x-goog-signature',
-  'samlresponse',
-  'samlrequest',
-  'samlart',
-  'relaystate',
-  'x-authproxy-identity',
+  ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-authproxy-identity'],
+  ...['credentials', 'password', 'passwd', 'passphrase', 'secret', 'client_secret'],
+  ...['token', 'access_token', 'refresh_token', 'id_token', 'api_key', 'apikey'],
+  // URLs that are signed.
+  ...['signature', 'sig', 'x-amz-signature', 'x-amz-security-token', 'x-goog-signature'],
+  // Messages of SAML.
+  ...['samlresponse', 'samlrequest', 'samlart', 'relaystate'],
 ])
 
 /** Whether values under this name are secret. Case does not count, and `proxyAuthorization` is understood. */

@@ -6,14 +6,14 @@ import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import { Failure, whyUnreadable } from '../../errors.ts'
-import { OriginClient, type OriginDeadlines } from '../../http/client/client.ts'
+import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
-import { type Answer, type Mirrors, patience, type Question } from './mirrors.ts'
+import type { Answer, Mirrors, Question } from './mirrors.ts'
 import { type FollowOptions, follow } from './redirects.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
@@ -36,11 +36,6 @@ export async function originClient(
     limits: { perOrigin: config.limits.originConnections },
     ...(lookup === undefined ? {} : { lookup }),
   })
-}
-
-/** Deadlines for content that another origin could go on with. */
-export function impatient({ timeouts }: Config): Partial<OriginDeadlines> {
-  return { content: Math.min(patience, timeouts.content) }
 }
 
 /** The certificates in the files of `https.origin_ca`, PEM. Throws a Failure with one sentence when one has none. */

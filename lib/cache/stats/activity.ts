@@ -51,8 +51,8 @@ export class Activity {
   readonly started: Milliseconds
   readonly #clock: Clock
   readonly #begun: Milliseconds
-  readonly #requests = new Ring<Answered>(kept)
-  readonly #problems = new Ring<Answered>(kept)
+  readonly #requests: Answered[] = []
+  readonly #problems: Answered[] = []
   readonly #archives = new LRUCache<string, Tally>({ max: mostNames })
   readonly #clients = new LRUCache<string, Tally>({ max: mostNames })
   /** For each second of a minute: which second since the start it is, requests, bytes. */
@@ -81,20 +81,20 @@ export class Activity {
       duration,
       complete,
     }
-    this.#requests.add(answered)
-    if (isProblem(answered)) this.#problems.add(answered)
+    keep(this.#requests, answered)
+    if (isProblem(answered)) keep(this.#problems, answered)
     this.#count(sent)
     tally(this.#clients, answered.client, answered)
     if (typeof origin === 'string') tally(this.#archives, origin, answered)
   }
 
   get requests(): readonly Answered[] {
-    return this.#requests.latest()
+    return this.#requests.toReversed()
   }
 
   /** Requests that were refused, failed, broke off or got a stale file for want of an answer; the latest first. */
   get problems(): readonly Answered[] {
-    return this.#problems.latest()
+    return this.#problems.toReversed()
   }
 
   get archives(): readonly Tally[] {
@@ -133,24 +133,10 @@ export class Activity {
   }
 }
 
-/** The latest of many. */
-class Ring<T> {
-  readonly #all: T[] = []
-  readonly #most: number
-  #next = 0
-
-  constructor(most: number) {
-    this.#most = most
-  }
-
-  add(one: T): void {
-    this.#all[this.#next] = one
-    this.#next = (this.#next + 1) % this.#most
-  }
-
-  latest(): readonly T[] {
-    return [...this.#all.slice(this.#next), ...this.#all.slice(0, this.#next)].reverse()
-  }
+/** Adds the latest and drops the oldest. */
+function keep(all: Answered[], one: Answered): void {
+  all.push(one)
+  if (all.length > kept) all.shift()
 }
 
 function isProblem({ outcome, because, complete }: Answered): boolean {
