@@ -211,8 +211,6 @@ function isUnowned(error: unknown): boolean {
 function inUse({ name, mend, directory }: Property, owner: string): Failure {
   return new Failure(`The ${name} is in use by ${owner}: stop that process or ${mend}.`, {
     code: 'directory-in-use',
-    fault: 'internal',
-    publicText: 'Another process has what this one needs.',
     facts: { directory, owner },
   })
 }
@@ -222,8 +220,6 @@ function notToBeAsked({ name, directory }: Property, path: string, uid: number):
   const sentence = `The file ${file} belongs to user ${uid}, so this one (${process.geteuid?.()}) cannot ask whether a process has the ${name}: if none runs as user ${uid}, remove the file.`
   return new Failure(sentence, {
     code: 'lock-of-another-user',
-    fault: 'internal',
-    publicText: 'Another user has what this process needs.',
     facts: { directory, uid },
   })
 }

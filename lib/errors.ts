@@ -1,6 +1,7 @@
 /**
  * Failures with a code, the side at fault, facts and a cause, and a sentence that clients may read. The message and the facts
- * are for the log; `publicText` is for the client.
+ * are for the log; `publicText` is for the client. A failure that reaches no response, such as one of a start or a command, gives
+ * neither side nor sentence.
  */
 
 /** Who is to blame: the client, the origin or backend, or we ourselves. */
@@ -10,9 +11,10 @@ export type Facts = Readonly<Record<string, string | number | boolean | undefine
 
 interface FailureDetails {
   readonly code: string
-  readonly fault: Fault
+  /** `internal` unless given. */
+  readonly fault?: Fault
   /** A fixed sentence safe to show in public. */
-  readonly publicText: string
+  readonly publicText?: string
   readonly facts?: Facts
   readonly cause?: unknown
 }
@@ -27,8 +29,8 @@ export class Failure extends Error {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
     this.name = new.target.name
     this.code = details.code
-    this.fault = details.fault
-    this.publicText = details.publicText
+    this.fault = details.fault ?? 'internal'
+    this.publicText = details.publicText ?? 'The service made a mistake.'
     this.facts = details.facts ?? {}
   }
 }

@@ -107,13 +107,7 @@ export class AddressSet {
     const set = new AddressSet()
     for (const text of list) {
       const network = parseNetwork(text)
-      if (typeof network === 'string') {
-        throw new Failure(network, {
-          code: 'cidr',
-          fault: 'internal',
-          publicText: 'The configuration is not usable.',
-        })
-      }
+      if (typeof network === 'string') throw new Failure(network, { code: 'cidr' })
       const { address, prefix, family } = network
       set.#lists[family].addSubnet(address, prefix, family)
     }

@@ -239,20 +239,19 @@ function until(source: Source, closing: AbortSignal): Source {
 /** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
   if (file === undefined) return []
-  const publicText = 'The service cannot start.'
-  const about = { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText } as const
+  const code = 'TARGET_CERTIFICATES'
   const setting = `proxy.targetCertificates ${file}`
   let text: string
   try {
     text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw new Failure(`cannot read ${setting}: ${whyUnreadable(cause)}`, { ...about, cause })
+    throw new Failure(`cannot read ${setting}: ${whyUnreadable(cause)}`, { code, cause })
   }
   // Node would pass over anything else in silence, and every request would fail.
   const blocks = text.match(PEM_BLOCKS) ?? []
-  if (blocks.length === 0) throw new Failure(`${setting} holds no certificate in PEM`, about)
+  if (blocks.length === 0) throw new Failure(`${setting} holds no certificate in PEM`, { code })
   if (blocks.every(isCertificate)) return [text]
-  throw new Failure(`${setting} holds a certificate that is damaged or cut off`, about)
+  throw new Failure(`${setting} holds a certificate that is damaged or cut off`, { code })
 }
 
 /** Blocks of PEM with a certificate, also those whose end is missing. */

@@ -23,8 +23,7 @@ import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './
 /** Longest file that is read, bytes. */
 const LARGEST = 1024 * 1024
 
-const publicText = 'The service cannot start.'
-const about = { code: 'DYNAMIC_CONFIG', fault: 'internal', publicText } as const
+const code = 'DYNAMIC_CONFIG'
 
 /** Reads the file; undefined when there is none. Throws a Failure that names the file and what is wrong with it. */
 export async function readDynamicConfig(path: string): Promise<DynamicConfig | undefined> {
@@ -35,8 +34,8 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     const why = whyUnreadable(error)
-    const details = { ...about, cause: error }
-    throw new Failure(`failed to load dynamic configuration ${path}: ${why}`, details)
+    const sentence = `failed to load dynamic configuration ${path}: ${why}`
+    throw new Failure(sentence, { code, cause: error })
   }
 }
 
@@ -101,8 +100,8 @@ function cannotSave(path: string, error: unknown): Failure {
     EEXIST: 'a link of that name leads nowhere; mend it or remove it',
   }
   const why = mend[systemCode(error) ?? ''] ?? explainError(error)
-  const details = { ...about, cause: error }
-  return new Failure(`failed to save dynamic configuration ${path}: ${why}`, details)
+  const sentence = `failed to save dynamic configuration ${path}: ${why}`
+  return new Failure(sentence, { code, cause: error })
 }
 
 function encode(config: DynamicConfig): string {

@@ -38,9 +38,7 @@ async function readLogo(path: string): Promise<OwnDocument> {
     const { bytes } = await readBounded(path, LARGEST_LOGO)
     return { type, bytes, policy: "default-src 'none'; style-src 'unsafe-inline'; sandbox" }
   } catch (cause) {
-    const publicText = 'The service cannot start.'
-    const details = { code: 'LOGO', fault: 'internal', publicText, cause } as const
-    throw new Failure(`cannot read pages.logo: ${explainError(cause)}`, details)
+    throw new Failure(`cannot read pages.logo: ${explainError(cause)}`, { code: 'LOGO', cause })
   }
 }
 

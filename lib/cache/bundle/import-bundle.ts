@@ -47,8 +47,6 @@ export async function importBundle(
     const because = error instanceof Error ? error.message : String(error)
     throw new Failure(`${path} cannot be imported: ${because}.`, {
       code: 'bundle-unreadable',
-      fault: 'internal',
-      publicText: 'The bundle cannot be imported.',
       cause: error,
       facts: { files: imported.files },
     })

@@ -94,9 +94,6 @@ async function mustNotExist(path: string): Promise<void> {
     if (systemCode(error) === 'ENOENT') return
     if (systemCode(error) !== 'ENOTDIR') throw error
   }
-  throw new Failure(`${path} exists: name another place, or remove it first.`, {
-    code: 'bundle-exists',
-    fault: 'internal',
-    publicText: 'The bundle exists already.',
-  })
+  const sentence = `${path} exists: name another place, or remove it first.`
+  throw new Failure(sentence, { code: 'bundle-exists' })
 }

@@ -79,6 +79,5 @@ async function ask(
 }
 
 function failure(sentence: string): Failure {
-  const about = { code: 'service-not-asked', fault: 'internal', publicText: sentence } as const
-  return new Failure(sentence, about)
+  return new Failure(sentence, { code: 'service-not-asked' })
 }

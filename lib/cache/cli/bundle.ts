@@ -119,9 +119,7 @@ async function readableStats(path: string): Promise<Stats> {
   } catch (cause) {
     if (systemCode(cause) !== 'EACCES') throw cause
     const sentence = `this user may not read ${resolve(path)}; put it where that user can, such as /var/tmp`
-    throw new Failure(sentence, {
-      ...{ code: 'import-unreadable', fault: 'downstream', publicText: sentence, cause },
-    })
+    throw new Failure(sentence, { code: 'import-unreadable', cause })
   }
 }
 

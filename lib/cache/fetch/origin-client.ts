@@ -47,20 +47,11 @@ export async function originAuthorities(files: readonly string[]): Promise<reado
       if (certificates.length === 0) throw new Error('it has no certificate in PEM form')
       found.push(...certificates.map(({ pem }) => pem))
     } catch (error) {
-      throw unusable(file, error)
+      const sentence = `https.origin_ca names ${file}, which cannot be used: ${whyUnreadable(error)}`
+      throw new Failure(sentence, { code: 'ORIGIN_CA', cause: error })
     }
   }
   return found
-}
-
-function unusable(file: string, error: unknown): Failure {
-  const because = whyUnreadable(error)
-  return new Failure(`https.origin_ca names ${file}, which cannot be used: ${because}`, {
-    code: 'ORIGIN_CA',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause: error,
-  })
 }
 
 interface AskParts extends FollowOptions {

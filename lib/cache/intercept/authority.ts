@@ -233,12 +233,7 @@ async function read(setting: string, file: string): Promise<string> {
 }
 
 function wrong(sentence: string, cause?: unknown): Failure {
-  return new Failure(sentence, {
-    code: 'AUTHORITY',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause,
-  })
+  return new Failure(sentence, { code: 'AUTHORITY', cause })
 }
 
 /**

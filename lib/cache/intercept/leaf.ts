@@ -73,11 +73,7 @@ export class Leaves {
   async issue(names: readonly [string, ...string[]]): Promise<Leaf> {
     const refused = names.find(name => !this.covers(name))
     if (refused !== undefined) {
-      throw new Failure(`no certificate can be made for ${refused}`, {
-        code: 'LEAF_REFUSED',
-        fault: 'internal',
-        publicText: 'This service has no certificate for this host.',
-      })
+      throw new Failure(`no certificate can be made for ${refused}`, { code: 'LEAF_REFUSED' })
     }
     const { authority, clock, addresses } = this.#options
     const pair = await this.#pair()
@@ -136,7 +132,7 @@ export async function listenerCertificate(
   if (identity === undefined) {
     throw new Failure(
       'the CA may not issue certificates for any name of this machine; listen_port_secure needs one that may',
-      { code: 'AUTHORITY', fault: 'internal', publicText: 'The service cannot start.' },
+      { code: 'AUTHORITY' },
     )
   }
   const stop = repeat(clock, interval, async () => {

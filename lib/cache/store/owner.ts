@@ -16,12 +16,7 @@ export async function mustBeOwner(directory: string): Promise<void> {
   if (user !== 0 && (await isWritable(directory))) return
   throw new Failure(
     `The cache directory ${directory} belongs to the user ${uid}: run this command as that user, with sudo -u '#${uid}'.`,
-    {
-      code: 'not-the-owner',
-      fault: 'internal',
-      publicText: 'The cache directory belongs to another user.',
-      facts: { directory, uid },
-    },
+    { code: 'not-the-owner', facts: { directory, uid } },
   )
 }
 

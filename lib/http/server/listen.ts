@@ -44,10 +44,5 @@ export function cannotListen(
     EADDRNOTAVAIL: 'this machine does not have the address',
   }
   const reason = reasons[systemCode(cause) ?? ''] ?? explainError(cause)
-  return new Failure(`cannot listen on ${where}: ${reason}`, {
-    code: 'LISTEN',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause,
-  })
+  return new Failure(`cannot listen on ${where}: ${reason}`, { code: 'LISTEN', cause })
 }

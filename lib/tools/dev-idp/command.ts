@@ -47,9 +47,8 @@ async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
 /** The certificate in a file. Throws a Failure when assertions cannot be encrypted to it. */
 async function certificateIn(file: string): Promise<string> {
   const refuse = (why: string): never => {
-    const publicText = 'The certificate cannot be used.'
-    const details = { code: 'unusable-certificate', fault: 'internal', publicText } as const
-    throw new Failure(`assertions cannot be encrypted to ${file}: ${why}`, details)
+    const sentence = `assertions cannot be encrypted to ${file}: ${why}`
+    throw new Failure(sentence, { code: 'unusable-certificate' })
   }
   const text = await readFile(file, 'utf8').catch(error => refuse(whyUnreadable(error)))
   const type = keyTypeOf(text)

@@ -39,8 +39,6 @@ export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Pro
         `The cache directory ${directory} was written by a newer cachesvc (layout v${version}, this one knows v${layoutVersion}): run the newer one or name another directory.`,
         {
           code: 'directory-too-new',
-          fault: 'internal',
-          publicText: 'The cache directory belongs to a newer version.',
           facts: { directory, version },
         },
       )
@@ -91,8 +89,6 @@ export async function directoryFailure(
   const [problem, mend] = diagnose(error, { owner: owner?.uid, use })
   return new Failure(`The cache directory ${directory} ${problem}: ${mend}.`, {
     code: 'directory-unusable',
-    fault: 'internal',
-    publicText: 'The cache directory cannot be used.',
     facts: { directory, system: systemCode(error) },
     cause: error,
   })
