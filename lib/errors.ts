@@ -41,6 +41,19 @@ export function systemCode(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
+/** What a promise gives; undefined when it rejects because there is no such file, which one of these codes says. */
+export async function unlessMissing<T>(
+  found: Promise<T>,
+  codes: readonly string[] = ['ENOENT'],
+): Promise<T | undefined> {
+  try {
+    return await found
+  } catch (error) {
+    if (codes.includes(systemCode(error) ?? '')) return undefined
+    throw error
+  }
+}
+
 /** Why a file cannot be read, in words for the user who named it. */
 export function whyUnreadable(error: unknown): string {
   return unreadable.get(systemCode(error)) ?? explainError(error)

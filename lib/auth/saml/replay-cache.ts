@@ -12,7 +12,7 @@ import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
-import { systemCode } from '../../errors.ts'
+import { unlessMissing } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { WatchedFile } from '../keys/watched-file.ts'
@@ -92,15 +92,12 @@ export async function openReplayCache(options: {
 
 /** What the file says; nothing when there is none. Throws when it is not what we write. */
 async function readUsed(path: string): Promise<ReadonlyArray<readonly [string, Milliseconds]>> {
-  try {
-    const file: unknown = JSON.parse((await readBounded(path, LARGEST)).bytes.toString())
-    const used = isRecord(file) && file['version'] === 1 ? file['used'] : undefined
-    if (!Array.isArray(used) || !used.every(isUsed)) throw new Error('it is of another form')
-    return used
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return []
-    throw error
-  }
+  const found = await unlessMissing(readBounded(path, LARGEST))
+  if (found === undefined) return []
+  const file: unknown = JSON.parse(found.bytes.toString())
+  const used = isRecord(file) && file['version'] === 1 ? file['used'] : undefined
+  if (!Array.isArray(used) || !used.every(isUsed)) throw new Error('it is of another form')
+  return used
 }
 
 function isUsed(found: unknown): found is readonly [string, Milliseconds] {

@@ -20,7 +20,7 @@ import { rename } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
-import { systemCode } from '../../errors.ts'
+import { unlessMissing } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { WatchedFile } from '../keys/watched-file.ts'
@@ -226,18 +226,14 @@ export class RevocationList {
 
 /** Reads the file; nothing when there is none. Throws one sentence when it cannot be read, or is not what we write. */
 async function readRevocations(path: string): Promise<Revocations> {
-  try {
-    const { bytes } = await readBounded(path, LARGEST)
-    const file: unknown = JSON.parse(bytes.toString())
-    if (!isRecord(file) || file['version'] !== 1) throw new Error('it has another version, or none')
-    const { allBefore = noRevocations.allBefore, entries } = file
-    if (typeof allBefore !== 'number') throw new Error('its allBefore is no moment')
-    if (!Array.isArray(entries) || !entries.every(isEntry)) throw new Error('its entries are none')
-    return { allBefore, entries: new Map(entries) }
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return noRevocations
-    throw error
-  }
+  const found = await unlessMissing(readBounded(path, LARGEST))
+  if (found === undefined) return noRevocations
+  const file: unknown = JSON.parse(found.bytes.toString())
+  if (!isRecord(file) || file['version'] !== 1) throw new Error('it has another version, or none')
+  const { allBefore = noRevocations.allBefore, entries } = file
+  if (typeof allBefore !== 'number') throw new Error('its allBefore is no moment')
+  if (!Array.isArray(entries) || !entries.every(isEntry)) throw new Error('its entries are none')
+  return { allBefore, entries: new Map(entries) }
 }
 
 function isEntry(found: unknown): found is readonly [string, RevocationEntry] {

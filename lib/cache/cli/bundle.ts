@@ -6,7 +6,7 @@ import { constants, type Stats } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Clock, systemClock } from '../../async/clock.ts'
-import { Failure, systemCode } from '../../errors.ts'
+import { Failure, systemCode, unlessMissing } from '../../errors.ts'
 import { createLog, type Logger } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
@@ -37,7 +37,8 @@ export async function printImport(
   { dryRun }: { readonly dryRun: boolean },
 ): Promise<ExitCode> {
   const isDirectory = (await readableStats(path)).isDirectory()
-  const isBundle = !isDirectory || (await exists(join(path, identityName)))
+  const identity = join(path, identityName)
+  const isBundle = !isDirectory || (await unlessMissing(stat(identity))) !== undefined
   await mustBeOwner(config.cacheDirectory)
   const around = { clock: systemClock, log: createLog({ level: 'warn', to: process.stderr }) }
   const put = new Set<string>()
@@ -120,16 +121,6 @@ async function readableStats(path: string): Promise<Stats> {
     if (systemCode(cause) !== 'EACCES') throw cause
     const sentence = `this user may not read ${resolve(path)}; put it where that user can, such as /var/tmp`
     throw new Failure(sentence, { code: 'import-unreadable', cause })
-  }
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path)
-    return true
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return false
-    throw error
   }
 }
 

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type Clock, day, hour, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
-import { systemCode } from '../../errors.ts'
+import { unlessMissing } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Issuer, listNumber } from '../../x509/x509.ts'
 
@@ -45,13 +45,8 @@ export class RevocationList {
   }
 
   /** The list, DER; undefined while there is no file. */
-  async read(): Promise<Buffer | undefined> {
-    try {
-      return await readFile(this.#file)
-    } catch (error) {
-      if (systemCode(error) === 'ENOENT') return undefined
-      throw error
-    }
+  read(): Promise<Buffer | undefined> {
+    return unlessMissing(readFile(this.#file))
   }
 
   async #renew(): Promise<void> {

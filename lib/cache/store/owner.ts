@@ -3,14 +3,15 @@
  */
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
-import { Failure, systemCode } from '../../errors.ts'
+import { Failure, unlessMissing } from '../../errors.ts'
 
 /**
  * Throws a Failure when the directory is another user's and the caller is root or may not write there. Root would leave files
  * that the user of the service can neither read nor remove; another user is not to be told to take the directory.
  */
 export async function mustBeOwner(directory: string): Promise<void> {
-  const uid = await ownerOf(directory)
+  // There may be no directory yet.
+  const uid = (await unlessMissing(stat(directory)))?.uid
   const user = process.getuid?.()
   if (uid === undefined || user === undefined || uid === user) return
   if (user !== 0 && (await isWritable(directory))) return
@@ -18,16 +19,6 @@ export async function mustBeOwner(directory: string): Promise<void> {
     `The cache directory ${directory} belongs to the user ${uid}: run this command as that user, with sudo -u '#${uid}'.`,
     { code: 'not-the-owner', facts: { directory, uid } },
   )
-}
-
-/** Undefined where there is no directory yet. */
-async function ownerOf(directory: string): Promise<number | undefined> {
-  try {
-    return (await stat(directory)).uid
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    throw error
-  }
 }
 
 function isWritable(directory: string): Promise<boolean> {

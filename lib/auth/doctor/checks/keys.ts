@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
-import { explainError, systemCode } from '../../../errors.ts'
+import { explainError, systemCode, unlessMissing } from '../../../errors.ts'
 import type { DynamicConfig } from '../../keys/dynamic-config.ts'
 import { failuresFile } from '../../pages/failure-records.ts'
 import { revocationsFile } from '../../session/revocation.ts'
@@ -20,13 +20,8 @@ interface FileFacts {
 }
 
 async function factsOf(path: string): Promise<FileFacts | undefined> {
-  try {
-    const { uid, mode } = await stat(path)
-    return { path, owner: uid, mode: mode & 0o777 }
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    throw error
-  }
+  const stats = await unlessMissing(stat(path))
+  return stats && { path, owner: stats.uid, mode: stats.mode & 0o777 }
 }
 
 export async function owners({ config: { configPath, saml } }: Examination): Promise<Answer> {

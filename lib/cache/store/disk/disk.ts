@@ -7,7 +7,7 @@
 import * as fs from 'node:fs'
 import { dirname } from 'node:path'
 import type { Clock } from '../../../async/clock.ts'
-import { systemCode } from '../../../errors.ts'
+import { systemCode, unlessMissing } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
 import type { Layout } from './layout.ts'
 import { type End, type Operation, Slots, type SlotsOptions } from './slots.ts'
@@ -56,6 +56,9 @@ export type OpenMode = keyof typeof flags
 
 const flushing = 6
 
+/** The codes that say that a path has no file: it is missing, or a part of the path is no directory. */
+const noName = ['ENOENT', 'ENOTDIR']
+
 export class Disk {
   readonly #files: FileLayer
   readonly #slots: Slots
@@ -81,7 +84,7 @@ export class Disk {
   }
 
   openIfThere(path: string): Promise<DiskFile | undefined> {
-    return ifThere(this.open(path, 'reading'))
+    return unlessMissing(this.open(path, 'reading'), noName)
   }
 
   /**
@@ -108,7 +111,7 @@ export class Disk {
   /** Removes a file. Answers whether there was one. */
   async remove(path: string): Promise<boolean> {
     const removed = this.#wait<void>({ begin: end => this.#files.unlink(path, end) })
-    return (await ifThere(removed.then(() => true))) ?? false
+    return (await unlessMissing(removed.then(() => true), noName)) ?? false
   }
 
   removeTree(path: string): Promise<void> {
@@ -130,12 +133,13 @@ export class Disk {
 
   /** Names in a directory; none when it is not there, or is none. */
   async names(directory: string): Promise<readonly string[]> {
-    return (await ifThere(this.list(directory))) ?? []
+    return (await unlessMissing(this.list(directory), noName)) ?? []
   }
 
   /** What has this name; undefined when nothing has. Links are not followed. */
   look(path: string): Promise<fs.Stats | undefined> {
-    return ifThere(this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) }))
+    const found = this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) })
+    return unlessMissing(found, noName)
   }
 
   space(path: string): Promise<fs.StatsFs> {
@@ -264,15 +268,4 @@ function waited<T>(run: (done: End<T>) => void): Promise<T> {
       else resolve(value as T)
     })
   })
-}
-
-/** What a promise gives; undefined where there is no such name. */
-async function ifThere<T>(found: Promise<T>): Promise<T | undefined> {
-  try {
-    return await found
-  } catch (error) {
-    const code = systemCode(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw error
-  }
 }
