@@ -9,14 +9,7 @@ import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import {
-  firstByteDeadline,
-  passedBy,
-  slowOrigin,
-  superseded,
-  unconfirmed,
-  unproven,
-} from '../fetch/failures.ts'
+import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
 import type { Ask } from '../fetch/origin-client.ts'
@@ -82,7 +75,9 @@ export class Answerer {
     const response = await this.fetchedAnew(allowed)
     if (!isGone(response.status) && response.status < 500) return response
     const kept = await this.#parts.store.get(entry.key)
-    return kept?.digest === entry.digest ? unavailable(allowed, unproven()) : response
+    return kept?.digest === entry.digest
+      ? unavailable(allowed, fetchFailure('CONTENT_UNPROVEN'))
+      : response
   }
 
   /**
@@ -183,7 +178,7 @@ export class Answerer {
         // After a 503 apt tries again.
         return (
           (await this.#fromFilling(allowed, found.filling, because)) ??
-          unavailable(allowed, passedBy(origin))
+          unavailable(allowed, fetchFailure('NOT_JOINABLE', { origin }))
         )
       case 'answered':
         return this.#originSaid(allowed, found)
@@ -253,9 +248,10 @@ export class Answerer {
   /** The stored copy that the origin did not confirm, where that may be (RFC 9111 section 4.2.4). */
   #stale(allowed: Allowed, entry: Entry, because: StaleReason): Response | Promise<Response> {
     const { serveStale } = this.#parts.rules().config.freshness
+    const { origin } = allowed.file.about
     return because.startsWith('stale-suite') || serveStale === 'always' || allowsStale(entry)
       ? this.fromStore(allowed, entry, because)
-      : unavailable(allowed, unconfirmed(allowed.file.about.origin))
+      : unavailable(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 
   #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>): Response {
@@ -263,7 +259,7 @@ export class Answerer {
     const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
     if (gone && withReleases.has(archive.kind) && updates.isBehind(key)) {
-      return unavailable(allowed, superseded(about.origin))
+      return unavailable(allowed, fetchFailure('SUITE_BEHIND', { origin: about.origin }))
     }
     if (gone && said.certain) {
       negative.set(key, clock.now() + rules().config.freshness.negative)

@@ -6,11 +6,12 @@
  *   bytes at a time, or without end, would keep a connection and fill the disk for no client.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Failure } from '../../errors.ts'
+import type { Failure } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
+import { fetchFailure } from './failures.ts'
 import { type Settled, verifiedBy, type Wanted } from './found.ts'
 
 /** Completes a download whose content is whole, and stores its entry. Throws what `Download.complete` throws. */
@@ -47,7 +48,7 @@ export function watchAbandoned(
   const look = (): void => {
     const { size, readers } = download
     if (readers === 0 && before.readers === 0 && !isWorthFinishing(download, size - before.size)) {
-      abandon(abandoned())
+      abandon(fetchFailure('ABANDONED'))
       return
     }
     before = { size, readers }
@@ -62,12 +63,4 @@ function isWorthFinishing(
   gained: number,
 ): boolean {
   return stored && length !== undefined && length - size <= gained * (longest / interval)
-}
-
-function abandoned(): Failure {
-  return new Failure('no client waits for it any more, and it does not come to an end', {
-    code: 'ABANDONED',
-    fault: 'internal',
-    publicText: 'The fetch was given up; try again.',
-  })
 }

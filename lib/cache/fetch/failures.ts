@@ -11,34 +11,83 @@ import { formatUri, type TargetUri } from '../../http/message/target.ts'
  */
 export const firstByteDeadline: Milliseconds = 20_000
 
-/** The origin has not answered within it. */
-export function slowOrigin(origin: string, fate = 'try again'): Failure {
-  return new Failure(`${origin} has not answered in time`, {
-    code: 'ORIGIN_SLOW',
-    fault: 'upstream',
-    publicText: `The origin has not answered in time; ${fate}.`,
-  })
-}
-
 /** Fetches under way at once. Clients may ask for any number of files, and leave. */
 export const mostFetches = 4096
 
-/** So many fetches are under way that no other is begun. */
-export function tooMany(): Failure {
-  return new Failure(`${mostFetches} fetches are under way`, {
-    code: 'TOO_MANY_FETCHES',
-    fault: 'upstream',
-    publicText: 'This proxy is fetching as much as it can; try again.',
-  })
+/** For each code the side at fault, what the log is told and what the client is, with words in braces. */
+const failures = {
+  ORIGIN_SLOW: [
+    'upstream',
+    '{origin} has not answered in time',
+    'The origin has not answered in time; {fate}.',
+  ],
+  ORIGIN_IMPOSTOR: [
+    'upstream',
+    'the origin answered with something else ({found})',
+    'The origin answered with something that is not this file.',
+  ],
+  ORIGIN_BEHIND: [
+    'upstream',
+    'no origin has the file of {target} that is wanted',
+    'No origin of this archive has the wanted file now.',
+  ],
+  ORIGIN_REFUSES_REST: [
+    'upstream',
+    'the origin answered {status} when asked for the rest',
+    'The origin does not send the rest of the file.',
+  ],
+  STALE_FORBIDDEN: [
+    'upstream',
+    '{origin} has not confirmed what is stored and forbids to serve it stale',
+    'The origin has not confirmed the stored file, and forbids to serve it stale.',
+  ],
+  SUITE_BEHIND: [
+    'upstream',
+    '{origin} does not have a file of the Release that is adopted',
+    'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
+  ],
+  TOO_MANY_FETCHES: [
+    'upstream',
+    `${mostFetches} fetches are under way`,
+    'This proxy is fetching as much as it can; try again.',
+  ],
+  // The content has to be hashed before it is served, and the origin does not give the file instead.
+  CONTENT_UNPROVEN: [
+    'internal',
+    'the stored content is still being checked',
+    'The stored file is still being checked after an unclean stop; try again.',
+  ],
+  NOT_JOINABLE: [
+    'internal',
+    'a fetch from {origin} is under way that cannot be joined',
+    'The file is being fetched for another client and cannot be stored; try again.',
+  ],
+  ABANDONED: [
+    'internal',
+    'no client waits for it any more, and it does not come to an end',
+    'The fetch was given up; try again.',
+  ],
+  FETCH_FAILED: [
+    'internal',
+    'fetching {target} failed',
+    'This proxy could not fetch the file.',
+  ],
+} as const
+
+/** The failure with this code, given the words of its texts. */
+export function fetchFailure(
+  code: keyof typeof failures,
+  words: Readonly<Record<string, string | number>> = {},
+  cause?: unknown,
+): Failure {
+  const [fault, message, publicText] = failures[code]
+  const filled = (text: string) => text.replace(/\{(\w+)\}/g, (_, name) => String(words[name]))
+  return new Failure(filled(message), { code, fault, publicText: filled(publicText), cause })
 }
 
-/** The origin's response was plainly not the file; `found` says what it was. */
-export function somethingElse(found: string): Failure {
-  return new Failure(`the origin answered with something else (${found})`, {
-    code: 'ORIGIN_IMPOSTOR',
-    fault: 'upstream',
-    publicText: 'The origin answered with something that is not this file.',
-  })
+/** The origin has not answered in time; `fate` says what the client can do. */
+export function slowOrigin(origin: string, fate = 'try again'): Failure {
+  return fetchFailure('ORIGIN_SLOW', { origin, fate })
 }
 
 /** Whether an error is the origin's: it can be asked again, unlike a disk that refuses or a service that stops. */
@@ -49,47 +98,5 @@ export function isUpstream(error: unknown): boolean {
 /** What was thrown while a target was fetched, as a Failure. */
 export function asFailure(uri: TargetUri, error: unknown): Failure {
   if (error instanceof Failure) return error
-  return new Failure(`fetching ${formatUri(uri)} failed`, {
-    code: 'FETCH_FAILED',
-    fault: 'internal',
-    publicText: 'This proxy could not fetch the file.',
-    cause: error,
-  })
-}
-
-/** The origin has not confirmed a stored file that it forbids to serve stale. */
-export function unconfirmed(origin: string): Failure {
-  return new Failure(`${origin} has not confirmed what is stored and forbids to serve it stale`, {
-    code: 'STALE_FORBIDDEN',
-    fault: 'upstream',
-    publicText: 'The origin has not confirmed the stored file, and forbids to serve it stale.',
-  })
-}
-
-/** The origin lacks a file of the Release that is adopted. */
-export function superseded(origin: string): Failure {
-  return new Failure(`${origin} does not have a file of the Release that is adopted`, {
-    code: 'SUITE_BEHIND',
-    fault: 'upstream',
-    publicText:
-      'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
-  })
-}
-
-/** The content has to be hashed before it is served, and the origin does not give the file instead. */
-export function unproven(): Failure {
-  return new Failure('the stored content is still being checked', {
-    code: 'CONTENT_UNPROVEN',
-    fault: 'internal',
-    publicText: 'The stored file is still being checked after an unclean stop; try again.',
-  })
-}
-
-/** Another fetch of the file cannot be joined. */
-export function passedBy(origin: string): Failure {
-  return new Failure(`a fetch from ${origin} is under way that cannot be joined`, {
-    code: 'NOT_JOINABLE',
-    fault: 'internal',
-    publicText: 'The file is being fetched for another client and cannot be stored; try again.',
-  })
+  return fetchFailure('FETCH_FAILED', { target: formatUri(uri) }, error)
 }

@@ -20,7 +20,7 @@ import {
 import type { Store } from '../store/store.ts'
 import { type Begun, resumed } from './continuation.ts'
 import { keep, watchAbandoned } from './ending.ts'
-import { asFailure, isUpstream, mostFetches, somethingElse, tooMany } from './failures.ts'
+import { asFailure, fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
   type Arriving,
   conditionalFields,
@@ -79,7 +79,7 @@ export class Fetcher {
     if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
     const failure = this.#wrong.recent(wanted)
     if (failure !== undefined || this.#underWay.size >= mostFetches) {
-      const failed: Found = { kind: 'failed', failure: failure ?? tooMany() }
+      const failed: Found = { kind: 'failed', failure: failure ?? fetchFailure('TOO_MANY_FETCHES') }
       return { found: Promise.resolve(failed), joined: false }
     }
     const begins: Running = { wanted, stop: new AbortController(), except: new Set() }
@@ -187,7 +187,7 @@ export class Fetcher {
       log.warn('the origin answered with something else', { key, because: found })
       if (answer.others || stored !== undefined) content.close()
       if (answer.others) return this.#elsewhere(running, answer)
-      if (stored !== undefined) throw somethingElse(found)
+      if (stored !== undefined) throw fetchFailure('ORIGIN_IMPOSTOR', { found })
     }
     try {
       const previous = this.#wrong.before(key) ?? stored

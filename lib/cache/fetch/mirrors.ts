@@ -12,7 +12,6 @@
  * - A request that waits for a connection because all are in use says nothing about the origin.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Failure } from '../../errors.ts'
 import type { OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
 import { failureOf, OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
@@ -21,7 +20,7 @@ import { formatAuthority, formatUri, type TargetUri } from '../../http/message/t
 import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Entry } from '../store/entry.ts'
-import { isUpstream, slowOrigin } from './failures.ts'
+import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
 
 interface MirrorParts {
   readonly clock: Clock
@@ -161,7 +160,7 @@ export class Mirrors {
     }
     const [refusal] = refusals
     if (refusal !== undefined) return refusal
-    throw round.failure ?? noneLeft(question.uri)
+    throw round.failure ?? fetchFailure('ORIGIN_BEHIND', { target: formatUri(question.uri) })
   }
 
   async #hurried(round: Round, place: TargetUri): Promise<Answer> {
@@ -239,14 +238,6 @@ function isBehind({ status, fields }: OriginResponse, { stored }: Question): boo
   const before = validatorsOf(Fields.of(...stored.fields), stored.stored).lastModified
   const now = validatorsOf(fields, stored.stored).lastModified
   return before !== undefined && now !== undefined && now < before
-}
-
-function noneLeft(uri: TargetUri): Failure {
-  return new Failure(`no origin has the file of ${formatUri(uri)} that is wanted`, {
-    code: 'ORIGIN_BEHIND',
-    fault: 'upstream',
-    publicText: 'No origin of this archive has the wanted file now.',
-  })
 }
 
 /** RFC 9110 section 10.2.3. */

@@ -17,7 +17,7 @@ import {
   restFields,
   restOf,
 } from './continuation.ts'
-import { isUpstream } from './failures.ts'
+import { fetchFailure, isUpstream } from './failures.ts'
 import { type Answer, originName, type Question } from './mirrors.ts'
 
 interface TransferOptions {
@@ -172,7 +172,7 @@ async function askForRest(
       checkRest(beginning, response.fields, clock.now())
       return { content, place }
     }
-    if (mayPass(status)) throw busy(status)
+    if (mayPass(status)) throw fetchFailure('ORIGIN_REFUSES_REST', { status })
     if (status !== 200) {
       throw new ContentChanged(`the origin answered ${status} when asked for the rest`)
     }
@@ -195,12 +195,4 @@ function isSamePlace(a: TargetUri, b: TargetUri): boolean {
 /** Whether an origin that answers this now may have the file again soon. */
 function mayPass(status: number): boolean {
   return status >= 500 || status === 408 || status === 429
-}
-
-function busy(status: number): Failure {
-  return new Failure(`the origin answered ${status} when asked for the rest`, {
-    code: 'ORIGIN_REFUSES_REST',
-    fault: 'upstream',
-    publicText: 'The origin does not send the rest of the file.',
-  })
 }
