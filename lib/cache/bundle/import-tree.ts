@@ -25,7 +25,7 @@ import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
 import { type Imported, type LeftOutReason, storeContent } from './adopt.ts'
 import { blocksOf, type Index, indexAt, listedIn } from './indexed.ts'
-import { encodedUrl, type Found, filesBelow, type Head, headOf, urlByPlace } from './tree.ts'
+import { encodedUrl, type FoundFile, filesBelow, type Head, headOf, urlByPlace } from './tree.ts'
 
 interface TreeParts {
   readonly directory: string
@@ -40,7 +40,7 @@ interface TreeParts {
 
 /** A whole file that may be taken over. */
 interface Candidate {
-  readonly file: Found
+  readonly file: FoundFile
   readonly sha256: string
   /** By its place; undefined when that tells none. */
   readonly place: FileDestination | undefined
@@ -55,7 +55,7 @@ interface Candidate {
 /** Throws when the directory cannot be read. */
 export async function importTree(parts: TreeParts): Promise<Imported> {
   const { directory, onFound } = parts
-  const files: Found[] = []
+  const files: FoundFile[] = []
   for await (const file of filesBelow(directory)) files.push(file)
   onFound(files.reduce((sum, { size }) => sum + size, 0))
   const tree = new Tree(parts)
@@ -80,7 +80,7 @@ class Tree {
   }
 
   /** Looks at a file: whether it is whole, what it hashes to, what its place says. */
-  async consider(file: Found): Promise<void> {
+  async consider(file: FoundFile): Promise<void> {
     const { directory, rules, onRead } = this.#parts
     const path = join(directory, file.path)
     if (!file.isFile) return this.#leaveOut(file, 'not-a-file')
@@ -186,14 +186,14 @@ class Tree {
     if (name !== undefined) this.#byName.set(name, candidate)
   }
 
-  #leaveOut({ path }: Found, reason: LeftOutReason, because?: string): void {
+  #leaveOut({ path }: FoundFile, reason: LeftOutReason, because?: string): void {
     this.imported.leftOut.push({ name: path, reason, ...(because && { because }) })
   }
 }
 
 /** Why a file is not taken over by its place alone; undefined when it is. */
 function whyNot(
-  { path }: Found,
+  { path }: FoundFile,
   of: { place: FileDestination | undefined; head: Head | undefined; first: Buffer },
 ): Candidate['otherwise'] {
   const { place, head, first } = of
@@ -207,7 +207,7 @@ function whyNot(
 }
 
 /** Whether a head says that the file should be longer, or is of another response than the file itself. */
-function isPartial({ size }: Found, head: Head | undefined): boolean {
+function isPartial({ size }: FoundFile, head: Head | undefined): boolean {
   if (head === undefined) return false
   const length = head.fields.get('Content-Length') ?? String(size)
   return head.status !== 200 || length !== String(size)

@@ -16,7 +16,7 @@ import { systemCode } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 
 /** A file below the directory. */
-export interface Found {
+export interface FoundFile {
   /** From the directory on. */
   readonly path: string
   readonly size: number
@@ -33,7 +33,7 @@ export interface Head {
 }
 
 /** Every file below a directory, heads left out. Throws when the directory itself cannot be read. */
-export async function* filesBelow(directory: string): AsyncGenerator<Found> {
+export async function* filesBelow(directory: string): AsyncGenerator<FoundFile> {
   for await (const entry of await opendir(directory, { recursive: true })) {
     if (entry.isDirectory()) continue
     const absolute = join(entry.parentPath, entry.name)

@@ -10,7 +10,7 @@ import type { Config } from '../config/config.ts'
 import { chosenBy, fitting } from '../control/selection.ts'
 import { countOf } from '../figures.ts'
 import { rulesOf } from '../policy/policy.ts'
-import type { Listed } from '../store/catalogue/catalogue.ts'
+import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
 import { complain } from './terminal.ts'
 
@@ -50,9 +50,9 @@ export async function printChosen(text: string, config: Config): Promise<ExitCod
 }
 
 /** The entries whose keys match, by key. */
-function sorted(config: Config, matches: (key: string) => boolean): Promise<Listed[]> {
+function sorted(config: Config, matches: (key: string) => boolean): Promise<ListedEntry[]> {
   return withStore(config, async store => {
-    const found: Listed[] = []
+    const found: ListedEntry[] = []
     for await (const some of store.list()) found.push(...some.filter(({ key }) => matches(key)))
     return found.sort((a, b) => (a.key < b.key ? -1 : 1))
   })
@@ -62,14 +62,17 @@ function sorted(config: Config, matches: (key: string) => boolean): Promise<List
 const batch = 1000
 
 /** Prints a line for each, many at a time. */
-async function printLines(all: readonly Listed[], line: (one: Listed) => string): Promise<void> {
+async function printLines(
+  all: readonly ListedEntry[],
+  line: (one: ListedEntry) => string,
+): Promise<void> {
   for (let at = 0; at < all.length; at += batch) {
     const lines = all.slice(at, at + batch).map(line)
     await print(lines.join(''))
   }
 }
 
-async function printJson(all: readonly Listed[]): Promise<void> {
+async function printJson(all: readonly ListedEntry[]): Promise<void> {
   await print('[')
   let separator = '\n'
   await printLines(all, ({ key, size, digest, lastUsed }) => {
@@ -81,7 +84,7 @@ async function printJson(all: readonly Listed[]): Promise<void> {
   await print('\n]\n')
 }
 
-function lineOf({ key, size, digest, lastUsed }: Listed): string {
+function lineOf({ key, size, digest, lastUsed }: ListedEntry): string {
   return `${size}\t${new Date(lastUsed).toISOString()}\t${digest}\t${key}\n`
 }
 

@@ -25,7 +25,7 @@ export type Config = ReturnType<typeof configOf>
 export type HttpsConfig = Config['https']
 
 /** The configuration a file makes together with the command line and the environment. */
-export function configOf(file: FileValues, overrides: Overrides, surroundings: Surroundings) {
+export function configOf(file: FileValues, overrides: Overrides, surroundings: UserEnvironment) {
   const { listenAddress, listenPort, alternativePorts, listenPortSecure, ...same } = file
   const { debug, ...settings } = same
   const cacheDirectory: string =
@@ -55,7 +55,7 @@ export function needsAuthority(
 }
 
 /** Environment and user, as known before any file is read. */
-export interface Surroundings {
+export interface UserEnvironment {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly root: boolean
   /** Undefined for a user without one, as in a container with any user ID. */
@@ -69,7 +69,7 @@ export interface Surroundings {
 const systemCacheDirectory = '/var/cache/cachesvc'
 
 /** The cache directory when none is named. A function of the facts alone. */
-export function unnamedCacheDirectory(surroundings: Surroundings): string {
+export function unnamedCacheDirectory(surroundings: UserEnvironment): string {
   const { root, systemCacheWritable, exists } = surroundings
   if (root || systemCacheWritable) return systemCacheDirectory
   const own = ownCacheDirectory(surroundings)
@@ -78,7 +78,7 @@ export function unnamedCacheDirectory(surroundings: Surroundings): string {
 }
 
 /** Where an ordinary user's service keeps its files. */
-function ownCacheDirectory({ environment, home }: Surroundings): string {
+function ownCacheDirectory({ environment, home }: UserEnvironment): string {
   // XDG base directory specification: a relative path in the variable is to be ignored.
   const xdg = environment['XDG_CACHE_HOME']
   if (xdg?.startsWith('/')) return join(xdg, 'cachesvc')
@@ -86,7 +86,7 @@ function ownCacheDirectory({ environment, home }: Surroundings): string {
 }
 
 /** Asks the machine. `serves`: whether it is for a service, not for a command beside one. */
-export function surroundings({ serves }: { readonly serves: boolean }): Surroundings {
+export function surroundings({ serves }: { readonly serves: boolean }): UserEnvironment {
   return {
     environment: process.env,
     root: process.getuid?.() === 0,
@@ -106,7 +106,7 @@ function attempt<Value>(act: () => Value): Value | undefined {
 }
 
 /** The directory named by CACHESVC_CACHE_DIR, made absolute; undefined when it is unset or empty. */
-export function namedCacheDirectory({ environment }: Surroundings): string | undefined {
+export function namedCacheDirectory({ environment }: UserEnvironment): string | undefined {
   const named = nonEmpty(environment['CACHESVC_CACHE_DIR'])
   return named === undefined ? undefined : resolve(named)
 }

@@ -15,7 +15,7 @@ import {
   namedCacheDirectory,
   nonEmpty,
   type Overrides,
-  type Surroundings,
+  type UserEnvironment,
 } from './config.ts'
 import { settings, withoutEffect } from './settings.ts'
 
@@ -29,7 +29,7 @@ export const defaultConfigFile = '/etc/cachesvc/cachesvc.yaml'
 export async function loadConfig(
   file: string | undefined,
   overrides: Overrides,
-  surroundings: Surroundings,
+  surroundings: UserEnvironment,
 ): Promise<Loaded<Config> & { readonly file: string | undefined }> {
   const check = configCheck(overrides, surroundings)
   const { environment } = surroundings
@@ -47,7 +47,7 @@ export async function loadConfig(
 }
 
 /** GoAPTCacher names its file by CONFIG. Here a variable of such a common name is not read. */
-function foreignVariable({ CONFIG }: Surroundings['environment']): readonly string[] {
+function foreignVariable({ CONFIG }: UserEnvironment['environment']): readonly string[] {
   if (CONFIG === undefined || !/\.ya?ml$/.test(CONFIG)) return []
   return [`the variable CONFIG is not read; write CACHESVC_CONFIG=${CONFIG} or --config ${CONFIG}`]
 }
@@ -72,7 +72,7 @@ function absolutePaths(found: unknown, directory: string): unknown {
 }
 
 /** What a configuration file is checked with. */
-export function configCheck(overrides: Overrides, surroundings: Surroundings): Check<Config> {
+export function configCheck(overrides: Overrides, surroundings: UserEnvironment): Check<Config> {
   const checkFile = checkSettings(settings)
   return found => {
     const checked = checkFile(found)
@@ -111,7 +111,7 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
 }
 
 /** What is right and still worth a word. */
-function remarksOn(found: unknown, file: FileValues, surroundings: Surroundings): Remark[] {
+function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironment): Remark[] {
   const remarks: Remark[] = []
   for (const [name, text] of Object.entries(withoutEffect)) {
     const path = name.split('.')

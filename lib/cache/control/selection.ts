@@ -4,7 +4,7 @@
 
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
-import type { Listed } from '../store/catalogue/catalogue.ts'
+import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { unconfirmed } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 
@@ -76,7 +76,7 @@ interface Amount {
 async function forEach(
   store: Pick<Store, 'list'>,
   chosen: Chosen,
-  act: (file: Listed) => Promise<number | undefined>,
+  act: (file: ListedEntry) => Promise<number | undefined>,
 ): Promise<Amount> {
   let [files, bytes] = [0, 0]
   for await (const some of store.list()) {

@@ -31,7 +31,7 @@ import { type Entry, unconfirmed } from '../store/entry.ts'
 import type { HitReason, MissReason, StaleReason } from './outcome.ts'
 
 /** A request for a file that the policy has admitted, and all that is known of the file. */
-export interface Question {
+export interface FileRequest {
   readonly key: string
   readonly archive: ArchivePath
   readonly stored: Entry | undefined
@@ -70,35 +70,35 @@ export type Decision =
   | { readonly use: 'fail'; readonly because: FailReason }
 
 /** What to answer a request from, and why. The pipeline acts on it, and `explain` puts it into words. */
-export function lookup(question: Question): Decision {
-  const decision = withoutAsking(question)
+export function lookup(request: FileRequest): Decision {
+  const decision = withoutAsking(request)
   if (decision.use === 'store' || decision.use === 'negative') return decision
-  if (question.config.offline) {
+  if (request.config.offline) {
     // What is stored, of any age. A request that nothing stored may answer fails.
     return decision.use === 'revalidate'
       ? { use: 'store', because: 'offline', entry: decision.entry }
       : { use: 'fail', because: 'offline' }
   }
   // 5.2.1.7: the client wants what is stored, or 504.
-  return question.directives.onlyIfCached ? { use: 'fail', because: 'only-if-cached' } : decision
+  return request.directives.onlyIfCached ? { use: 'fail', because: 'only-if-cached' } : decision
 }
 
-function withoutAsking(question: Question): Decision {
-  const { stored, directives, archive, claim, config, now } = question
+function withoutAsking(request: FileRequest): Decision {
+  const { stored, directives, archive, claim, config, now } = request
   const settings = config.freshness
-  if (question.passthrough) return { use: 'origin', because: 'passthrough' }
+  if (request.passthrough) return { use: 'origin', because: 'passthrough' }
   // Nothing stored was asked for with credentials, so nothing stored is this client's answer.
-  if (question.authorization) return { use: 'origin', because: 'authorization' }
-  if (stored === undefined) return withoutEntry(question)
+  if (request.authorization) return { use: 'origin', because: 'authorization' }
+  if (stored === undefined) return withoutEntry(request)
   if (claim !== undefined && claim.digest !== stored.digest) {
-    const decision = withoutEntry(question)
+    const decision = withoutEntry(request)
     const absent = decision.use === 'origin' && decision.because === 'absent'
     return absent ? { use: 'replace', because: 'superseded', entry: stored } : decision
   }
   // 5.2.1.4: not without successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
   const fresh = freshnessOf(stored, archive, { settings, now })
-  const checkFrom = archive.kind === 'release' ? question.suites?.checkFrom(stored) : undefined
+  const checkFrom = archive.kind === 'release' ? request.suites?.checkFrom(stored) : undefined
   const checked = checkFrom !== undefined && now >= checkFrom
   const remaining = checked && fresh !== Number.POSITIVE_INFINITY ? Math.min(0, fresh) : fresh
   if (remaining === Number.POSITIVE_INFINITY) {
@@ -106,7 +106,7 @@ function withoutAsking(question: Question): Decision {
   }
   // The client wants the content its own Release names, and no other.
   if (claim !== undefined) return { use: 'store', because: 'as-released', entry: stored }
-  const because = objection(question, stored, remaining)
+  const because = objection(request, stored, remaining)
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }
   }
@@ -116,7 +116,7 @@ function withoutAsking(question: Question): Decision {
     : { use: 'revalidate', because, entry: stored }
 }
 
-function withoutEntry({ key, negative, directives, config, now }: Question): Decision {
+function withoutEntry({ key, negative, directives, config, now }: FileRequest): Decision {
   const until = negative?.get(key) ?? now
   // A 404 remembered for longer than the setting allows was remembered before the clock was set back.
   const remembered = until > now && until <= now + config.freshness.negative
@@ -126,7 +126,7 @@ function withoutEntry({ key, negative, directives, config, now }: Question): Dec
 
 /** Why a copy that can change does not answer as it is; undefined when it does. */
 function objection(
-  { directives, now }: Question,
+  { directives, now }: FileRequest,
   stored: Entry,
   remaining: number,
 ): RevalidateReason | undefined {

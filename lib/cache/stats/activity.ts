@@ -7,11 +7,11 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { targetText } from '../../http/server/exchanges.ts'
-import type { Listed } from '../store/catalogue/catalogue.ts'
+import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import type { ReadableStore } from '../store/reading.ts'
 
 /** A request that has been answered. */
-export interface Answered {
+export interface AnsweredRequest {
   readonly at: Milliseconds
   readonly client: string
   readonly method: string
@@ -51,8 +51,8 @@ export class Activity {
   readonly started: Milliseconds
   readonly #clock: Clock
   readonly #begun: Milliseconds
-  readonly #requests: Answered[] = []
-  readonly #problems: Answered[] = []
+  readonly #requests: AnsweredRequest[] = []
+  readonly #problems: AnsweredRequest[] = []
   readonly #archives = new LRUCache<string, Tally>({ max: mostNames })
   readonly #clients = new LRUCache<string, Tally>({ max: mostNames })
   /** For each second of a minute: which second since the start it is, requests, bytes. */
@@ -69,7 +69,7 @@ export class Activity {
     const { outcome, because, key, origin } = response.facts ?? {}
     if (typeof outcome !== 'string' || outcome === 'operations') return
     const at = this.#clock.now()
-    const answered: Answered = {
+    const answered: AnsweredRequest = {
       at,
       client: request.client.address,
       method: request.method,
@@ -88,12 +88,12 @@ export class Activity {
     if (typeof origin === 'string') tally(this.#archives, origin, answered)
   }
 
-  get requests(): readonly Answered[] {
+  get requests(): readonly AnsweredRequest[] {
     return this.#requests.toReversed()
   }
 
   /** Requests that were refused, failed, broke off or got a stale file for want of an answer; the latest first. */
-  get problems(): readonly Answered[] {
+  get problems(): readonly AnsweredRequest[] {
     return this.#problems.toReversed()
   }
 
@@ -134,18 +134,22 @@ export class Activity {
 }
 
 /** Adds the latest and drops the oldest. */
-function keep(all: Answered[], one: Answered): void {
+function keep(all: AnsweredRequest[], one: AnsweredRequest): void {
   all.push(one)
   if (all.length > kept) all.shift()
 }
 
-function isProblem({ outcome, because, complete }: Answered): boolean {
+function isProblem({ outcome, because, complete }: AnsweredRequest): boolean {
   return (
     !complete || outcome === 'refused' || outcome === 'failed' || because.startsWith('stale-origin')
   )
 }
 
-function tally(all: LRUCache<string, Tally>, name: string, { at, outcome, bytes }: Answered): void {
+function tally(
+  all: LRUCache<string, Tally>,
+  name: string,
+  { at, outcome, bytes }: AnsweredRequest,
+): void {
   let one = all.get(name)
   if (one === undefined) {
     one = { name, requests: 0, hits: 0, bytes: 0, last: at }
@@ -173,7 +177,7 @@ interface Holding {
 /** What is stored, as it was counted last. */
 export interface Counted {
   readonly archives: readonly Holding[]
-  readonly largest: readonly Listed[]
+  readonly largest: readonly ListedEntry[]
 }
 
 const goodFor: Milliseconds = 60_000
@@ -209,7 +213,7 @@ export class Holdings {
 
   async #count(): Promise<void> {
     const all = new Map<string, Holding>()
-    let largest: readonly Listed[] = []
+    let largest: readonly ListedEntry[] = []
     for await (const some of this.#store.list()) {
       const least = largest[mostLargest - 1]?.size ?? -1
       largest = [...largest, ...some.filter(({ size }) => size > least)]

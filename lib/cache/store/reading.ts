@@ -6,7 +6,7 @@ import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
-import { Catalogue, type Listed, type UsedEntry } from './catalogue/catalogue.ts'
+import { Catalogue, type ListedEntry, type UsedEntry } from './catalogue/catalogue.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, type Surroundings } from './disk/disk.ts'
@@ -50,7 +50,7 @@ export class ReadableStore {
   }
 
   /** As much of all entries as a listing shows, some at a time. */
-  list(): AsyncIterable<readonly Listed[]> {
+  list(): AsyncIterable<readonly ListedEntry[]> {
     return this.#parts.catalogue.list()
   }
 

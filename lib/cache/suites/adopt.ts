@@ -26,7 +26,7 @@ import {
   type Listed,
   type ReleaseFile,
 } from './generation.ts'
-import { acceptable, type Policy } from './policy.ts'
+import { acceptable, type SuitePolicy } from './policy.ts'
 import { checkSignature } from './signature.ts'
 import { Table, TableBuilder } from './table.ts'
 import { tablePath } from './tables.ts'
@@ -38,7 +38,7 @@ export interface Job {
   readonly at: string
   readonly releases: readonly ReleaseFile[]
   readonly adopted: Generation | undefined
-  readonly policy: Policy
+  readonly policy: SuitePolicy
   readonly now: Milliseconds
   /** Bytes a table may have. */
   readonly mostTableBytes: number
@@ -65,7 +65,7 @@ export interface Adoption {
 }
 
 /** What the thread answers a job: why it failed in words, when it did. */
-export type Answer = { readonly adoption: Adoption } | { readonly failed: string }
+export type JobAnswer = { readonly adoption: Adoption } | { readonly failed: string }
 
 /** What a new generation lacks. */
 export interface Missing {
@@ -282,7 +282,7 @@ class TableMaker {
 /** Clients wait for adoptions, but hits come first. */
 const niceness = 5
 
-async function answer(job: Job | HashJob): Promise<Answer> {
+async function answer(job: Job | HashJob): Promise<JobAnswer> {
   try {
     if ('hash' in job) return { adoption: { sha512: await sha512s(job), refused: [] } }
     return { adoption: await adopt(job) }

@@ -19,7 +19,7 @@ import {
   succeeded,
 } from './generation.ts'
 import { InUse } from './in-use.ts'
-import type { Policy } from './policy.ts'
+import type { SuitePolicy } from './policy.ts'
 import type { Adopted } from './standing.ts'
 import { mostTableBytes } from './table.ts'
 import { AdoptionThread } from './thread.ts'
@@ -33,7 +33,7 @@ export interface SuiteMeans {
   /** Bytes of memory for tables. */
   readonly memory: number
   /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
-  readonly policyOf: (at: string) => Policy | undefined
+  readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly snapshotDays: () => number
 }
 

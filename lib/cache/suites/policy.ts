@@ -9,7 +9,7 @@ import { archiveOf } from '../policy/routing.ts'
 import type { Generation, Signature } from './generation.ts'
 
 /** How an archive's Release files are judged. */
-export interface Policy {
+export interface SuitePolicy {
   readonly verify: 'require' | 'prefer'
   /** Files and directories of keys. */
   readonly keyrings: readonly string[]
@@ -23,7 +23,7 @@ export const ahead: Milliseconds = day
 
 /** What a Release file is judged by. */
 interface Measure {
-  readonly policy: Policy
+  readonly policy: SuitePolicy
   readonly adopted: Generation | undefined
   readonly now: Milliseconds
 }
@@ -45,7 +45,7 @@ export function acceptable(
 }
 
 /** Why a Release file with such a signature does not count, in words; undefined when it does. */
-export function distrusted({ is }: Signature, { verify }: Policy): string | undefined {
+export function distrusted({ is }: Signature, { verify }: SuitePolicy): string | undefined {
   if (is === 'bad') return 'its signature does not fit it'
   return verify === 'require' && is !== 'good' ? unproven[is] : undefined
 }
@@ -74,7 +74,7 @@ function olderThan(
 export function suitePolicy(
   at: string,
   { archives, suites }: Pick<Config, 'archives' | 'suites'>,
-): Policy | undefined {
+): SuitePolicy | undefined {
   const uri = parseUri(at)
   if ('problem' in uri) return undefined
   const { verify, signedBy } = archiveOf(uri, archives)?.archive ?? unlisted

@@ -4,7 +4,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Adoption, Answer, HashJob, Job } from './adopt.ts'
+import type { Adoption, HashJob, Job, JobAnswer } from './adopt.ts'
 
 /** A Release of half a megabyte and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
@@ -85,7 +85,7 @@ export class AdoptionThread {
     }
     worker.on('error', over)
     worker.on('exit', () => over(new Error('the thread ended early')))
-    worker.on('message', (answer: Answer) => {
+    worker.on('message', (answer: JobAnswer) => {
       if (this.#worker !== worker) return
       const { resolve, reject } = this.#running ?? {}
       if ('failed' in answer) reject?.(new Error(answer.failed))

@@ -9,7 +9,7 @@ import { maxReleaseBytes, readRelease } from '../archive/release.ts'
 import type { KnownRelease } from '../archive/suite-layout.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
 import type { Signature } from '../suites/generation.ts'
-import { distrusted, type Policy } from '../suites/policy.ts'
+import { distrusted, type SuitePolicy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signature.ts'
 import type { HashedContents } from './hashing.ts'
 import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
@@ -58,7 +58,7 @@ export interface JudgedRelease extends KnownRelease {
 interface Around {
   readonly contents: HashedContents
   readonly inventory: Inventory
-  readonly policyOf: (at: string) => Policy | undefined
+  readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly now: Milliseconds
 }
 

@@ -13,7 +13,7 @@ import { indexedFiles, type ListedFile } from '../archive/listed-file.ts'
 import { currentReleases, indexChoices, rootsOf } from '../archive/suite-layout.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
-import type { Policy } from '../suites/policy.ts'
+import type { SuitePolicy } from '../suites/policy.ts'
 import { HashedContents } from './hashing.ts'
 import { Inventory, type ListedStored, type StoredFile, type StoredIndex } from './inventory.ts'
 import { type JudgedRelease, judge, readStoredRelease, type Verdict } from './judge.ts'
@@ -31,7 +31,7 @@ export interface VerifyParts {
   /** Bytes a second; 0 is as fast as it goes. */
   readonly rate: number
   /** How signatures are judged below a directory, by its key; undefined when they are not. */
-  readonly policyOf: (at: string) => Policy | undefined
+  readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly onProgress: (progress: Progress) => void
   /** Told of everything wrong as soon as it is found. */
   readonly onWrong: (wrong: Wrong) => void

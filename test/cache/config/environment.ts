@@ -1,14 +1,14 @@
 import t from 'tap'
 import {
-  type Surroundings,
   surroundings,
+  type UserEnvironment,
   unnamedCacheDirectory,
 } from '../../../lib/cache/config/config.ts'
 import { config as configOf } from '../../fixtures/cache/cache-config.ts'
 
 const system = '/var/cache/cachesvc'
 
-const user: Surroundings = {
+const user: UserEnvironment = {
   environment: {},
   root: false,
   home: '/home/ann',
@@ -16,7 +16,7 @@ const user: Surroundings = {
 }
 
 t.test('the cache directory nobody names', t => {
-  const cases: ReadonlyArray<readonly [string, Partial<Surroundings>, string]> = [
+  const cases: ReadonlyArray<readonly [string, Partial<UserEnvironment>, string]> = [
     ['an ordinary user', {}, '/home/ann/.cache/cachesvc'],
     ['with XDG_CACHE_HOME', { environment: { XDG_CACHE_HOME: '/c' } }, '/c/cachesvc'],
     ['with a relative one', { environment: { XDG_CACHE_HOME: 'c' } }, '/home/ann/.cache/cachesvc'],

@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import t from 'tap'
-import type { Surroundings } from '../../../lib/cache/config/config.ts'
+import type { UserEnvironment } from '../../../lib/cache/config/config.ts'
 import { configCheck, loadConfig } from '../../../lib/cache/config/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 
 /** What files written for GoAPTCacher say in another way. */
 
-const user: Surroundings = {
+const user: UserEnvironment = {
   ...{ environment: {}, root: false, home: '/home/ann', systemCacheWritable: false },
 }
 

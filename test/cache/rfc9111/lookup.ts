@@ -1,6 +1,6 @@
 import t from 'tap'
 import { classify } from '../../../lib/cache/archive/path.ts'
-import { lookup, type Question } from '../../../lib/cache/rfc9111/lookup.ts'
+import { type FileRequest, lookup } from '../../../lib/cache/rfc9111/lookup.ts'
 import { type Entry, unconfirmed } from '../../../lib/cache/store/entry.ts'
 import { requestDirectives } from '../../../lib/http/message/cache-control.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
@@ -24,7 +24,7 @@ const BY_HASH = `/d/dists/sid/main/binary-amd64/by-hash/SHA256/${'0'.repeat(64)}
 const POOL = '/d/pool/main/a/apt/apt_2.6.1_amd64.deb'
 const OTHER = '/key.asc'
 
-interface Case extends Partial<Pick<Question, 'claim' | 'authorization' | 'passthrough'>> {
+interface Case extends Partial<Pick<FileRequest, 'claim' | 'authorization' | 'passthrough'>> {
   readonly offline?: boolean
   /** Until when a 404 is remembered. */
   readonly negativeUntil?: number

@@ -2,7 +2,7 @@
  * What a check makes of the signatures of stored Release files, with each setting of `archives[].verify`.
  */
 import t from 'tap'
-import type { Policy } from '../../../lib/cache/suites/policy.ts'
+import type { SuitePolicy } from '../../../lib/cache/suites/policy.ts'
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import { type Files, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 import { site, stored } from '../../fixtures/cache/verified.ts'
@@ -35,7 +35,7 @@ t.test('signatures of Release files', { skip: noSigningKey }, async t => {
   /** By the policy: the signature, the files confirmed, what is wrong and removed. */
   type Expected = readonly [is: string, confirmed: number, wrong?: string]
   const right = 3
-  const cases: ReadonlyArray<readonly [string, Policy['verify'], Expected]> = [
+  const cases: ReadonlyArray<readonly [string, SuitePolicy['verify'], Expected]> = [
     ['signed', 'require', ['good', right]],
     ['signed', 'prefer', ['good', right]],
     ['detached', 'require', ['good', right]],

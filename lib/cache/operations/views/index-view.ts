@@ -20,7 +20,7 @@ import {
   sizeView,
   timeOfDay,
 } from '../../figures.ts'
-import type { Answered, Tally } from '../../stats/activity.ts'
+import type { AnsweredRequest, Tally } from '../../stats/activity.ts'
 import { hitRate, trafficSaved } from '../../stats/report.ts'
 import { calendarDate, noCounters } from '../../stats/statistics.ts'
 import type { Endpoint } from '../endpoint.ts'
@@ -100,7 +100,7 @@ function tallyView({ name, requests, hits, bytes, last }: Tally, now: Millisecon
   }
 }
 
-function answeredView(answered: Answered, now: Milliseconds): View {
+function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
   const { at, client, method, target, status, outcome, because, bytes, complete } = answered
   const isFile = /^https?:\/\//.test(target)
   return {

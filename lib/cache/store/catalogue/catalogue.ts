@@ -12,9 +12,9 @@ import type { Surroundings } from '../disk/disk.ts'
 import { DiskHung } from '../disk/slots.ts'
 import type { Entry } from '../entry.ts'
 import { nameOf } from '../key.ts'
-import { EntryLog, type Line } from './entry-log.ts'
+import { EntryLog, type LogLine } from './entry-log.ts'
 import { EntryTable, notWritten } from './entry-table.ts'
-import { type Durable, decodeRecord, isSealed, keyIn } from './record.ts'
+import { type Durable, decodeRecord, isSealed, keyInLine } from './record.ts'
 import { readSnapshot } from './snapshot.ts'
 
 /** An entry with the moment a client last asked for it. */
@@ -23,7 +23,7 @@ export interface UsedEntry extends Entry {
 }
 
 /** As much of an entry as a listing shows. */
-export type Listed = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
+export type ListedEntry = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
 
 interface Known {
   readonly entry: Entry
@@ -110,7 +110,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
   }
 
   /** The same, some at a time and without reading all of each. */
-  async *list(): AsyncGenerator<readonly Listed[]> {
+  async *list(): AsyncGenerator<readonly ListedEntry[]> {
     const { table } = this
     for await (const found of this.#found()) {
       yield found.map(({ key, row }) => ({
@@ -174,7 +174,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     try {
       for await (const lines of this.file?.lines(0, this.#unreadable) ?? []) {
         yield lines.flatMap(({ offset, bytes }) => {
-          const key = keyIn(bytes)
+          const key = keyInLine(bytes)
           if (key === undefined && !isSealed(bytes)) this.#garbled += 1
           return this.#foundAt(key, offset, { bytes })
         })
@@ -198,7 +198,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     return [{ key, row, ...at }]
   }
 
-  #apply({ offset, bytes }: Line): void {
+  #apply({ offset, bytes }: LogLine): void {
     const { table } = this
     const record = decodeRecord(bytes)
     if (record?.is === 'durable') {

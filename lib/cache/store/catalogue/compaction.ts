@@ -8,9 +8,9 @@
  */
 import type { Disk } from '../disk/disk.ts'
 import { nameOf } from '../key.ts'
-import { EntryLog, type Line } from './entry-log.ts'
+import { EntryLog, type LogLine } from './entry-log.ts'
 import type { EntryTable } from './entry-table.ts'
-import { type Durable, decodeRecord, encodeRecord, keyIn } from './record.ts'
+import { type Durable, decodeRecord, encodeRecord, keyInLine } from './record.ts'
 
 interface CompactionParts {
   readonly disk: Disk
@@ -113,9 +113,9 @@ export class Compaction {
     }
   }
 
-  #copied({ bytes, offset }: Line): Copied | undefined {
+  #copied({ bytes, offset }: LogLine): Copied | undefined {
     const { table } = this.#parts
-    const key = keyIn(bytes)
+    const key = keyInLine(bytes)
     const row = key === undefined ? undefined : table.find(nameOf(key))
     if (row !== undefined && table.offset(row) === offset) {
       return { bytes: withUse(bytes, table.used(row)), row, offset }

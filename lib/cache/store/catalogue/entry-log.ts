@@ -10,7 +10,7 @@ import { DiskHung } from '../disk/slots.ts'
 import { decodeRecord, encodeRecord, type LogRecord, maxLine } from './record.ts'
 
 /** A line of the log, which may be damaged. */
-export interface Line {
+export interface LogLine {
   readonly offset: number
   readonly bytes: Buffer
 }
@@ -74,7 +74,10 @@ export class EntryLog {
   }
 
   /** Reads on from the position to the last whole line, which is then the position. */
-  async follow(visit: (line: Line) => void, unreadable: (error: unknown) => void): Promise<void> {
+  async follow(
+    visit: (line: LogLine) => void,
+    unreadable: (error: unknown) => void,
+  ): Promise<void> {
     for await (const lines of this.lines(this.position, unreadable)) {
       for (const line of lines) {
         this.position = line.offset + line.bytes.length
@@ -98,7 +101,7 @@ export class EntryLog {
   async *lines(
     from: number,
     unreadable: (error: unknown) => void,
-  ): AsyncGenerator<readonly Line[]> {
+  ): AsyncGenerator<readonly LogLine[]> {
     let rest: Buffer = Buffer.alloc(0)
     let size = 0
     for (let at = from; ; ) {
@@ -132,8 +135,8 @@ export class EntryLog {
 }
 
 /** The whole lines in `bytes`, which stand at `offset`, and where the last of them ends. */
-function split(bytes: Buffer, offset: number): { readonly lines: Line[]; readonly end: number } {
-  const lines: Line[] = []
+function split(bytes: Buffer, offset: number): { readonly lines: LogLine[]; readonly end: number } {
+  const lines: LogLine[] = []
   let begin = 0
   for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, begin)) {
     // An empty line parts a torn one from the next.

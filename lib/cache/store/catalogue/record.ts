@@ -57,7 +57,7 @@ export function decodeRecord(line: Buffer): LogRecord | undefined {
 }
 
 /** The key in the line of an entry, for looking at many: only the checksum is compared. */
-export function keyIn(line: Buffer): string | undefined {
+export function keyInLine(line: Buffer): string | undefined {
   const key = PLAIN_ENTRY.exec(line.toString('latin1', 9, 2048))?.[1]
   if (key !== undefined) return isSealed(line) ? key : undefined
   const record = decodeRecord(line)

@@ -18,7 +18,7 @@ import type { Logger } from '../../../log/log.ts'
 import { Check, CheckQueue } from './check-queue.ts'
 import { heldBack } from './held-back.ts'
 import { ShortFile } from './open-content.ts'
-import type { Opener, Wanted } from './open-files.ts'
+import type { ContentPart, Opener } from './open-files.ts'
 
 interface ChecksParts {
   readonly clock: Clock
@@ -83,7 +83,7 @@ export class Checks {
   }
 
   /** How to read a part of a content that `open` opens, so that a client who waits never gets all of a damaged one. */
-  guard(wanted: Wanted, open: Opener): () => Source {
+  guard(wanted: ContentPart, open: Opener): () => Source {
     const { digest, size, first, end } = wanted
     return () => {
       const age = this.#age(digest)

@@ -4,7 +4,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
-import type { Kept } from '../upkeep/removal.ts'
+import type { UpkeepParts } from '../upkeep/removal.ts'
 import type { Room, UnderWay } from '../upkeep/room.ts'
 import type { Checks } from './checks.ts'
 import { Download } from './download.ts'
@@ -45,7 +45,7 @@ export interface Resumable {
   resume(expected?: Expected): Promise<Download | undefined>
 }
 
-interface DownloadsParts extends Kept {
+interface DownloadsParts extends UpkeepParts {
   readonly blocks: SharedBlocks
   readonly contents: Contents
   readonly checks: Checks

@@ -11,7 +11,7 @@ import { type Block, fileBlock } from '../../../bytes/block-pool.ts'
 import { Piece } from '../../../bytes/piece.ts'
 import type { Source, Take } from '../../../bytes/source.ts'
 import type { DiskFile } from '../disk/disk.ts'
-import type { Kept, SharedBlocks } from './shared-blocks.ts'
+import type { KeptBlock, SharedBlocks } from './shared-blocks.ts'
 
 /** A file that ended before the length it should have. */
 export class ShortFile extends Error {
@@ -36,7 +36,7 @@ const aloneBytes = 64 * 1024
 /** Told when a chunk was read; with an error, or with `alone` when the reader is to read by itself. */
 type Waiting = (error: Error | undefined, alone: boolean) => void
 
-class Chunk implements Kept {
+class Chunk implements KeptBlock {
   readonly number: number
   readonly waiting = new Set<Waiting>()
   piece: Piece | undefined

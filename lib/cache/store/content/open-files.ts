@@ -12,7 +12,7 @@ const mostIdle = 64
 const idleTime: Milliseconds = 10_000
 
 /** A part of a content. */
-export interface Wanted {
+export interface ContentPart {
   readonly digest: string
   readonly size: number
   readonly first: number
@@ -42,7 +42,7 @@ export class OpenFiles {
   }
 
   /** Opens the file now and answers how to read the part; undefined when there is none of that size. */
-  async open(wanted: Wanted): Promise<Opener | undefined> {
+  async open(wanted: ContentPart): Promise<Opener | undefined> {
     const content = await this.#opened(wanted)
     if (content === undefined) return undefined
     return part => {
@@ -51,7 +51,7 @@ export class OpenFiles {
     }
   }
 
-  read(wanted: Wanted): Source {
+  read(wanted: ContentPart): Source {
     return openingSource(
       this.#opened(wanted).then(content => {
         if (content === undefined) throw new ShortFile(wanted.first, wanted.size)
@@ -70,7 +70,7 @@ export class OpenFiles {
     for (const digest of [...this.#files.keys()]) this.#close(digest)
   }
 
-  #readFrom(content: OpenContent, { digest, first, end, broken }: Wanted): Source {
+  #readFrom(content: OpenContent, { digest, first, end, broken }: ContentPart): Source {
     this.#idle.delete(digest)
     return content.read(first, end, error => {
       if (this.#files.get(digest) === content) this.#close(digest)
@@ -78,7 +78,7 @@ export class OpenFiles {
     })
   }
 
-  async #opened({ digest, size }: Wanted): Promise<OpenContent | undefined> {
+  async #opened({ digest, size }: ContentPart): Promise<OpenContent | undefined> {
     for (;;) {
       const known = this.#files.get(digest)
       if (known !== undefined) return known.size === size ? known : undefined

@@ -7,7 +7,7 @@
 import { type Block, type BlockPool, fileBlock } from '../../../bytes/block-pool.ts'
 
 /** A block that was read, as its file keeps it. */
-export interface Kept {
+export interface KeptBlock {
   drop(): void
 }
 
@@ -16,7 +16,7 @@ const mostKept = 64
 
 export class SharedBlocks {
   readonly #pool: BlockPool
-  readonly #kept = new Set<Kept>()
+  readonly #kept = new Set<KeptBlock>()
 
   constructor(pool: BlockPool) {
     this.#pool = pool
@@ -37,17 +37,17 @@ export class SharedBlocks {
     }
   }
 
-  keep(kept: Kept): void {
+  keep(kept: KeptBlock): void {
     this.#kept.add(kept)
     const [oldest] = this.#kept
     if (this.#kept.size > mostKept && oldest !== undefined) this.#evict(oldest)
   }
 
-  forget(kept: Kept): void {
+  forget(kept: KeptBlock): void {
     this.#kept.delete(kept)
   }
 
-  #evict(kept: Kept): void {
+  #evict(kept: KeptBlock): void {
     this.#kept.delete(kept)
     kept.drop()
   }

@@ -12,7 +12,7 @@ import { LRUCache } from 'lru-cache'
 import type { Source } from '../../../bytes/source.ts'
 import type { Content } from '../../../http/message/message.ts'
 import type { Checks } from './checks.ts'
-import { OpenFiles, type OpenFilesParts, type Wanted } from './open-files.ts'
+import { type ContentPart, OpenFiles, type OpenFilesParts } from './open-files.ts'
 
 /** Largest content that is kept in memory, and that is read whole even the first time. */
 const mostInMemory = 4 * 1024 * 1024
@@ -56,7 +56,7 @@ export class Contents {
   }
 
   /** The content: at once when it is in memory. Undefined when there is none of that size. Rejects when the disk fails. */
-  get(wanted: Wanted): Content | Promise<Content | undefined> {
+  get(wanted: ContentPart): Content | Promise<Content | undefined> {
     const { digest, size } = wanted
     const bytes = this.#memory?.get(digest)
     if (bytes?.length === size) return part(bytes, wanted)
@@ -69,7 +69,7 @@ export class Contents {
     return this.#stream(wanted)
   }
 
-  read(wanted: Wanted): Source {
+  read(wanted: ContentPart): Source {
     return this.#files.read(wanted)
   }
 
@@ -119,7 +119,7 @@ export class Contents {
     }
   }
 
-  async #stream(wanted: Wanted): Promise<Content | undefined> {
+  async #stream(wanted: ContentPart): Promise<Content | undefined> {
     const opened = await this.#files.open(wanted)
     if (opened === undefined) return undefined
     const open = this.#parts.checks?.guard(wanted, opened) ?? (() => opened())
@@ -127,7 +127,7 @@ export class Contents {
   }
 }
 
-function part(bytes: Buffer, { first, end }: Wanted): Content {
+function part(bytes: Buffer, { first, end }: ContentPart): Content {
   const whole = first === 0 && end === bytes.length
   return { kind: 'bytes', bytes: whole ? bytes : bytes.subarray(first, end) }
 }

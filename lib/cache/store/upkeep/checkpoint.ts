@@ -8,9 +8,9 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Checks } from '../content/checks.ts'
 import type { Downloads } from '../content/downloads.ts'
-import type { Kept } from './removal.ts'
+import type { UpkeepParts } from './removal.ts'
 
-interface CheckpointParts extends Kept {
+interface CheckpointParts extends UpkeepParts {
   readonly downloads: Downloads
   readonly checks: Checks
 }

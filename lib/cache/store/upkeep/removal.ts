@@ -10,7 +10,7 @@ import type { Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 
 /** What the upkeep of a store works with. */
-export interface Kept extends Surroundings {
+export interface UpkeepParts extends Surroundings {
   readonly journal: Journal
   readonly blobs: Blobs
   readonly health: DiskHealth
@@ -47,7 +47,7 @@ export async function* rowsOf(
  * the digests that no entry names any more. Rejects with the reason of `signal`.
  */
 export async function forget(
-  { journal, clock }: Kept,
+  { journal, clock }: UpkeepParts,
   rows: readonly number[],
   { due, signal }: { readonly due: (row: number) => boolean; readonly signal: AbortSignal },
 ): Promise<readonly string[]> {
@@ -63,7 +63,7 @@ export async function forget(
 
 /** Removes contents that no entry names. Rejects when the disk fails, and with the reason of `signal`. */
 export async function removeContents(
-  { blobs, clock }: Kept,
+  { blobs, clock }: UpkeepParts,
   contents: readonly Unnamed[],
   signal: AbortSignal,
 ): Promise<{ readonly contents: number; readonly bytes: number }> {

@@ -16,7 +16,7 @@ import type { Unnamed } from '../disk/blobs.ts'
 import { isDigest, shards } from '../disk/layout.ts'
 import { nameOf } from '../key.ts'
 import type { Checkpoints } from './checkpoint.ts'
-import { forget, type Kept, removeContents, rowsOf } from './removal.ts'
+import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import type { Room } from './room.ts'
 import { keepAll, type RetentionRules, type Standing } from './rules.ts'
 import { olderVersions } from './versions.ts'
@@ -36,7 +36,7 @@ export interface Swept {
   readonly leftoversRemoved: number
 }
 
-interface RetentionParts extends Kept {
+interface RetentionParts extends UpkeepParts {
   readonly downloads: Downloads
   readonly checkpoints: Checkpoints
   readonly room: Room

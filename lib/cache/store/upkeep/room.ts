@@ -10,7 +10,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import type { Unnamed } from '../disk/blobs.ts'
-import { forget, type Kept, removeContents, rowsOf } from './removal.ts'
+import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
 import type { Space } from './space.ts'
 
@@ -21,7 +21,7 @@ export interface UnderWay {
   readonly coming: number
 }
 
-interface RoomParts extends Kept {
+interface RoomParts extends UpkeepParts {
   readonly space: Space
   readonly underWay: () => UnderWay
   /** Removes what a crash has left of a download. Answers whether there was any. Rejects when the disk fails. */

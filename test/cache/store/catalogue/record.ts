@@ -3,7 +3,7 @@ import t from 'tap'
 import {
   decodeRecord,
   encodeRecord,
-  keyIn,
+  keyInLine,
   type LogRecord,
 } from '../../../../lib/cache/store/catalogue/record.ts'
 import { entryOf, sha256 } from '../../../fixtures/store/opened.ts'
@@ -78,10 +78,10 @@ t.test('the key of an entry is read without the rest, whatever is in it', async 
   const keys = [entry.key, 'http://a/%22', 'http://a/"quoted\\"', `http://a/${'long'.repeat(900)}`]
   for (const key of keys) {
     const written = encodeRecord({ is: 'entry', entry: { ...entry, key }, used: 1 })
-    t.equal(keyIn(written), key)
+    t.equal(keyInLine(written), key)
     written.writeUInt8(written.readUInt8(written.length - 9) ^ 4, written.length - 9)
-    t.equal(keyIn(written), undefined, 'a damaged line has none')
+    t.equal(keyInLine(written), undefined, 'a damaged line has none')
   }
   for (const record of records)
-    if (record.is !== 'entry') t.equal(keyIn(encodeRecord(record)), undefined)
+    if (record.is !== 'entry') t.equal(keyInLine(encodeRecord(record)), undefined)
 })
