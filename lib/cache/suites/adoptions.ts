@@ -1,6 +1,20 @@
 /**
  * Adopts suites whose Release files or indexes have changed in the store: one adoption for each suite at a time, and once more
  * when something came meanwhile.
+ *
+ * # The update of an adopted suite, step by step
+ * 1. A client asks for the Release file. `Updates.check` (answer/suite-updates.ts) asks the origin. Another Release file is
+ *    stored under a key of its own, the Release.gpg of a Release too: clients still get the one before.
+ * 2. `Suites.prepare` calls `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file, and tells which of the files
+ *    that clients use (`InUse.since`) it names and the store lacks. `prepare` also says which Release files are given up here.
+ * 3. `Updates.#fetchAll` fetches those. Without one that is not `optional` the update fails, unless the Release file of before
+ *    has expired.
+ * 4. `Updates.#place` puts the new Release file in the place of the one before. The store tells `Suites.stored`, which calls
+ *    `Adoptions.queue`. The first Release file of a suite is stored as any file is, and begins here.
+ * 5. `Adoptions.#adopt`: the thread reads the Release files and the indexes they name, and writes their tables (`TableMaker`).
+ *    `InUse.among` chooses the files that clients use. `KnownSuites.put` notes the new generation, which `Suites.claim` reads from
+ *    then on.
+ * 6. `Adoptions.#anchor` gives the files that clients use their names by digest.
  */
 import { LRUCache } from 'lru-cache'
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
