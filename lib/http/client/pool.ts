@@ -7,9 +7,9 @@
  * dropped.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { Line } from '../../async/line.ts'
 import { Members } from '../../members.ts'
 import type { Connection } from './connection.ts'
-import { Line } from './line.ts'
 
 export interface PoolLimits {
   /** Connections to one origin, busy and free. */

@@ -12,9 +12,9 @@
  * where requests that do not last will give back the others.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Line } from '../../async/line.ts'
 import type { Connection } from './connection.ts'
 import { failureOf } from './errors.ts'
-import type { Line } from './line.ts'
 import type { ConnectionPool } from './pool.ts'
 
 /** A request that may hold a connection. */

@@ -2,7 +2,7 @@
  * The order of requests that wait: by how many connections their clients hold, and nobody for ever.
  */
 import t from 'tap'
-import { Line } from '../../../lib/http/client/line.ts'
+import { Line } from '../../lib/async/line.ts'
 
 function lineOf(...clients: readonly string[]) {
   const line = new Line<{ readonly client: string; readonly n: number }>()
