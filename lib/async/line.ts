@@ -1,5 +1,5 @@
 /**
- * The line of requests that wait for a connection to one origin.
+ * The line of requests that wait for a connection to one origin, or of jobs that wait for a thread.
  *
  * Their clients take turns, and a turn of a client that holds n connections lasts n + 1 rounds: who holds few goes before who holds
  * many, and nobody waits for ever. Requests of one client go in the order they came.
@@ -60,12 +60,24 @@ export class Line<Request extends { readonly client: string }> {
     return request
   }
 
-  /** The request does not wait any more. */
-  delete(request: Request): void {
+  /** The request does not wait any more; false when it did not wait. */
+  delete(request: Request): boolean {
     const own = this.#clients.get(request.client)
-    if (own === undefined || !own.requests.delete(request)) return
+    if (own === undefined || !own.requests.delete(request)) return false
     this.size -= 1
     if (own.requests.size === 0) this.#clients.delete(request.client)
+    return true
+  }
+
+  /** Takes out the newest request of the client with the most. */
+  drop(): Request | undefined {
+    let most: ReadonlySet<Request> = new Set()
+    for (const { requests } of this.#clients.values()) {
+      if (requests.size > most.size) most = requests
+    }
+    const newest = [...most].at(-1)
+    if (newest !== undefined) this.delete(newest)
+    return newest
   }
 
   /** Of clients whose turn is in the same round, the one that came first. */

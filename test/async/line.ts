@@ -22,6 +22,7 @@ t.test('clients that hold nothing take turns, each in the order of its requests'
   )
   t.equal(line.take(), undefined)
   t.equal(line.size, 0)
+  t.equal(lineOf(...'aaabcb').turns(), 'abcaba')
 })
 
 t.test('who holds few goes before who holds many, in proportion', async t => {
@@ -43,8 +44,9 @@ t.test('those that come later do not put off for ever one that holds many', asyn
 
 t.test('a request that leaves is not given a turn, and its client not forgotten', async t => {
   const { line, requests, turns } = lineOf('a', 'a', 'b')
-  for (const request of requests.slice(0, 1)) line.delete(request)
-  for (const request of requests.slice(0, 1)) line.delete(request)
+  const [first] = requests
+  t.ok(first && line.delete(first))
+  t.notOk(first && line.delete(first), 'it is taken out once')
   t.equal(line.size, 2)
   t.equal(line.of('a'), 1)
   t.strictSame(
@@ -56,4 +58,13 @@ t.test('a request that leaves is not given a turn, and its client not forgotten'
   )
   t.equal(line.next(), requests[1])
   t.equal(turns(), 'ab')
+})
+
+t.test('the newest of the client with the most is dropped', async t => {
+  const { line } = lineOf('a', 'b', 'b', 'b', 'a')
+  t.strictSame(
+    Array.from({ length: 6 }, () => line.drop()?.n),
+    [3, 4, 2, 0, 1, undefined],
+  )
+  t.equal(line.size, 0)
 })

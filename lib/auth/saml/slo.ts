@@ -17,7 +17,7 @@ import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 import { answerRequest, signedOut, signingOut, takeAnswer } from './slo-messages.ts'
 import { clientOf, verify } from './verify.ts'
-import type { Client } from './worker/fair-queue.ts'
+import type { Client } from './worker/pool.ts'
 
 /** A message by either binding; only HTTP-Redirect has a signature beside the message. */
 type Message = RedirectMessage & { readonly binding: 'redirect' | 'post' }

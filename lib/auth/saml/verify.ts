@@ -8,8 +8,7 @@ import type { ResponseRules } from './core/verify-response.ts'
 import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
 import type { Refusal } from './refusal-page.ts'
-import type { Client } from './worker/fair-queue.ts'
-import { WorkerFailure } from './worker/pool.ts'
+import { type Client, WorkerFailure } from './worker/pool.ts'
 
 /** What `check` answers, or why the message is refused. */
 export async function verify<Verified extends { readonly ok: true }>(

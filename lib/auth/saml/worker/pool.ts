@@ -5,14 +5,28 @@
  * Logins, logouts and metadata have a pool each, so that none waits for another: strangers may send messages, and an aggregate of a
  * federation takes seconds. What waits is bounded by time and by bytes and not by number: on a Monday morning hundreds of
  * logins arrive at once, and each takes milliseconds.
+ *
+ * # Order of jobs that wait
+ * - A client that began a login here goes before one that did not.
+ * - Among equals the client addresses take turns, one job each: an address with 300 jobs delays another by one job at a time. There is
+ *   no quota for each address, because all people of an office may share one.
+ * - When too much waits, the newest job of the address with the most jobs is dropped, of strangers as long as there are any.
  */
 import { setMaxListeners } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
+import { Line } from '../../../async/line.ts'
 import { Failure } from '../../../errors.ts'
-import { type Client, FairQueue } from './fair-queue.ts'
 import type { Answer, Job, ResultOf } from './jobs.ts'
+
+/** On whose behalf a job is done. */
+export interface Client {
+  /** The client's address, or the network that counts as one client. */
+  readonly address: string
+  /** Whether it has begun a login at this gateway. */
+  readonly known: boolean
+}
 
 export interface PoolBounds {
   /** Threads at a time. */
@@ -68,6 +82,8 @@ export class WorkerFailure extends Failure {
 
 /** A job that waits. */
 interface Waiter {
+  /** Its client's address. */
+  readonly client: string
   readonly size: number
   readonly begin: () => void
   readonly giveUp: (because: Error) => void
@@ -81,7 +97,8 @@ export class WorkerPool {
   readonly #bounds: PoolBounds
   readonly #threads = new Set<Thread>()
   readonly #idle: Thread[] = []
-  readonly #queue = new FairQueue<Waiter>()
+  readonly #known = new Line<Waiter>()
+  readonly #strangers = new Line<Waiter>()
   readonly #closing = new AbortController()
   #running = 0
   /** Bytes of the jobs that wait. */
@@ -130,7 +147,7 @@ export class WorkerPool {
   }
 
   /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
-  async #turn(size: number, client: Client, stop: AbortSignal): Promise<void> {
+  async #turn(size: number, { address, known }: Client, stop: AbortSignal): Promise<void> {
     if (this.#running < this.#bounds.threads) {
       this.#running += 1
       return
@@ -141,16 +158,17 @@ export class WorkerPool {
         begun = true
         resolve()
       }
-      const waiter: Waiter = { size, begin, giveUp }
-      this.#queue.push(waiter, client)
+      const waiter: Waiter = { client: address, size, begin, giveUp }
+      const line = known ? this.#known : this.#strangers
+      line.add(waiter)
       this.#waiting += size
       stop.addEventListener('abort', () => {
         if (begun) this.#release()
-        else if (this.#queue.delete(waiter)) this.#waiting -= size
+        else if (line.delete(waiter)) this.#waiting -= size
         giveUp(stop.reason)
       })
       while (this.#waiting > this.#bounds.waiting) {
-        const dropped = this.#queue.drop()
+        const dropped = this.#strangers.drop() ?? this.#known.drop()
         if (dropped === undefined) break
         this.#waiting -= dropped.size
         dropped.giveUp(new WorkerFailure('verifier_busy', 'too much waits for a thread'))
@@ -160,7 +178,7 @@ export class WorkerPool {
 
   /** Gives the place of a job that is over to the next that waits. */
   #release(): void {
-    const next = this.#queue.shift()
+    const next = this.#known.take() ?? this.#strangers.take()
     if (next === undefined) {
       this.#running -= 1
       return

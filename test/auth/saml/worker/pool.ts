@@ -12,7 +12,13 @@ function open(t: { teardown(action: () => unknown): void }, options: Partial<Poo
   const pool = new WorkerPool(clock, { ...loginBounds, ...options })
   t.teardown(() => pool.close())
   const verify = (encoded = response) => pool.run({ kind: 'response', encoded, rules })
-  return { clock, pool, verify }
+  /** A job of the client with this address: whether it was done, or the code of the failure. */
+  const by = (address: string, known = false) =>
+    pool.run({ kind: 'response', encoded: response, rules }, { address, known }).then(
+      ({ ok }) => ok,
+      ({ code }) => code,
+    )
+  return { clock, pool, verify, by }
 }
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
@@ -59,13 +65,26 @@ t.test('a job that no thread takes in time is refused, and gives its place up', 
   t.equal((await verify()).ok, true)
 })
 
+t.test('those who began a login go first', async t => {
+  const { by } = open(t, { threads: 1 })
+  const done: string[] = []
+  const strangers = ['running', 'a', 'b'].map(address => by(address).then(() => done.push(address)))
+  await Promise.all([...strangers, by('a', true).then(() => done.push('known a'))])
+  t.strictSame(done, ['running', 'known a', 'a', 'b'])
+})
+
+t.test('a full queue drops jobs of strangers before those of known clients', async t => {
+  const { by } = open(t, { threads: 1, waiting: 3 * (response.length + 4096) })
+  const known = ['running', 'k', 'k'].map(address => by(address, true))
+  const strangers = ['a', 'b'].map(address => by(address))
+  t.strictSame(await Promise.all([...known, ...strangers, by('k', true)]), [
+    ...[true, true, true],
+    ...['verifier_busy', 'verifier_busy', true],
+  ])
+})
+
 t.test('a full queue drops what the client with the most jobs sent last', async t => {
-  const { pool } = open(t, { threads: 1, waiting: 3 * (response.length + 4096) })
-  const by = (address: string, known = false) =>
-    pool.run({ kind: 'response', encoded: response, rules }, { address, known }).then(
-      ({ ok }) => ok,
-      ({ code }) => code,
-    )
+  const { by } = open(t, { threads: 1, waiting: 3 * (response.length + 4096) })
   const jobs = ['busy', 'busy', 'busy', 'busy', 'other'].map(address => by(address))
   t.strictSame(await Promise.all(jobs), [true, true, true, 'verifier_busy', true])
   const full = new WorkerPool(new ManualClock(0), { ...loginBounds, threads: 0, waiting: 0 })
