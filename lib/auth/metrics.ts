@@ -3,52 +3,27 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { Metrics } from '../metrics.ts'
-import type { SamlReadings } from './saml/service.ts'
 
-interface MetricSources {
-  readonly connections: () => number
-  readonly backend: () => {
-    readonly busy: number
-    readonly free: number
-    readonly lasting: number
-    readonly waiting: number
-  }
-  readonly tunnels: () => number
-  readonly saml: () => SamlReadings
+/** Figures that are read when the metrics are asked for, with their help texts. */
+const gauges = {
+  client_connections: 'Open connections of clients.',
+  websockets: 'WebSockets under way.',
+  backend_connections_busy: 'Connections to the backend in use.',
+  backend_connections_lasting: 'Of the busy ones those of requests that last.',
+  backend_connections_free: 'Connections to the backend kept.',
+  backend_requests_waiting: 'Requests that wait for a connection.',
+  idp_metadata_fetched_seconds: moment('When the IdP metadata was last fetched.'),
+  idp_metadata_valid_until_seconds: moment('Until when that metadata is valid.'),
+  idp_certificate_ends_seconds: moment('When the last certificate of the IdP ends.'),
+  own_certificate_ends_seconds: moment('When our own certificate ends.'),
+} as const
+
+function moment(sentence: string): string {
+  return `${sentence} Seconds since the epoch; 0 when unknown.`
 }
 
-type Reading = readonly [name: string, help: string, read: (from: MetricSources) => number]
-
-const moment = (
-  name: string,
-  sentence: string,
-  of: Exclude<keyof SamlReadings, 'outcomes'>,
-): Reading => [
-  `${name}_seconds`,
-  `${sentence} Seconds since the epoch; 0 when unknown.`,
-  from => (from.saml()[of] ?? 0) / 1000,
-]
-
-const READINGS: readonly Reading[] = [
-  ['client_connections', 'Open connections of clients.', of => of.connections()],
-  ['websockets', 'WebSockets under way.', of => of.tunnels()],
-  ['backend_connections_busy', 'Connections to the backend in use.', of => of.backend().busy],
-  [
-    'backend_connections_lasting',
-    'Of the busy ones those of requests that last.',
-    of => of.backend().lasting,
-  ],
-  ['backend_connections_free', 'Connections to the backend kept.', of => of.backend().free],
-  ['backend_requests_waiting', 'Requests that wait for a connection.', of => of.backend().waiting],
-  moment('idp_metadata_fetched', 'When the IdP metadata was last fetched.', 'metadataFetched'),
-  moment('idp_metadata_valid_until', 'Until when that metadata is valid.', 'metadataValidUntil'),
-  moment(
-    'idp_certificate_ends',
-    'When the last certificate of the IdP ends.',
-    'idpCertificateEnds',
-  ),
-  moment('own_certificate_ends', 'When our own certificate ends.', 'ownCertificateEnds'),
-]
+/** What reads each of them. */
+type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
 /** What becomes of requests; docs/life-of-a-request.md explains each. */
 export const OUTCOMES: ReadonlySet<unknown> = new Set([
@@ -58,7 +33,6 @@ export const OUTCOMES: ReadonlySet<unknown> = new Set([
 
 export class AuthMetrics {
   readonly #metrics = new Metrics()
-  readonly #saml: () => SamlReadings
   readonly #requests = this.#metrics.counter({
     name: 'authproxy_requests_total',
     help: 'Requests by what became of them and the class of their status.',
@@ -80,13 +54,9 @@ export class AuthMetrics {
     labels: ['outcome'],
   })
 
-  /** What has been added to the counter of SAML responses so far. */
-  readonly #added = new Map<string, number>()
-
-  constructor(sources: MetricSources) {
-    this.#saml = sources.saml
-    for (const [name, help, read] of READINGS) {
-      this.#metrics.reading({ name: `authproxy_${name}`, help }, () => read(sources))
+  constructor(reads: Gauges) {
+    for (const [name, help] of Object.entries(gauges)) {
+      this.#metrics.reading({ name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
     }
   }
 
@@ -105,11 +75,12 @@ export class AuthMetrics {
     if (category === 'SAML-ERROR' || category === 'PROXY-ERROR') this.#failures.add({ category })
   }
 
+  /** Counts how a login or a logout ended. The codes are ours, a closed set. */
+  login(outcome: string): void {
+    this.#logins.add({ outcome })
+  }
+
   text(): Promise<string> {
-    for (const [outcome, count] of Object.entries(this.#saml().outcomes)) {
-      this.#logins.add({ outcome }, count - (this.#added.get(outcome) ?? 0))
-      this.#added.set(outcome, count)
-    }
     return this.#metrics.text()
   }
 }

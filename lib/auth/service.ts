@@ -34,7 +34,7 @@ import { keySetHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { stateOf } from './saml/login-state.ts'
-import { type CreateSamlService, createSamlService } from './saml/service.ts'
+import { type CreateSamlService, createSamlService, type SamlReadings } from './saml/service.ts'
 import { endWithSessions } from './session/ending.ts'
 import { RevocationList, revocationsFile } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
@@ -140,11 +140,26 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     config: () => rules.config,
     ...{ tokens, revocations, failurePage, random },
   })
+  let tunnels = 0
+  const momentOf = (reading: keyof SamlReadings) => () => (saml.readings()[reading] ?? 0) / 1000
+  const metrics: AuthMetrics = new AuthMetrics({
+    client_connections: () => main.connections,
+    websockets: () => tunnels,
+    backend_connections_busy: () => rules.backend.counts().busy,
+    backend_connections_lasting: () => rules.backend.counts().lasting,
+    backend_connections_free: () => rules.backend.counts().free,
+    backend_requests_waiting: () => rules.backend.counts().waiting,
+    idp_metadata_fetched_seconds: momentOf('metadataFetched'),
+    idp_metadata_valid_until_seconds: momentOf('metadataValidUntil'),
+    idp_certificate_ends_seconds: momentOf('idpCertificateEnds'),
+    own_certificate_ends_seconds: momentOf('ownCertificateEnds'),
+  })
   const parts = { keys, sessions, failurePage, page, clock, random, clientAddress }
   const saml = await createSaml({
     ...parts,
     config: () => rules.config.saml,
     log: log.child({ part: 'saml' }),
+    count: code => metrics.login(code),
   })
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules.backend.close()))
@@ -156,13 +171,6 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     logo: ownDocument(() => rules.brand.logo),
     readForm: formReader(clock),
   }
-  let tunnels = 0
-  const metrics: AuthMetrics = new AuthMetrics({
-    connections: () => main.connections,
-    backend: () => rules.backend.counts(),
-    tunnels: () => tunnels,
-    saml: () => saml.readings(),
-  })
   const common = {
     clock,
     requestId: requestIds(random),

@@ -10,16 +10,16 @@ import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const metrics = () =>
   new AuthMetrics({
-    connections: () => 3,
-    backend: () => ({ busy: 1, free: 2, lasting: 1, waiting: 0 }),
-    tunnels: () => 4,
-    saml: () => ({
-      metadataFetched: undefined,
-      metadataValidUntil: Date.UTC(2030, 0, 1),
-      idpCertificateEnds: undefined,
-      ownCertificateEnds: undefined,
-      outcomes: { accepted: 5 },
-    }),
+    client_connections: () => 3,
+    websockets: () => 4,
+    backend_connections_busy: () => 1,
+    backend_connections_lasting: () => 1,
+    backend_connections_free: () => 2,
+    backend_requests_waiting: () => 0,
+    idp_metadata_fetched_seconds: () => 0,
+    idp_metadata_valid_until_seconds: () => Date.UTC(2030, 0, 1) / 1000,
+    idp_certificate_ends_seconds: () => 0,
+    own_certificate_ends_seconds: () => 0,
   })
 
 const textOf = ({ content }: Response) => (content.kind === 'bytes' ? content.bytes.toString() : '')
@@ -51,7 +51,10 @@ t.test('ready, not ready, and why not', async t => {
 })
 
 t.test('figures are what the parts say', async t => {
-  const text = await metrics().text()
+  const counted = metrics()
+  t.notMatch(await counted.text(), 'authproxy_saml_responses_total{')
+  for (let logins = 0; logins < 5; logins += 1) counted.login('accepted')
+  const text = await counted.text()
   for (const line of [
     'authproxy_client_connections 3',
     'authproxy_websockets 4',

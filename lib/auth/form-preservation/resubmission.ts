@@ -102,7 +102,7 @@ export function notSent(
 ): Response {
   const { because, target, fields = Fields.empty } = what
   const code = CODES[because]
-  saml.outcomes.count(code)
+  saml.count(code)
   return saml.failurePage({ request, code, words: { target }, fields })
 }
 

@@ -93,11 +93,11 @@ async function startSession(
   const { encrypted, assertion } = verified
   const established = await saml.sessions.establish(checked.subject, request)
   if ('refuse' in established) {
-    saml.outcomes.count('session_refused')
+    saml.count('session_refused')
     return established.refuse
   }
   const { session, setCookie } = established
-  saml.outcomes.count('accepted')
+  saml.count('accepted')
   const now = saml.clock.now()
   const ahead = (assertion.issued?.moment ?? now) - now
   saml.log.info('signed in', {
@@ -192,7 +192,7 @@ function resumed(
   if (flow === undefined || (flow.again && !signedIn)) {
     return refused(saml, request, { code, findings })
   }
-  saml.outcomes.count('login_resumed')
+  saml.count('login_resumed')
   saml.log.info('the login is not known any more', { request: request.id, flow: flow.id, code })
   return redirect(303, backAddress(baseUrl, flow.id, 'resume'))
 }

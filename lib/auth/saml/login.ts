@@ -44,7 +44,7 @@ export async function startLogin(
   const idp = saml.source.current()
   const endpoint = idp?.singleSignOn[0]
   if (idp === undefined || endpoint === undefined) {
-    saml.outcomes.count('idp_metadata')
+    saml.count('idp_metadata')
     const facts = { problem: saml.source.problems().join('; ') }
     return saml.failurePage({ request, code: 'idp_metadata', facts })
   }

@@ -29,6 +29,8 @@ export interface SamlParts {
   readonly log: Logger
   /** The client's address, read from the fields of trusted proxies; for logs and limits. */
   readonly clientAddress: (request: Request) => string
+  /** Counts how a login or a logout ended, by its code: `accepted`, `signature`, `audience`, … */
+  readonly count: (code: string) => void
 }
 
 export interface Saml extends SamlParts {
@@ -40,22 +42,6 @@ export interface Saml extends SamlParts {
   readonly forms: KeptForms
   /** Memory for forms that are being read. */
   readonly room: Allowance
-  readonly outcomes: Outcomes
-}
-
-/** How logins and logouts ended, counted by code. The codes are ours, a closed set, so the map stays small. */
-export class Outcomes {
-  readonly #counts = new Map<string, number>()
-
-  /** Counts one. */
-  count(code: string): void {
-    this.#counts.set(code, (this.#counts.get(code) ?? 0) + 1)
-  }
-
-  /** Counts so far. */
-  read(): Readonly<Record<string, number>> {
-    return Object.fromEntries(this.#counts)
-  }
 }
 
 /** Wrong guesses that a login may send; reading one byte from an encrypted assertion by its padding takes 128 on average. */

@@ -27,7 +27,7 @@ export interface Refusal {
 /** Refuses an answer to a login: counts the code, leaves it in the log with what was checked, and answers with the page. */
 export function refused(saml: Saml, request: Request, refusal: Refusal): Response {
   const { code, facts, findings = [], clockAhead, cause } = refusal
-  saml.outcomes.count(code)
+  saml.count(code)
   const failed = findings.find(finding => !finding.ok)
   const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
   return saml.failurePage({
@@ -101,7 +101,7 @@ export async function lostSession(
   const { count, bytes, because } = await saml.sessions.diagnose(request)
   const ahead = state.last?.ahead ?? 0
   const cause = likelyCause(saml, request, { count, ahead })
-  saml.outcomes.count(code)
+  saml.count(code)
   return saml.failurePage({
     request,
     code,

@@ -18,14 +18,7 @@ import { takeAssertion } from './acs.ts'
 import { type LoginStart, signsRequests, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { spMetadataXml } from './metadata/sp-metadata.ts'
-import {
-  DecryptionTries,
-  Outcomes,
-  returnPath,
-  type Saml,
-  type SamlParts,
-  safeReturn,
-} from './parts.ts'
+import { DecryptionTries, returnPath, type Saml, type SamlParts, safeReturn } from './parts.ts'
 import { comeBack, loginAddress } from './redirect-endpoint.ts'
 import { openReplayCache, type UsedIds } from './replay-cache.ts'
 import { logout } from './slo.ts'
@@ -37,8 +30,6 @@ export interface SamlReadings {
   readonly metadataValidUntil: Milliseconds | undefined
   readonly idpCertificateEnds: Milliseconds | undefined
   readonly ownCertificateEnds: Milliseconds | undefined
-  /** Outcomes since the start, by code: `accepted`, `signature`, `audience`, … From a closed set. */
-  readonly outcomes: Readonly<Record<string, number>>
 }
 
 /** The SAML side of the gateway, made once. */
@@ -86,7 +77,6 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
     forms: new KeptForms(clock, parts.random),
     room: new Allowance(FORMS),
-    outcomes: new Outcomes(),
   }
   const route = router(routesOf(saml))
   return {
@@ -127,14 +117,13 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
 }
 
 function readingsOf(saml: Saml): SamlReadings {
-  const { source, keys, outcomes } = saml
+  const { source, keys } = saml
   const ends = (source.last?.keys ?? []).map(key => key.ends)
   return {
     metadataFetched: source.fetched,
     metadataValidUntil: source.last?.validUntil,
     idpCertificateEnds: ends.length === 0 ? undefined : Math.max(...ends),
     ownCertificateEnds: certificateEnd(keys.saml()[0]?.certificate),
-    outcomes: outcomes.read(),
   }
 }
 

@@ -56,7 +56,7 @@ export async function answerRequest(
     (sessionIndexes.length === 0 || sessionIndexes.includes(session.sessionIndex ?? ''))
   const unseen = session === undefined && signed
   const fields = meant || unseen ? saml.sessions.end(request) : undefined
-  saml.outcomes.count('logout')
+  saml.count('logout')
   saml.log.info('signed out', { request: request.id, session: session?.id, by: 'idp', meant })
   const [endpoint] = saml.source.current()?.singleLogout ?? []
   if (endpoint === undefined) return signedOut(saml, request, { where: 'yes', fields })

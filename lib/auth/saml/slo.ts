@@ -147,7 +147,7 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
     last === undefined ? cookies : cookies.plus('Set-Cookie', keepKnown(saml, { logout }))
   if (session === undefined) return signedOut(saml, request, { where: 'unknown', fields })
   await saml.sessions.revoke({ sessionId: session.id })
-  saml.outcomes.count('logout')
+  saml.count('logout')
   saml.log.info('signed out', { request: request.id, session: session.id, by: 'person' })
   const idp = saml.source.current()
   const [endpoint] = idp?.singleLogout ?? []
