@@ -13,16 +13,18 @@ interface SelfSignedOptions {
   readonly name: string
   readonly now: Milliseconds
   readonly lifetime: Milliseconds
-  readonly serialNumber: Buffer
   /** Bits of the RSA modulus; 3072 unless told. */
   readonly modulusLength?: number
   /** Host names it is good for as the certificate of a TLS server. */
   readonly hosts?: readonly string[]
 }
 
-/** Makes the pair in PEM: RSA, because every identity provider can encrypt to it, signed with SHA-256. */
+/**
+ * Makes the pair in PEM: RSA, because every identity provider can encrypt to it, signed with SHA-256. The library gives the
+ * certificate a random serial number of 128 bits, which is positive (RFC 5280 section 4.1.2.2).
+ */
 export async function selfSigned(options: SelfSignedOptions) {
-  const { name, now, lifetime, serialNumber, modulusLength = 3072, hosts = [] } = options
+  const { name, now, lifetime, modulusLength = 3072, hosts = [] } = options
   const algorithm = {
     name: 'RSASSA-PKCS1-v1_5',
     hash: 'SHA-256',
@@ -30,11 +32,8 @@ export async function selfSigned(options: SelfSignedOptions) {
     modulusLength,
   }
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
-  // Positive, and never zero (RFC 5280 section 4.1.2.2).
-  const serial = Buffer.concat([Buffer.from([0x01]), serialNumber])
   const certificate = await library().x509.X509CertificateGenerator.createSelfSigned(
     {
-      serialNumber: serial.toString('hex'),
       name: `CN=${name.replace(/[^A-Za-z0-9.:\-_[\]]/g, '')}`,
       // An hour back: the clocks of peers differ.
       notBefore: new Date(now - hour),

@@ -23,27 +23,7 @@ import { library } from './library.ts'
 export type { Permitted } from './extensions.ts'
 
 /** A certificate's properties. */
-export interface Certificate {
-  readonly pem: string
-  readonly der: Buffer
-  /** `CN=Example CA, O=Example`, in one line. */
-  readonly subject: string
-  /** SHA-256 of the DER, upper-case hex with colons, as `openssl x509 -fingerprint -sha256` prints it. */
-  readonly fingerprint: string
-  readonly notBefore: Milliseconds
-  readonly notAfter: Milliseconds
-  /** Whether it may sign certificates: basicConstraints with CA:TRUE and, where there is a key usage, keyCertSign. */
-  readonly isAuthority: boolean
-  /** Whether its key usage lets it sign revocation lists. */
-  readonly maySignLists: boolean
-  readonly selfSigned: boolean
-  /** Whether a certificate for this DNS name or IP address lies within its name constraints (4.2.1.10). */
-  permits(name: string): boolean
-  /** Whether `other` was signed with the key of this one. */
-  signed(other: Certificate): boolean
-  /** Whether the private key is the one of this certificate. */
-  hasKey(key: KeyObject): boolean
-}
+export type Certificate = Readonly<ReturnType<typeof readCertificate>>
 
 /** The certificates in a PEM text, in its order; private keys and other text are passed over. Throws when one is malformed. */
 export function readCertificates(pem: string): readonly Certificate[] {
@@ -53,7 +33,7 @@ export function readCertificates(pem: string): readonly Certificate[] {
   return (blocks ?? []).map(readCertificate)
 }
 
-function readCertificate(block: string): Certificate {
+function readCertificate(block: string) {
   const { x509 } = library()
   const node = new NodeCertificate(block)
   const parsed = new x509.X509Certificate(node.raw)
@@ -61,19 +41,26 @@ function readCertificate(block: string): Certificate {
   return {
     pem: `${node.toString().trim()}\n`,
     der: node.raw,
+    /** `CN=Example CA, O=Example`, in one line. */
     subject: node.subject.split('\n').join(', '),
+    /** SHA-256 of the DER, upper-case hex with colons, as `openssl x509 -fingerprint -sha256` prints it. */
     fingerprint: node.fingerprint256,
     notBefore: parsed.notBefore.getTime(),
     notAfter: parsed.notAfter.getTime(),
+    /** Whether it may sign certificates: basicConstraints with CA:TRUE and, where there is a key usage, keyCertSign. */
     isAuthority: node.ca && (usage === undefined || (usage & x509.KeyUsageFlags.keyCertSign) !== 0),
+    /** Whether its key usage lets it sign revocation lists. */
     maySignLists: usage === undefined || (usage & x509.KeyUsageFlags.cRLSign) !== 0,
     selfSigned: node.checkIssued(node),
+    /** Whether a certificate for this DNS name or IP address lies within its name constraints (4.2.1.10). */
     permits: permitting(parsed.extensions),
-    signed: other => {
-      const certificate = new NodeCertificate(other.der)
-      return certificate.checkIssued(node) && certificate.verify(node.publicKey)
+    /** Whether another certificate was signed with the key of this one. */
+    signed({ der }: { readonly der: Buffer }): boolean {
+      const other = new NodeCertificate(der)
+      return other.checkIssued(node) && other.verify(node.publicKey)
     },
-    hasKey: key => node.checkPrivateKey(key),
+    /** Whether the private key is the one of this certificate. */
+    hasKey: (key: KeyObject) => node.checkPrivateKey(key),
   }
 }
 
@@ -112,15 +99,11 @@ function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
 /** Whether a private key can issue: RSA, or EC on P-256, P-384 or P-521. */
 export const canIssue = (key: KeyObject): boolean => algorithmOf(key) !== undefined
 
-/** For leaves. */
-export interface LeafKey {
-  readonly publicKey: webcrypto.CryptoKey
-  /** The private key, PKCS#8. */
-  readonly pem: string
-}
+/** For leaves: the public key, and the private key as PKCS #8 in PEM. */
+export type LeafKey = Readonly<Awaited<ReturnType<typeof generateLeafKey>>>
 
 /** A new P-256 pair. */
-export async function generateLeafKey(): Promise<LeafKey> {
+export async function generateLeafKey() {
   const { publicKey, privateKey } = await webcrypto.subtle.generateKey(p256, true, usages)
   return { publicKey, pem: exportKey(privateKey) }
 }

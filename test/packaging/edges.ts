@@ -137,8 +137,8 @@ for (const [name, { program, start }] of Object.entries(edges)) {
     const directory = join(t.testdir(), 'edge')
     await mkdir(directory)
     const { privateKey, certificate } = await selfSigned({
-      ...{ name: host, hosts: [host], now: Date.now(), lifetime: 3_600_000 },
-      ...{ serialNumber: Buffer.from([1]), modulusLength: 2048 },
+      ...{ name: host, hosts: [host], modulusLength: 2048 },
+      ...{ now: Date.now(), lifetime: 3_600_000 },
     })
     // HAProxy reads one file with both, the others two.
     await writeFile(join(directory, `${host}.pem`), `${certificate}${privateKey}`)

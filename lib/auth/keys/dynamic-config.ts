@@ -151,12 +151,11 @@ async function newIdentityKey(making: Pick<Making, 'now' | 'random'>): Promise<I
 }
 
 async function newKeyPair(making: Making): Promise<SamlKeyPair> {
-  const { domain, now, random, modulusLength } = making
+  const { domain, now, modulusLength } = making
   const pair = await selfSigned({
     name: domain,
     now,
     lifetime: CERTIFICATE_LIFETIME,
-    serialNumber: random(15),
     ...(modulusLength === undefined ? {} : { modulusLength }),
   })
   return { ...newKey(making), ...pair }

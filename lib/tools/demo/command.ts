@@ -3,7 +3,6 @@
  * All files are in a temporary directory, which is removed at the end.
  */
 
-import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -108,7 +107,7 @@ async function configOf(directory: string, settings: unknown): Promise<Config> {
 async function createTlsEdge(to: () => number) {
   const { privateKey: key, certificate: cert } = await selfSigned({
     ...{ name: 'localhost', hosts: ['localhost', '127.0.0.1'], modulusLength: 2048 },
-    ...{ now: Date.now(), lifetime: 7 * day, serialNumber: randomBytes(8) },
+    ...{ now: Date.now(), lifetime: 7 * day },
   })
   const open = new Set<TLSSocket>()
   const server = createServer({ key, cert, ALPNProtocols: ['http/1.1'] }, outside => {

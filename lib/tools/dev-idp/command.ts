@@ -98,10 +98,7 @@ export async function startDevIdp(
 }
 
 function makeKey(name: string) {
-  return selfSigned({
-    ...{ name, now: Date.now(), lifetime: 400 * day, modulusLength: 2048 },
-    serialNumber: randomBytes(8),
-  })
+  return selfSigned({ name, now: Date.now(), lifetime: 400 * day, modulusLength: 2048 })
 }
 
 /** Listens, and answers with the port. Throws a Failure that says why not, and which option names another port. */
