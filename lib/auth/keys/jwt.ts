@@ -3,16 +3,11 @@
  * What a token says is decided in session/token.ts for sessions and in identity/identity-token.ts for the backend.
  */
 import type { KeyObject } from 'node:crypto'
-import { jwtVerify, SignJWT } from 'jose'
+import { jwtVerify, type JWTVerifyOptions, SignJWT } from 'jose'
 import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 
 export type JwtClaims = Readonly<Record<string, unknown>>
-
-interface Form {
-  readonly algorithm: 'HS256' | 'ES256'
-  readonly type: string
-}
 
 /** The bytes of a secret for HS256, a private key for ES256. */
 type JwtKey = Buffer | KeyObject
@@ -20,40 +15,42 @@ type JwtKey = Buffer | KeyObject
 /** A signed token in compact form; claims of undefined are left out. */
 export function signJwt(
   claims: JwtClaims,
-  signing: Form & { readonly kid: string; readonly key: JwtKey },
+  signing: {
+    readonly algorithm: 'HS256' | 'ES256'
+    readonly type: string
+    readonly kid: string
+    readonly key: JwtKey
+  },
 ): Promise<string> {
   const { algorithm, type, kid, key } = signing
   return new SignJWT({ ...claims }).setProtectedHeader({ alg: algorithm, typ: type, kid }).sign(key)
 }
 
-/** What a token says when it is signed, meant and in time as the rules want it; else a word that says why not. Never throws. */
+/** What has to be said of every token: no rule may be left out. */
+type JwtRules = Required<
+  Pick<
+    JWTVerifyOptions,
+    'algorithms' | 'typ' | 'issuer' | 'audience' | 'requiredClaims' | 'currentDate'
+  >
+>
+
+/**
+ * What a token says, and the ID of the key that signed it, when it is signed, meant and in time as the rules want it; else a word
+ * that says why not. `keyOf` answers undefined when there is no key of that ID. Never throws.
+ */
 export async function verifyJwt(
   token: string,
-  rules: Form & {
-    /** The key of this ID; undefined when there is none. */
-    readonly key: (kid: string | undefined) => JwtKey | undefined
-    readonly issuer: string
-    readonly audience: string
-    readonly required: readonly string[]
-  },
-  now: Milliseconds,
-): Promise<JwtClaims | string> {
-  const { algorithm, type, key, issuer, audience, required } = rules
-  const keyOf = ({ kid }: { kid?: string | undefined }) => {
-    const found = key(kid)
+  keyOf: (kid: string) => JwtKey | undefined,
+  rules: JwtRules,
+): Promise<{ readonly claims: JwtClaims; readonly kid: string } | string> {
+  const keyFor = ({ kid = '' }: { readonly kid?: string | undefined }) => {
+    const found = keyOf(kid)
     if (found !== undefined) return found
     throw Object.assign(new Error('no such key'), { code: 'UNKNOWN_KEY' })
   }
   try {
-    const { payload } = await jwtVerify(token, keyOf, {
-      algorithms: [algorithm],
-      typ: type,
-      issuer,
-      audience,
-      currentDate: new Date(now),
-      requiredClaims: [...required],
-    })
-    return payload
+    const { payload, protectedHeader } = await jwtVerify(token, keyFor, rules)
+    return { claims: payload, kid: protectedHeader.kid ?? '' }
   } catch (error) {
     return REASONS[systemCode(error) ?? ''] ?? 'malformed'
   }

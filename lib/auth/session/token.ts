@@ -116,26 +116,18 @@ export class SessionTokens {
       return 'expired'
     }
     if (token.length > LONGEST) return 'too-long'
-    let signedBy = ''
-    const claims = await verifyJwt(
-      token,
-      {
-        algorithm: 'HS256',
-        type: TYPE,
-        key: kid => {
-          signedBy = kid ?? ''
-          return this.#keyOf(signedBy)
-        },
-        issuer: entityId,
-        audience: entityId,
-        required: ['sub', 'sid', 'iat', 'exp', 'end'],
-      },
-      clock.now(),
-    )
+    const verified = await verifyJwt(token, kid => this.#keyOf(kid), {
+      algorithms: ['HS256'],
+      typ: TYPE,
+      issuer: entityId,
+      audience: entityId,
+      requiredClaims: ['sub', 'sid', 'iat', 'exp', 'end'],
+      currentDate: new Date(clock.now()),
+    })
     // The key it was verified with may be one that has just been taken away.
     if (generation !== keys.generation) return this.verify(token)
-    if (typeof claims === 'string') return claims
-    const session = sessionOf(claims, signedBy)
+    if (typeof verified === 'string') return verified
+    const session = sessionOf(verified.claims, verified.kid)
     if (session === undefined) return 'malformed'
     this.#verified.set(token, session)
     return session
