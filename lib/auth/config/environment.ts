@@ -59,7 +59,7 @@ export function nearestVariable(name: string): string | undefined {
 }
 
 /** How a problem names its place: the variable, and the setting when that is a member of a list. */
-export function placeOf(path: readonly (string | number)[]): string {
+export function problemPlace(path: readonly (string | number)[]): string {
   const keys = path.filter((step): step is string => typeof step === 'string')
   if (keys[0] === 'passthroughTokens') return tokenVariable
   const index = path.findIndex(step => typeof step === 'number')

@@ -7,7 +7,7 @@ import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
 import { crossCheck } from './check-config.ts'
 import { type Config, configOf } from './config.ts'
-import { type Environment, nearestVariable, placeOf, readEnvironment } from './environment.ts'
+import { type Environment, nearestVariable, problemPlace, readEnvironment } from './environment.ts'
 import { settings } from './settings.ts'
 
 export interface ConfigPlace {
@@ -65,7 +65,7 @@ function fromEnvironment(
 ): Loaded<Config> {
   const checked = configCheck(instance)(set.found)
   const line = (remark: Remark) =>
-    remarkText(remark, remark.path.length === 0 ? '' : placeOf(remark.path))
+    remarkText(remark, remark.path.length === 0 ? '' : problemPlace(remark.path))
   const unknown = set.unknown.map(name => {
     const near = nearestVariable(name)
     return `${name}: no such setting${near === undefined ? '; unset it' : `; did you mean ${near}?`}`

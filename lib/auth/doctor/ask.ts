@@ -60,7 +60,7 @@ const clients = new WeakMap<Machine, Map<Reach, OriginClient>>()
 const usual: Reach = {}
 
 /** The client that reaches servers so; `closeClients` ends it. */
-export function clientOf(from: Machine, reach: Reach = usual): OriginClient {
+export function originClient(from: Machine, reach: Reach = usual): OriginClient {
   const own = clients.get(from) ?? new Map<Reach, OriginClient>()
   clients.set(from, own)
   const known = own.get(reach)
@@ -92,7 +92,7 @@ export async function ask(from: Machine, question: Question, reach?: Reach): Pro
   const asked = from.clock.now()
   try {
     return await within(limit, async signal => {
-      const { status, fields, content } = await send(clientOf(from, reach), question, signal)
+      const { status, fields, content } = await send(originClient(from, reach), question, signal)
       const answered = from.clock.now()
       return { ok: true, status, fields, content: await textOf(content), asked, answered }
     })

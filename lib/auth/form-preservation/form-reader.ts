@@ -25,7 +25,7 @@ const DEADLINE: Milliseconds = 30_000
 const MOST_READING = { known: 32 * 1024 * 1024, unknown: 16 * 1024 * 1024 }
 
 /** Whether the browser of a form has been signed in before. */
-export type Sender = 'known' | 'unknown'
+export type FormSender = 'known' | 'unknown'
 
 /**
  * Reads the form of a post, or says why it is not kept; undefined for other methods and posts without content. `sender` is
@@ -34,7 +34,7 @@ export type Sender = 'known' | 'unknown'
 export type FormReader = (
   request: Request,
   config: Config,
-  sender: Sender | undefined,
+  sender: FormSender | undefined,
 ) => Promise<Form | NotKept | undefined>
 
 /** Makes the reader, with room for the forms that are being read. */

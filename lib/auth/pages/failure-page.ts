@@ -16,7 +16,7 @@ import { MalformedContent } from '../../http/server/request-content.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
-import type { Finding } from '../saml/core/check-assertion.ts'
+import type { AssertionFinding } from '../saml/core/check-assertion.ts'
 import type { FailureRecords, Sender } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
 import { english, filled, type Sentence } from './language.ts'
@@ -39,7 +39,7 @@ interface FailureFacts extends Pick<FailureText, 'details'> {
   readonly facts?: Facts
   readonly cause?: unknown
   /** Private: what was checked, for `authproxy explain`. Secret and personal values are cut before they come here. */
-  readonly findings?: readonly Finding[]
+  readonly findings?: readonly AssertionFinding[]
 }
 
 interface FailurePageTools {

@@ -9,7 +9,7 @@ import { readBounded } from '../../bounded-file.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { clean } from '../../log/redact.ts'
-import type { Finding } from '../saml/core/check-assertion.ts'
+import type { AssertionFinding } from '../saml/core/check-assertion.ts'
 
 /** Who sent a request, as far as its cookies prove: a browser that has been signed in, one that logs in, or neither. */
 export type Sender = 'user' | 'login' | 'other'
@@ -26,7 +26,7 @@ export interface FailureRecord {
   /** Path without query. */
   readonly path: string
   readonly facts: Readonly<Record<string, unknown>>
-  readonly findings: readonly Finding[]
+  readonly findings: readonly AssertionFinding[]
   /** Absent in files of before: `other`. */
   readonly sender?: Sender
 }
@@ -110,7 +110,7 @@ function isFailureRecord(found: unknown): found is FailureRecord {
   )
 }
 
-function shortened({ what, ok, expected, received }: Finding): Finding {
+function shortened({ what, ok, expected, received }: AssertionFinding): AssertionFinding {
   return { what: short(what), ok, expected: short(expected), received: short(received) }
 }
 

@@ -11,14 +11,14 @@ import { type FailureCode, failures } from '../pages/failures.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
 import type { CookieDiagnosis } from '../session/sessions.ts'
-import type { Finding } from './core/check-assertion.ts'
+import type { AssertionFinding } from './core/check-assertion.ts'
 import type { LoginState } from './login-state.ts'
 import type { Saml } from './parts.ts'
 
 export interface Refusal {
   readonly code: string
   readonly facts?: Facts
-  readonly findings?: readonly Finding[]
+  readonly findings?: readonly AssertionFinding[]
   /** How far the IdP's clock seems to be ahead, when a time is what failed. */
   readonly clockAhead?: Milliseconds | undefined
   readonly cause?: unknown

@@ -9,7 +9,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { Allowance } from '../../http/server/gather.ts'
 import { type Route, router } from '../../http/server/router.ts'
 import { isPublicAddress } from '../../ip.ts'
-import type { Sender } from '../form-preservation/form-reader.ts'
+import type { FormSender } from '../form-preservation/form-reader.ts'
 import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
@@ -93,7 +93,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
     handle: (request: Request, path: string) => route(request, path, undefined),
     /** Whose form this request posts; undefined when it cannot be kept, because its address is none to come back to. */
-    formSender(request: Request, returnTo: string): Sender | undefined {
+    formSender(request: Request, returnTo: string): FormSender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined
       return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
     },

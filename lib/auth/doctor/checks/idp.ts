@@ -16,7 +16,7 @@ import {
   readMetadata,
 } from '../../saml/metadata/idp-metadata-document.ts'
 import { metadataBounds, WorkerPool } from '../../saml/worker/pool.ts'
-import { ask, clientOf, type Outcome } from '../ask.ts'
+import { ask, originClient, type Outcome } from '../ask.ts'
 import {
   type Answer,
   dayOf,
@@ -42,7 +42,7 @@ export const metadata = once(async of => {
   let problem: string
   let look = 'open idpMetadataURL from this machine'
   try {
-    const fetched = () => fetchMetadata(from, { origin: clientOf(of), clock, signal })
+    const fetched = () => fetchMetadata(from, { origin: originClient(of), clock, signal })
     const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
     const idp = await judged(bytes, from)
     return { idp, finding: right(`${from}: ${inShort(idp)}`) }

@@ -1,6 +1,6 @@
 /**
  * Checks whether a verified assertion is meant for us, for this browser, now: saml-profiles-2.0-os section 4.1.4.3 and
- * saml-core-2.0-os section 2. Pure. Every check leaves a Finding, so that a refusal can be explained field by field.
+ * saml-core-2.0-os section 2. Pure. Every check leaves a finding, so that a refusal can be explained field by field.
  *
  * What stands in the Response around a signed assertion is checked too, but proves nothing unless the Response is signed: it
  * can only ever make us refuse.
@@ -19,7 +19,7 @@ import type {
 import { bearer } from './vocabulary.ts'
 
 /** One thing that was checked: `Audience`, what was expected, what was received. */
-export interface Finding {
+export interface AssertionFinding {
   readonly what: string
   readonly ok: boolean
   readonly expected: string
@@ -60,7 +60,7 @@ export interface CheckedAssertion {
   readonly requestId: string | undefined
   /** Until when its ID has to be remembered. */
   readonly until: Milliseconds
-  readonly findings: readonly Finding[]
+  readonly findings: readonly AssertionFinding[]
 }
 
 export type AssertionVerdict =
@@ -68,7 +68,7 @@ export type AssertionVerdict =
   | {
       readonly ok: false
       readonly because: AssertionReason
-      readonly findings: readonly Finding[]
+      readonly findings: readonly AssertionFinding[]
       /** How far the IdP's clock seems to be ahead of ours, when a time is what failed. */
       readonly clockAhead: Milliseconds | undefined
     }
@@ -113,7 +113,7 @@ export function checkAssertion(
 
 /** Collects findings; the first that fails gives the reason. */
 class Check {
-  readonly findings: Finding[] = []
+  readonly findings: AssertionFinding[] = []
   because: AssertionReason | undefined
   readonly #expected: Expected
   readonly #now: Milliseconds

@@ -79,7 +79,7 @@ export interface Refused {
   readonly claimedIssuer?: string | undefined
 }
 
-class Refusal extends Error {
+class MessageRefusal extends Error {
   readonly because: MessageReason
 
   constructor(because: MessageReason, problem: string) {
@@ -90,12 +90,12 @@ class Refusal extends Error {
 
 /** Ends the reading of a message. */
 export function refuse(because: MessageReason, problem: string): never {
-  throw new Refusal(because, problem)
+  throw new MessageRefusal(because, problem)
 }
 
 /** The refusal that was thrown, as a value. Throws anything else again: that is a fault of ours. */
 export function refusedBy(error: unknown): Refused {
-  if (!(error instanceof Refusal)) throw error
+  if (!(error instanceof MessageRefusal)) throw error
   return { ok: false, because: error.because, problem: error.message }
 }
 

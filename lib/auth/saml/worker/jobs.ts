@@ -22,13 +22,13 @@ interface Results {
 
 export type ResultOf<J extends Job> = Results[J['kind']]
 
-export type Answer<Result> =
+export type JobAnswer<Result> =
   | { readonly ok: true; readonly result: Result }
   /** A fault of ours: nothing in a message should lead here. */
   | { readonly ok: false; readonly problem: string }
 
 /** Does a job. Never throws. */
-export async function runJob(job: Job): Promise<Answer<Results[Job['kind']]>> {
+export async function runJob(job: Job): Promise<JobAnswer<Results[Job['kind']]>> {
   try {
     return { ok: true, result: await resultOf(job) }
   } catch (error) {

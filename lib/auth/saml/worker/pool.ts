@@ -18,7 +18,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { Line } from '../../../async/line.ts'
 import { Failure } from '../../../errors.ts'
-import type { Answer, Job, ResultOf } from './jobs.ts'
+import type { Job, JobAnswer, ResultOf } from './jobs.ts'
 
 /** On whose behalf a job is done. */
 export interface Client {
@@ -218,7 +218,7 @@ class Thread {
   readonly #worker: Worker
   #alive = true
   /** `never`, because an answer is of the kind of the job that was asked. */
-  #settle: (answer: Answer<never> | WorkerFailure) => void = () => {}
+  #settle: (answer: JobAnswer<never> | WorkerFailure) => void = () => {}
 
   constructor(heapMegabytes: number) {
     this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
@@ -226,7 +226,7 @@ class Thread {
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: heapMegabytes, stackSizeMb: 4 },
     })
-    this.#worker.on('message', (answer: Answer<never>) => this.#settle(answer))
+    this.#worker.on('message', (answer: JobAnswer<never>) => this.#settle(answer))
     this.#worker.on('error', cause => this.#die('the thread has died', cause))
     this.#worker.on('exit', () => this.#die('the thread ended early'))
     // Last, because a listener for messages keeps the process alive again.
