@@ -1,0 +1,93 @@
+#!/bin/sh
+# Makes apt use the cache at {{url}} while it answers, and the archives directly while it does not.
+#
+#   sh setup.sh                    writes {{aptFile}} and {{scriptFile}}
+#   sh setup.sh --undo             removes them, and restores an earlier {{aptFile}}
+#   sh setup.sh --root DIRECTORY   does either in the system in that directory, such as an image
+#
+# Nothing else is changed. https:// sources are still fetched directly.
+set -eu
+
+conf={{aptFile}}
+detect={{scriptFile}}
+mark='Written by setup.sh of cachesvc'
+
+fail() {
+  echo "setup.sh: $1" >&2
+  exit 1
+}
+
+detection_script() {
+  cat <<'END'
+#!/bin/sh
+# Written by setup.sh of cachesvc.
+{{detection}}
+END
+}
+
+# Puts standard input into a file, in one step.
+install_file() { # FILE MODE
+  mkdir -p "${1%/*}"
+  cat >"$1.new"
+  chmod "$2" "$1.new"
+  mv -f "$1.new" "$1"
+}
+
+is_ours() {
+  grep -qsF "$mark" "$1"
+}
+
+install() {
+  [ ! -e "$root$detect" ] || is_ours "$root$detect" || fail "$root$detect is not of this script: move it away first"
+  # A file with this ending is ignored by apt.
+  [ ! -e "$root$conf" ] || is_ours "$root$conf" || mv -f "$root$conf" "$root$conf.save"
+  detection_script | install_file "$root$detect" 755
+  printf '// %s.\nAcquire::http::Proxy-Auto-Detect "%s";\n' "$mark" "$detect" | install_file "$root$conf" 644
+  echo "Written: $root$conf, $root$detect"
+  for file in "$root/etc/apt/apt.conf" "$root"/etc/apt/apt.conf.d/*; do
+    case $file in *.save | "$root$conf") continue ;; esac
+    if grep -qsiE '^[[:space:]]*Acquire::(http::)?Proxy' "$file"; then
+      echo "Look at $file: it sets a proxy as well, and may take precedence."
+    fi
+  done
+  case $(sh "$root$detect") in
+    DIRECT) echo 'The cache does not answer now, or this machine is in no network of its setting clients. apt goes to the archives directly until that changes.' ;;
+    *) echo 'The cache answers: apt uses it from now on.' ;;
+  esac
+}
+
+undo() {
+  for file in "$root$conf" "$root$detect"; do
+    if is_ours "$file"; then
+      rm -f "$file"
+      echo "Removed: $file"
+    fi
+  done
+  if [ -e "$root$conf.save" ] && [ ! -e "$root$conf" ]; then
+    mv "$root$conf.save" "$root$conf"
+    echo "Restored: $root$conf"
+  fi
+}
+
+main() {
+  action=install root=
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --undo) action=undo ;;
+      --root)
+        [ $# -gt 1 ] || fail '--root needs a directory'
+        root=${2%/}
+        shift ;;
+      *) fail "there is no option $1: see the first lines of this script" ;;
+    esac
+    shift
+  done
+  [ -d "$root/etc/apt" ] || fail "there is no $root/etc/apt: this needs a system with apt"
+  [ -w "$root/etc/apt" ] || fail 'run it as root: sudo sh setup.sh'
+  "$action"
+}
+
+# One command in braces: the shell runs nothing of it when the download broke off.
+{
+  main "$@"
+}
