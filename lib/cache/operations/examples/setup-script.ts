@@ -5,7 +5,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { packageRoot } from '../../../package.ts'
-import { aptFile, type Setting } from './example.ts'
+import type { Endpoint } from '../endpoint.ts'
+
+/** The file apt reads the proxy from in all examples. */
+export const aptFile = '/etc/apt/apt.conf.d/30cachesvc'
 
 /** Where the detection script is installed. */
 export const scriptFile = '/usr/local/bin/apt-proxy-detect'
@@ -16,7 +19,7 @@ const setupText = readFileSync(join(directory, 'setup.sh'), 'utf8')
 const detectionText = readFileSync(join(directory, 'apt-proxy-detect'), 'utf8')
 
 /** Needs what every Debian has: sh, timeout (coreutils) and perl-base. */
-export function detectionScript({ here }: Pick<Setting, 'here'>): string {
+export function detectionScript({ here }: { readonly here: Endpoint }): string {
   return fill(detectionText.trimEnd(), { url: here.url, host: here.host, port: `${here.port}` })
 }
 
@@ -24,7 +27,7 @@ export function detectionScript({ here }: Pick<Setting, 'here'>): string {
  * A script for plain sh that configures apt on a client. It can be run again, `--undo` takes back what it did, and a download that
  * broke off does nothing.
  */
-export function setupScript(setting: Pick<Setting, 'here'>): string {
+export function setupScript(setting: { readonly here: Endpoint }): string {
   // setup.sh adds a line of its own below the first line, by which it knows the file.
   const detection = detectionScript(setting).replace('#!/bin/sh\n', '')
   return fill(setupText, { url: setting.here.url, aptFile, scriptFile, detection })

@@ -5,27 +5,11 @@ import { formatAuthority } from '../../../http/message/target.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import { type Endpoint, isLoopback } from '../endpoint.ts'
-import { certificateChapters, checkChapter, clientChapters } from '../examples/client.ts'
-import type { Chapter, Setting } from '../examples/example.ts'
-import { automationChapters, discoveryChapter } from '../examples/machines.ts'
+import { chapters, type Setting } from '../examples/examples.ts'
 import type { OperationsSources } from '../sources.ts'
 
 /** Named in examples when the configuration names no archive. */
 const placeholderArchive = 'archive.example.org'
-
-/** All examples, in the order of the page. Where HTTPS is read, a machine has to trust the certificate before all else. */
-export function chapters(setting: Setting): readonly Chapter[] {
-  const certificate = certificateChapters(setting)
-  const first = setting.httpsMode === 'intercept'
-  return [
-    ...(first ? certificate : []),
-    ...clientChapters(setting),
-    discoveryChapter(setting),
-    ...automationChapters(setting),
-    ...(first ? [] : certificate),
-    checkChapter(setting),
-  ]
-}
 
 export function setupView(sources: OperationsSources, here: Endpoint): View {
   const { config, httpsMode, https } = sources

@@ -11,8 +11,12 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { endpoint } from '../../../../lib/cache/operations/endpoint.ts'
-import type { Example, Setting } from '../../../../lib/cache/operations/examples/example.ts'
-import { chapters, exampleArchives } from '../../../../lib/cache/operations/views/setup-view.ts'
+import {
+  chapters,
+  type Example,
+  type Setting,
+} from '../../../../lib/cache/operations/examples/examples.ts'
+import { exampleArchives } from '../../../../lib/cache/operations/views/setup-view.ts'
 import {
   ask,
   fullConfig,
