@@ -3,7 +3,7 @@
  * What a token says is decided in session/token.ts for sessions and in identity/identity-token.ts for the backend.
  */
 import type { KeyObject } from 'node:crypto'
-import { jwtVerify, type JWTVerifyOptions, SignJWT } from 'jose'
+import { type JWTVerifyOptions, jwtVerify, SignJWT } from 'jose'
 import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 

@@ -67,11 +67,7 @@ const failures = {
     'no client waits for it any more, and it does not come to an end',
     'The fetch was given up; try again.',
   ],
-  FETCH_FAILED: [
-    'internal',
-    'fetching {target} failed',
-    'This proxy could not fetch the file.',
-  ],
+  FETCH_FAILED: ['internal', 'fetching {target} failed', 'This proxy could not fetch the file.'],
 } as const
 
 /** The failure with this code, given the words of its texts. */

@@ -16,7 +16,7 @@ import {
   readMetadata,
 } from '../../saml/metadata/idp-metadata-document.ts'
 import { metadataBounds, WorkerPool } from '../../saml/worker/pool.ts'
-import { ask, originClient, type Outcome } from '../ask.ts'
+import { ask, type Outcome, originClient } from '../ask.ts'
 import {
   type Answer,
   dayOf,

@@ -111,7 +111,12 @@ export class Disk {
   /** Removes a file. Answers whether there was one. */
   async remove(path: string): Promise<boolean> {
     const removed = this.#wait<void>({ begin: end => this.#files.unlink(path, end) })
-    return (await unlessMissing(removed.then(() => true), noName)) ?? false
+    return (
+      (await unlessMissing(
+        removed.then(() => true),
+        noName,
+      )) ?? false
+    )
   }
 
   removeTree(path: string): Promise<void> {
