@@ -6,7 +6,8 @@
 import type { Socket } from 'node:net'
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { iterate, type Source, sourceOf, type Take } from '../../bytes/source.ts'
+import { Piece } from '../../bytes/piece.ts'
+import { iterate, type Source, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { Lasting, OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
@@ -146,7 +147,7 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
   return {
     kind: 'stream',
     length,
-    open: () => new InTime(request, to),
+    open: () => contentInTime(request, to),
     trailers: () => to.trailers(request.trailers?.() ?? Fields.empty),
   }
 }
@@ -154,7 +155,7 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
 /** The whole content of a request. Throws a ContentTooSlow, a MalformedContent, or a ClientGone. */
 async function whole(request: Request, to: Forwarding): Promise<Buffer> {
   const blocks: Buffer[] = []
-  const source = new InTime(request, to)
+  const source = contentInTime(request, to)
   try {
     // A copy: a block from a socket is a view of a larger buffer.
     for await (const block of iterate(source)) blocks.push(Buffer.from(block))
@@ -166,31 +167,34 @@ async function whole(request: Request, to: Forwarding): Promise<Buffer> {
 }
 
 /** Content of a client, each piece of which has its time. */
-class InTime implements Source {
-  readonly #content: Source
-  readonly #time: Milliseconds
-  readonly #alarm: Alarm
-
-  constructor({ content }: Request, { clock, contentTime }: Forwarding) {
-    this.#content = sourceOf(() => content)
-    this.#time = contentTime
-    this.#alarm = new Alarm(clock)
+function contentInTime({ content }: Request, { clock, contentTime }: Forwarding): Source {
+  const blocks = content[Symbol.asyncIterator]()
+  const alarm = new Alarm(clock)
+  let closed = false
+  const close = (): void => {
+    alarm.close()
+    if (closed) return
+    closed = true
+    // A block that is awaited may still come; it is ignored.
+    void blocks.return?.().then(undefined, () => undefined)
   }
-
-  next(take: Take): void {
-    this.#alarm.set(this.#time, () => {
-      this.#content.close()
-      take(new ContentTooSlow(this.#time), undefined)
-    })
-    this.#content.next((error, piece) => {
-      this.#alarm.clear()
-      take(error, piece)
-    })
-  }
-
-  close(): void {
-    this.#alarm.close()
-    this.#content.close()
+  return {
+    next(take) {
+      const tell: Take = (error, piece) => {
+        if (closed) return
+        alarm.clear()
+        take(error, piece)
+      }
+      alarm.set(contentTime, () => {
+        close()
+        take(new ContentTooSlow(contentTime), undefined)
+      })
+      blocks.next().then(
+        ({ done, value }) => tell(undefined, done === true ? undefined : new Piece(value)),
+        error => tell(error instanceof Error ? error : new Error(String(error)), undefined),
+      )
+    },
+    close,
   }
 }
 
