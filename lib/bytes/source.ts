@@ -1,6 +1,6 @@
 /**
  * Content as it is read: one piece after the other, each when it is asked for. Callbacks, because a promise for each piece
- * costs more than the piece; `iterate` and `sourceOf` lead to the async world and back.
+ * costs more than the piece; `iterate` makes an async iteration of it.
  */
 import { Piece } from './piece.ts'
 
@@ -12,44 +12,6 @@ export interface Source {
   next(take: Take): void
   /** Lets go of what is left, at any time. A `take` that waits is not called any more. Further calls do nothing. */
   close(): void
-}
-
-/**
- * What `make` yields, as a source. Its signal fires at `close`. A buffer that was yielded must not be written again: the taker may
- * ask for the next while it still holds the piece. So not what `iterate` gives: `concatenated` hands pieces on with their holds.
- */
-export function sourceOf(make: (signal: AbortSignal) => AsyncIterable<Buffer>): Source {
-  const gone = new AbortController()
-  let blocks: AsyncIterator<Buffer> | undefined
-  let closed = false
-  const step = (): Promise<IteratorResult<Buffer>> => {
-    try {
-      blocks ??= make(gone.signal)[Symbol.asyncIterator]()
-      return blocks.next()
-    } catch (error) {
-      return Promise.reject(error)
-    }
-  }
-  return {
-    next(take) {
-      step().then(
-        ({ done, value }) => {
-          if (closed) return
-          take(undefined, done === true ? undefined : new Piece(value))
-        },
-        (error: unknown) => {
-          if (!closed) take(error instanceof Error ? error : new Error(String(error)), undefined)
-        },
-      )
-    },
-    close() {
-      if (closed) return
-      closed = true
-      gone.abort()
-      // A generator that is being asked ends when its signal fires; what it says then is ignored.
-      void blocks?.return?.().then(undefined, () => undefined)
-    },
-  }
 }
 
 /** These pieces, then what `rest` has. Takes the pieces and the source over. */

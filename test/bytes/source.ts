@@ -7,9 +7,9 @@ import {
   ofBytes,
   prefixed,
   type Source,
-  sourceOf,
   type Take,
 } from '../../lib/bytes/source.ts'
+import { sourceOf } from '../fixtures/http/source-of.ts'
 
 function next(source: Source): Promise<Piece | undefined> {
   return new Promise((resolve, reject) => {
@@ -20,50 +20,6 @@ function next(source: Source): Promise<Piece | undefined> {
 async function* blocks(...texts: string[]): AsyncGenerator<Buffer> {
   for (const text of texts) yield Buffer.from(text)
 }
-
-t.test('an iteration as a source, piece by piece to the end', async t => {
-  const source = sourceOf(() => blocks('one', 'two'))
-  t.equal((await next(source))?.bytes.toString(), 'one')
-  t.equal((await next(source))?.bytes.toString(), 'two')
-  t.equal(await next(source), undefined)
-})
-
-t.test('what an iteration throws is the error of the piece', async t => {
-  const source = sourceOf(async function* () {
-    yield Buffer.from('one')
-    throw new Error('broken')
-  })
-  await next(source)
-  await t.rejects(next(source), /broken/)
-})
-
-t.test('an iteration that cannot begin is an error of the first piece', async t => {
-  const source = sourceOf(() => {
-    throw new Error('not there any more')
-  })
-  await t.rejects(next(source), /not there/)
-})
-
-t.test('closing ends the iteration, and whoever waits hears nothing any more', async t => {
-  let ended = false
-  const source = sourceOf(async function* (signal) {
-    try {
-      await new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()))
-      yield Buffer.from('late')
-    } finally {
-      ended = true
-    }
-  })
-  let told = 0
-  source.next(() => {
-    told += 1
-  })
-  source.close()
-  source.close()
-  await new Promise(resolve => setImmediate(resolve))
-  t.equal(told, 0)
-  t.ok(ended)
-})
 
 t.test('a source as an iteration releases each block when the next is asked for', async t => {
   const released: string[] = []

@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { iterate, sourceOf } from '../../../lib/bytes/source.ts'
+import { iterate } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
 import { file, inTurn, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { sourceOf } from '../../fixtures/http/source-of.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 
 t.test('a response comes as a value: status, reason, fields as they came, content', async t => {

@@ -1,11 +1,12 @@
 /** Every phase of a request failing on a real socket, and what is left open afterwards: nothing. */
 
 import t from 'tap'
-import { iterate, sourceOf } from '../../../lib/bytes/source.ts'
+import { iterate } from '../../../lib/bytes/source.ts'
 import type { OriginDeadlines, OriginRequest } from '../../../lib/http/client/client.ts'
 import { OriginFailure } from '../../../lib/http/client/errors.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
 import { type Answer, inTurn, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { sourceOf } from '../../fixtures/http/source-of.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 
 const by = (text: string) => async (answer: Answer) => {

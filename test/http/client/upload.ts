@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { StreamedContent } from '../../../lib/http/message/message.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
 import type { Teardown } from '../../fixtures/http/raw-client.ts'
+import { sourceOf } from '../../fixtures/http/source-of.ts'
 import { ByteReader, readHead } from '../../fixtures/http/wire.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 

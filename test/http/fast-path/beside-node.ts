@@ -5,13 +5,13 @@
 
 import { connect } from 'node:net'
 import t from 'tap'
-import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request, Response } from '../../../lib/http/message/message.ts'
 import { Noise } from '../../fixtures/chance/noise.ts'
 import { hostileRequest } from '../../fixtures/http/hostile-requests.ts'
 import { answers, echo, get, streamed, text } from '../../fixtures/http/raw-answers.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
+import { sourceOf } from '../../fixtures/http/source-of.ts'
 
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(60_000)

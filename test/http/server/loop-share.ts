@@ -5,11 +5,11 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
-import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import { LoopShare } from '../../../lib/http/server/loop-share.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
+import { sourceOf } from '../../fixtures/http/source-of.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 /** Of what a turn has room for, less what a call costs. */

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
+import { sourceOf } from '../../fixtures/http/source-of.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 
 function text(words: string): Response {
