@@ -87,32 +87,24 @@ export function concatenated(parts: readonly (() => Source | Promise<Source>)[])
 }
 
 /**
- * A source as an iteration: each block is valid until the next is asked for, or until `return`. `return`, also while a block is
- * awaited, and `signal` close the source; after the signal the iteration throws its reason.
+ * A source as an iteration: each block is valid until the next is asked for, or until `return`, which closes the source, also
+ * while a block is awaited.
  */
-export function iterate(source: Source, signal?: AbortSignal): AsyncIterableIterator<Buffer> {
+export function iterate(source: Source): AsyncIterableIterator<Buffer> {
   let given: Piece | undefined
   let over = false
-  let settle: { resolve(end: undefined): void; reject(reason: unknown): void } | undefined
+  let settle: ((end: undefined) => void) | undefined
   const end = (): void => {
     over = true
-    signal?.removeEventListener('abort', onAbort)
     source.close()
   }
-  // Not when the signal fires: the block may be on its way into a socket at that moment.
   const letGo = (): void => {
     given?.release()
     given = undefined
   }
-  const onAbort = (): void => {
-    end()
-    settle?.reject(signal?.reason)
-  }
-  if (signal?.aborted) end()
-  else signal?.addEventListener('abort', onAbort)
   const next = (): Promise<Piece | undefined> =>
     new Promise((resolve, reject) => {
-      settle = { resolve, reject }
+      settle = resolve
       source.next((error, piece) => (error === undefined ? resolve(piece) : reject(error)))
     })
   return {
@@ -121,7 +113,6 @@ export function iterate(source: Source, signal?: AbortSignal): AsyncIterableIter
     },
     async next() {
       letGo()
-      signal?.throwIfAborted()
       if (over) return { done: true, value: undefined }
       try {
         given = await next()
@@ -136,7 +127,7 @@ export function iterate(source: Source, signal?: AbortSignal): AsyncIterableIter
     async return() {
       letGo()
       end()
-      settle?.resolve(undefined)
+      settle?.(undefined)
       return { done: true, value: undefined }
     },
   }

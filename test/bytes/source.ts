@@ -49,28 +49,6 @@ t.test('a source as an iteration releases each block when the next is asked for'
   t.equal(closed, 1)
 })
 
-t.test('the signal ends an iteration that waits, and closes the source', async t => {
-  const stop = new AbortController()
-  let waiting: Take | undefined
-  let closed = false
-  const source: Source = {
-    next(take) {
-      waiting = take
-    },
-    close() {
-      closed = true
-    },
-  }
-  const reading = (async () => {
-    for await (const _ of iterate(source, stop.signal)) t.fail('no block')
-  })()
-  await new Promise(resolve => setImmediate(resolve))
-  t.ok(waiting)
-  stop.abort(new Error('gone'))
-  await t.rejects(reading, /gone/)
-  t.ok(closed)
-})
-
 t.test('pieces that are here come before the rest, and go with it', async t => {
   let closed = 0
   const rest: Source = { next: take => take(undefined, undefined), close: () => (closed += 1) }
