@@ -157,15 +157,13 @@ function keepsAlive(flat: readonly string[]): boolean | undefined {
 
 /** Fields that frame content, change the protocol or want an interim response. */
 const NOT_HERE: ReadonlySet<string> = new Set([
-  ...[
-    'content-length',
-    'transfer-encoding',
-    'expect',
-    'upgrade',
-    'http2-settings',
-    'trailer',
-    'te',
-  ],
+  'content-length',
+  'transfer-encoding',
+  'expect',
+  'upgrade',
+  'http2-settings',
+  'trailer',
+  'te',
 ])
 
 /** unreserved, sub-delims, gen-delims but "#", and "%" (RFC 3986 section 2). */

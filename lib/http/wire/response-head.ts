@@ -11,7 +11,7 @@
  */
 import { Gathered } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
-import { FieldLines, valueBytes } from './field-lines.ts'
+import { byteTable, FieldLines, valueBytes } from './field-lines.ts'
 
 export interface ResponseHead {
   readonly version: '1.0' | '1.1'
@@ -38,8 +38,11 @@ export interface ResponseHeadLimits {
 }
 
 const start = 'HTTP/1.'
+const digits = '0123456789'
+/** The bytes that may stand at each place of a status line, up to the space before its reason phrase. */
+const places = [...start, '01', ' ', '123456789', digits, digits, ' '].map(byteTable)
 /** Bytes of the status line before the reason phrase and its space. */
-const fixed = 'HTTP/1.1 200'.length
+const fixed = places.length - 1
 
 /** Reads one head after the other. */
 export class ResponseHeadReader {
@@ -98,7 +101,7 @@ export class ResponseHeadReader {
   /** Where the field lines begin. */
   #readStatusLine(bytes: Buffer): number | HeadProblem | 'incomplete' {
     let at = this.#at
-    while (at < bytes.length && fits(at, bytes[at] ?? 0)) at += 1
+    while (at < bytes.length && (places[at] ?? valueBytes)[bytes[at] ?? 0] === 1) at += 1
     this.#at = at
     if (at === bytes.length) return 'incomplete'
     if (at >= 'HTTP/'.length && at < fixed) return notThisVersion
@@ -107,23 +110,6 @@ export class ResponseHeadReader {
     if (bytes[at + 1] !== 0x0a) return notHttp
     this.#fieldsAt = at + 2
     return this.#fieldsAt
-  }
-}
-
-/** Whether a byte may stand at this place of a status line, its CR apart. */
-function fits(at: number, byte: number): boolean {
-  if (at < start.length) return byte === start.charCodeAt(at)
-  if (at > fixed) return valueBytes[byte] === 1
-  switch (at - start.length) {
-    case 0:
-      return byte === 0x30 || byte === 0x31
-    case 1:
-    case 5:
-      return byte === 0x20
-    case 2:
-      return byte >= 0x31 && byte <= 0x39
-    default:
-      return byte >= 0x30 && byte <= 0x39
   }
 }
 
