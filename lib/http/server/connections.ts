@@ -8,6 +8,7 @@ import type { Authority } from '../message/target.ts'
 import type { Ends, LiveRequest } from './live-request.ts'
 import type { HttpServerLimits } from './options.ts'
 import type { RequestContent } from './request-content.ts'
+import type { Taken } from './response-writer.ts'
 
 /** What is known of one client connection for as long as it lasts. */
 export interface Connection extends Ends {
@@ -15,6 +16,11 @@ export interface Connection extends Ends {
   requests: number
   /** The exchanges under way, in the order they came; each is told when the connection has gone. */
   readonly underWay: Members<LiveRequest>
+  /**
+   * Told when bytes that Node's server was given are with the kernel. Node forgets those of the later responses of a pipeline
+   * when the connection closes: whatever is left is told then.
+   */
+  readonly untaken: Set<Taken>
   /** The content that Node's server is receiving, or received last. */
   content: RequestContent | undefined
   /** Called when no request is under way: refuses a head that came after good requests, or ends the connection. */
@@ -73,6 +79,7 @@ export class Connections {
     const begun = {
       requests: 0,
       underWay: new Members<LiveRequest>(),
+      untaken: new Set<Taken>(),
       content: undefined,
       afterLast: undefined,
       over: false,
@@ -85,6 +92,7 @@ export class Connections {
     socket.once('close', () => {
       this.#open.delete(socket)
       tell(connection)
+      for (const taken of connection.untaken) taken(new Error('the connection has closed'))
     })
     return connection
   }

@@ -3,7 +3,6 @@
  * path is `fast-path/fast-response.ts`.
  */
 import type { ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { Fields } from '../message/field.ts'
 import type { Response, SendInterim } from '../message/message.ts'
@@ -28,21 +27,17 @@ export interface ResponseWriter {
   destroy(): void
 }
 
-/**
- * Writers of each connection that wait for a write. Node forgets what it holds of the later responses of a pipeline when the
- * connection closes: those who wait are told here.
- */
-const waiting = new WeakMap<Socket, Set<NodeResponseWriter>>()
-
 /** A response written by Node. */
 export class NodeResponseWriter implements ResponseWriter {
   readonly #out: ServerResponse
-  readonly #untaken = new Set<Taken>()
+  readonly #untaken: Set<Taken>
   /** Only the end of the connection tells the end of the content. */
   #untilClose = false
 
-  constructor(out: ServerResponse) {
+  /** `untaken` is that of the connection. */
+  constructor(out: ServerResponse, untaken: Set<Taken>) {
     this.#out = out
+    this.#untaken = untaken
   }
 
   last(): void {
@@ -63,28 +58,10 @@ export class NodeResponseWriter implements ResponseWriter {
 
   write(block: Buffer, taken: Taken): void {
     const told: Taken = error => {
-      if (!this.#untaken.delete(told)) return
-      if (this.#untaken.size === 0) waiting.get(this.#out.req.socket)?.delete(this)
-      taken(error)
+      if (this.#untaken.delete(told)) taken(error)
     }
     this.#untaken.add(told)
-    this.#watch(this.#out.req.socket)
     this.#out.write(block, told)
-  }
-
-  #watch(socket: Socket): void {
-    let writers = waiting.get(socket)
-    if (writers === undefined) {
-      const all = new Set<NodeResponseWriter>()
-      writers = all
-      waiting.set(socket, all)
-      socket.once('close', () => {
-        for (const writer of all) {
-          for (const told of writer.#untaken) told(new Error('the connection has closed'))
-        }
-      })
-    }
-    writers.add(this)
   }
 
   trailers(fields: Fields): void {

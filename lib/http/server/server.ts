@@ -153,7 +153,7 @@ export class HttpServer {
     connection.content = content
     connection.over = refusal !== undefined || !out.shouldKeepAlive
     const response = refusal ? malformed(refusal) : await this.#exchanges.handle(request)
-    const outgoing = new NodeResponseWriter(out)
+    const outgoing = new NodeResponseWriter(out, connection.untaken)
     // A client that still waits for 100 (Continue) may send its content or not, so the start of its next request is unknown.
     if (awaited || content.malformed || refusal !== undefined) outgoing.last()
     this.#exchanges.answer(request, connection, { out: outgoing, response }, () => {
@@ -197,7 +197,7 @@ export class HttpServer {
       connection.moved = notLooked
       const response = new ServerResponse(message)
       response.assignSocket(socket)
-      const out = new NodeResponseWriter(response)
+      const out = new NodeResponseWriter(response, connection.untaken)
       out.last()
       this.#exchanges.answer(request, connection, { out, response: answer }, () =>
         socket.destroySoon(),
