@@ -10,7 +10,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
-import { parseMediaType } from '../../http/message/media.ts'
+import { mediaTypeOf } from '../../http/message/media.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { gather } from '../../http/server/gather.ts'
@@ -54,8 +54,7 @@ async function open(request: Request, clock: Clock): Promise<Opened> {
 
 function mayBeResubmission({ method, fields }: Request): boolean {
   if (method !== 'POST' || fields.get('Content-Length') !== String(LENGTH)) return false
-  const type = parseMediaType(fields.get('Content-Type') ?? '')
-  return type?.type === 'application' && type.subtype === 'x-www-form-urlencoded'
+  return mediaTypeOf(fields.get('Content-Type') ?? '') === 'application/x-www-form-urlencoded'
 }
 
 /** The post of our page, and what the gateway knows of it. */

@@ -3,31 +3,19 @@
  */
 import { isToken, splitUnquoted, unquote } from './field.ts'
 
-/** media-type = type "/" subtype parameters (8.3.1) */
-export interface MediaType {
-  /** Lower case. */
-  readonly type: string
-  /** Lower case. */
-  readonly subtype: string
-  /** Names in lower case, values as written with quoting undone; of two with one name the first. */
-  readonly parameters: ReadonlyMap<string, string>
+/** `type/subtype` in lower case, without the parameters (8.3.1); undefined when any part is malformed. */
+export function mediaTypeOf(text: string): string | undefined {
+  const [mediaType = '', ...parameters] = splitUnquoted(text, ';')
+  const [type = '', subtype = '', ...rest] = mediaType.split('/')
+  if (!isToken(type) || !isToken(subtype) || rest.length > 0) return undefined
+  return parameters.every(isParameter) ? mediaType.toLowerCase() : undefined
 }
 
-/** A media type; undefined when malformed. */
-export function parseMediaType(text: string): MediaType | undefined {
-  const [essence = '', ...pieces] = splitUnquoted(text, ';')
-  const [type = '', subtype = '', ...rest] = essence.toLowerCase().split('/')
-  if (!isToken(type) || !isToken(subtype) || rest.length > 0) return undefined
-  const parameters = new Map<string, string>()
-  for (const piece of pieces) {
-    // parameters = *( OWS ";" OWS [ parameter ] ) (5.6.6): empty ones are allowed, space around "=" is not.
-    if (piece === '') continue
-    const equals = piece.indexOf('=')
-    const name = piece.slice(0, Math.max(equals, 0)).toLowerCase()
-    const written = piece.slice(equals + 1)
-    const value = isToken(written) ? written : unquote(written)
-    if (!isToken(name) || value === undefined) return undefined
-    if (!parameters.has(name)) parameters.set(name, value)
-  }
-  return { type, subtype, parameters }
+/** parameters = *( OWS ";" OWS [ parameter ] ) (5.6.6): empty ones are allowed, space around "=" is not. */
+function isParameter(text: string): boolean {
+  if (text === '') return true
+  const equals = text.indexOf('=')
+  const name = text.slice(0, Math.max(equals, 0))
+  const value = text.slice(equals + 1)
+  return isToken(name) && (isToken(value) || unquote(value) !== undefined)
 }

@@ -1,19 +1,17 @@
 import t from 'tap'
 import { isToken } from '../../../lib/http/message/field.ts'
-import { parseMediaType } from '../../../lib/http/message/media.ts'
+import { mediaTypeOf } from '../../../lib/http/message/media.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('media types of RFC 9110 section 8.3.1', t => {
-  const table: ReadonlyArray<
-    readonly [text: string, expected: readonly [essence: string, parameters: object] | undefined]
-  > = [
-    ['text/html', ['text/html', {}]],
-    ['Text/HTML;Charset="utf-8"', ['text/html', { charset: 'utf-8' }]],
-    ['text/html; charset=UTF-8', ['text/html', { charset: 'UTF-8' }]],
-    ['text/html ;\t; a="b;c\\"d" ;e=f;', ['text/html', { a: 'b;c"d', e: 'f' }]],
-    ['text/html; a=1; A=2', ['text/html', { a: '1' }]],
-    ['*/*', ['*/*', {}]],
-    ['application/vnd.debian.binary-package', ['application/vnd.debian.binary-package', {}]],
+  const table: ReadonlyArray<readonly [text: string, expected: string | undefined]> = [
+    ['text/html', 'text/html'],
+    ['Text/HTML;Charset="utf-8"', 'text/html'],
+    ['text/html; charset=UTF-8', 'text/html'],
+    ['text/html ;\t; a="b;c\\"d" ;e=f;', 'text/html'],
+    ['text/html; a=1; A=2', 'text/html'],
+    ['*/*', '*/*'],
+    ['application/vnd.debian.binary-package', 'application/vnd.debian.binary-package'],
     ['text', undefined],
     ['text/', undefined],
     ['/html', undefined],
@@ -27,9 +25,7 @@ t.test('media types of RFC 9110 section 8.3.1', t => {
     ['', undefined],
   ]
   for (const [text, expected] of table) {
-    const found = parseMediaType(text)
-    const short = found && [`${found.type}/${found.subtype}`, Object.fromEntries(found.parameters)]
-    t.strictSame(short, expected, text)
+    t.equal(mediaTypeOf(text), expected, text)
   }
   t.end()
 })
@@ -38,8 +34,8 @@ t.test('hostile values never throw', t => {
   const chance = seeded(11)
   for (let i = 0; i < 4000; i += 1) {
     const value = chance.mutate(chance.pick(['text/html; charset="utf-8"', '']), hostilePieces)
-    const found = parseMediaType(value)
-    if (found !== undefined && !isToken(found.type)) t.fail(JSON.stringify(value))
+    const found = mediaTypeOf(value)
+    if (found !== undefined && !found.split('/').every(isToken)) t.fail(JSON.stringify(value))
   }
   t.end()
 })

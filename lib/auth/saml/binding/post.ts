@@ -2,7 +2,7 @@
  * Reads messages by the HTTP-POST binding, saml-bindings-2.0-os section 3.5: forms of application/x-www-form-urlencoded, read
  * strictly. Names are taken literally, and each that matters may come once.
  */
-import { parseMediaType } from '../../../http/message/media.ts'
+import { mediaTypeOf } from '../../../http/message/media.ts'
 import type { Request } from '../../../http/message/message.ts'
 import { type GatherLimits, gather } from '../../../http/server/gather.ts'
 import { decodeFormText } from '../core/encoding.ts'
@@ -30,8 +30,8 @@ export async function readPost(
   limits: Pick<GatherLimits, 'clock' | 'room'>,
   { size: largest }: Pick<XmlLimits, 'size'>,
 ): Promise<PostedMessage | FormReason | undefined> {
-  const type = parseMediaType(request.fields.get('Content-Type') ?? '')
-  if (type?.type !== 'application' || type.subtype !== 'x-www-form-urlencoded') return 'form_type'
+  const type = mediaTypeOf(request.fields.get('Content-Type') ?? '')
+  if (type !== 'application/x-www-form-urlencoded') return 'form_type'
   const announced = Number(request.fields.get('Content-Length') ?? 0)
   // Base64 of the largest message, percent-encoded at worst, with a RelayState.
   const size = largest * 4
