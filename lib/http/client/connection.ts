@@ -15,7 +15,7 @@ export interface Dialled {
   readonly address: string
 }
 
-export class Connection implements Reader, Member {
+export class OriginConnection implements Reader, Member {
   /** Among the free ones. */
   place = 0
   /** The origin it leads to, and who may use it. */

@@ -9,7 +9,7 @@ import type { Source, Take } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import { ChunkReader } from '../wire/chunks.ts'
 import type { Framing } from '../wire/framing.ts'
-import type { Connection } from './connection.ts'
+import type { OriginConnection } from './connection.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import type { Reader } from './transport.ts'
 
@@ -30,7 +30,7 @@ const worthMoving = 16_384
 const brokenFraming = 'its content breaks the framing'
 
 export class OriginContent implements Source, Reader {
-  readonly #connection: Connection
+  readonly #connection: OriginConnection
   readonly #framing: Framing
   readonly #owner: ContentOwner
   readonly #landing: Landing
@@ -48,7 +48,7 @@ export class OriginContent implements Source, Reader {
   #state: 'open' | 'left' | 'ended' | 'failed' = 'open'
   #failure: OriginFailure | undefined
 
-  constructor(connection: Connection, framing: Framing, owner: ContentOwner) {
+  constructor(connection: OriginConnection, framing: Framing, owner: ContentOwner) {
     this.#connection = connection
     this.#framing = framing
     this.#owner = owner

@@ -5,7 +5,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { scratch } from '../../bytes/landing.ts'
 import { framingOf, keepAliveTime, persists } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
-import type { Connection } from './connection.ts'
+import type { OriginConnection } from './connection.ts'
 import { type ContentOwner, OriginContent } from './content.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
 import type { OriginDeadlines, OriginResponse, OriginSwitched, WireRequest } from './request.ts'
@@ -33,7 +33,7 @@ const headStart = 500
 export class Exchange implements Reader, UploadOwner, ContentOwner {
   /** Whether a byte came in answer. */
   heard = false
-  readonly #connection: Connection
+  readonly #connection: OriginConnection
   readonly #message: WireRequest
   readonly #owner: ExchangeOwner
   /** Of content that comes piece by piece. */
@@ -44,7 +44,7 @@ export class Exchange implements Reader, UploadOwner, ContentOwner {
   #stays = false
   #content: OriginContent | undefined
 
-  constructor(connection: Connection, message: WireRequest, owner: ExchangeOwner) {
+  constructor(connection: OriginConnection, message: WireRequest, owner: ExchangeOwner) {
     this.#connection = connection
     this.#message = message
     this.#owner = owner

@@ -10,7 +10,7 @@ import type { Member, Members } from '../../members.ts'
 import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
 import { ResponseHeadReader } from '../wire/response-head.ts'
-import { Connection, type Dialled } from './connection.ts'
+import { type Dialled, OriginConnection } from './connection.ts'
 import type { Dialler } from './dialling/dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { Exchange, type ExchangeOwner } from './exchange.ts'
@@ -80,7 +80,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   readonly #told: Told
   #network: string | undefined
   #message: WireRequest | undefined
-  #connection: Connection | undefined
+  #connection: OriginConnection | undefined
   #exchange: Exchange | undefined
   /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
@@ -109,7 +109,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   }
 
   /** The connection that is its own now. */
-  get connection(): Connection | undefined {
+  get connection(): OriginConnection | undefined {
     return this.#connection
   }
 
@@ -213,7 +213,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   #opened(dialled: Dialled, stopped: AbortSignal): void {
     const { clock, pool, headLimit, counts } = this.#parts
     const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines })
-    const connection = new Connection(this.key, dialled, { clock, heads })
+    const connection = new OriginConnection(this.key, dialled, { clock, heads })
     counts.opened += 1
     if (!this.#upgrade) pool.add(connection)
     if (!stopped.aborted) return this.#run(connection)
@@ -221,7 +221,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
     this.#fail(this.#aborted(stopped.reason))
   }
 
-  #run(connection: Connection): void {
+  #run(connection: OriginConnection): void {
     if (this.#message === undefined) return
     if (connection.reused) this.#parts.counts.reused += 1
     this.#connection = connection

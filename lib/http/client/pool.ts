@@ -9,7 +9,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { Line } from '../../async/line.ts'
 import { Members } from '../../members.ts'
-import type { Connection } from './connection.ts'
+import type { OriginConnection } from './connection.ts'
 
 export interface PoolLimits {
   /** Connections to one origin, busy and free. */
@@ -39,7 +39,7 @@ export interface PoolCounts {
 }
 
 /** A connection, or the right to open one: then `add` or `vacate` follows. */
-export type Turn = Connection | 'open'
+export type Turn = OriginConnection | 'open'
 
 /** A request that wants a connection. */
 export interface Lessee {
@@ -58,7 +58,7 @@ interface Place {
   /** Connections set apart, which count against a limit of their own. */
   lasting: number
   /** The longest free first. */
-  readonly free: Connection[]
+  readonly free: OriginConnection[]
   readonly line: Line<Lessee>
 }
 
@@ -66,8 +66,8 @@ export class ConnectionPool {
   readonly #limits: PoolLimits
   readonly #places = new Map<string, Place>()
   /** Free connections of all origins, the longest free first. */
-  readonly #free = new Members<Connection>()
-  readonly #open = new Set<Connection>()
+  readonly #free = new Members<OriginConnection>()
+  readonly #open = new Set<OriginConnection>()
   #held = 0
 
   constructor(limits: PoolLimits) {
@@ -104,7 +104,7 @@ export class ConnectionPool {
   }
 
   /** The connection that was opened. It is given back by `release`, or by destroying it. */
-  add(connection: Connection): void {
+  add(connection: OriginConnection): void {
     const { socket } = connection.transport
     const onClose = (): void => {
       const place = this.#places.get(connection.key)
@@ -122,7 +122,7 @@ export class ConnectionPool {
   }
 
   /** Gives a connection back whose response has been read to the end. */
-  release(connection: Connection): void {
+  release(connection: OriginConnection): void {
     const place = this.#places.get(connection.key)
     if (place === undefined) return connection.destroy()
     const keep = connection.keep ?? this.#limits.idle
@@ -178,7 +178,7 @@ export class ConnectionPool {
   }
 
   /** Counts a connection among those that last and gives its place to the next in line; false when as many do as may. */
-  setApart(connection: Connection): boolean {
+  setApart(connection: OriginConnection): boolean {
     const place = this.#places.get(connection.key)
     if (place === undefined || place.lasting >= (this.#limits.lasting ?? 0)) return false
     connection.apart = true
@@ -217,7 +217,7 @@ export class ConnectionPool {
     await Promise.all(closed)
   }
 
-  #take(place: Place, connection: Connection): void {
+  #take(place: Place, connection: OriginConnection): void {
     if (!this.#free.delete(connection)) return
     place.free.splice(place.free.lastIndexOf(connection), 1)
     connection.alarm.clear()
@@ -231,14 +231,14 @@ export class ConnectionPool {
   }
 
   /** Closes a free connection; it is out of reach at once, its place is free when it has closed. */
-  #drop(connection: Connection | undefined): void {
+  #drop(connection: OriginConnection | undefined): void {
     if (connection === undefined) return
     const place = this.#places.get(connection.key)
     if (place !== undefined) this.#take(place, connection)
     connection.destroy()
   }
 
-  #keep(place: Place, connection: Connection, keep: Milliseconds): void {
+  #keep(place: Place, connection: OriginConnection, keep: Milliseconds): void {
     connection.rest(keep)
     place.free.push(connection)
     this.#free.add(connection)

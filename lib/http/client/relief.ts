@@ -13,7 +13,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Line } from '../../async/line.ts'
-import type { Connection } from './connection.ts'
+import type { OriginConnection } from './connection.ts'
 import { failureOf } from './errors.ts'
 import type { ConnectionPool } from './pool.ts'
 
@@ -24,7 +24,7 @@ export interface Holder {
   readonly client: string
   readonly origin: string
   /** Undefined while it waits for one. */
-  readonly connection: Connection | undefined
+  readonly connection: OriginConnection | undefined
   /** Since when the connection is its own, by the monotonic clock. */
   readonly leased: Milliseconds
   cancel(cause: unknown): void

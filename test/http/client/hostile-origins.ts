@@ -6,7 +6,7 @@ import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool } from '../../../lib/bytes/block-pool.ts'
 import { iterate } from '../../../lib/bytes/source.ts'
 import { defaultOriginDeadlines } from '../../../lib/http/client/client.ts'
-import { Connection } from '../../../lib/http/client/connection.ts'
+import { OriginConnection } from '../../../lib/http/client/connection.ts'
 import { Exchange } from '../../../lib/http/client/exchange.ts'
 import { onWire } from '../../../lib/http/client/request.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
@@ -77,7 +77,11 @@ t.test('what is said ahead of the request is no response to it', async t => {
   const transport = Transport.connect({ host: origin.host, port: origin.port }, blocks)
   await until(() => transport.unread > 0)
   const heads = new ResponseHeadReader({ bytes: 1000, lines: 10 })
-  const connection = new Connection('', { transport, address: '' }, { clock: systemClock, heads })
+  const connection = new OriginConnection(
+    '',
+    { transport, address: '' },
+    { clock: systemClock, heads },
+  )
   const message = onWire(asking(origin.url('/')), undefined, false)
   const failure = await new Promise((failed, answered) => {
     const owner = { origin: 'a', deadlines: defaultOriginDeadlines, answered, failed, over() {} }
