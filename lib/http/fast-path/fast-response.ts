@@ -15,7 +15,7 @@ import {
   chunkEnd,
   chunkStart,
   lastChunk,
-  type ResponseHead,
+  type OutgoingHead,
   responseText,
 } from '../wire/message-writer.ts'
 
@@ -103,7 +103,7 @@ export class FastResponse implements ResponseWriter {
     return this.#chunked
   }
 
-  head(head: ResponseHead): void {
+  head(head: OutgoingHead): void {
     const { path } = this.#to
     this.#begun = true
     this.#chunked = head.hasContent && head.length === undefined

@@ -6,7 +6,7 @@ import type { ServerResponse } from 'node:http'
 import { TLSSocket } from 'node:tls'
 import type { Fields } from '../message/field.ts'
 import type { Response, SendInterim } from '../message/message.ts'
-import { type ResponseHead, responseText } from '../wire/message-writer.ts'
+import { type OutgoingHead, responseText } from '../wire/message-writer.ts'
 
 /** Told when bytes are with the kernel, or why they never will be. */
 export type Taken = (error?: Error | null) => void
@@ -16,7 +16,7 @@ export interface ResponseWriter {
   /** The connection ends with this response. */
   last(): void
   /** Throws for fields that cannot be written; nothing has left then. */
-  head(head: ResponseHead): void
+  head(head: OutgoingHead): void
   /** Whether the content goes in chunks (RFC 9112 section 7.1), so that there is room for trailer fields. */
   readonly chunked: boolean
   write(block: Buffer, taken: Taken): void
@@ -44,7 +44,7 @@ export class NodeResponseWriter implements ResponseWriter {
     this.#out.shouldKeepAlive = false
   }
 
-  head({ status, reason, fields, length, hasContent }: ResponseHead): void {
+  head({ status, reason, fields, length, hasContent }: OutgoingHead): void {
     const flat = [...fields.flat]
     if (length !== undefined) flat.push('Content-Length', String(length))
     if (reason === undefined) this.#out.writeHead(status, flat)

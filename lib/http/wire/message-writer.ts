@@ -17,7 +17,8 @@ export function requestHead(method: string, target: string, ...fields: readonly 
 /** Section 3.2, as RFC 3986 section 2 has it: the characters of a URI are visible ASCII. */
 const TARGET = /^[\x21-\x7e]+$/
 
-export interface ResponseHead {
+/** The head of a response to be written. */
+export interface OutgoingHead {
   readonly status: number
   /** The standard phrase when undefined. */
   readonly reason: string | undefined
@@ -29,7 +30,7 @@ export interface ResponseHead {
 }
 
 /** The head of a response, with `own`, complete field lines of the connection. Throws a TypeError for what cannot be written. */
-export function responseText(head: ResponseHead, own: string): string {
+export function responseText(head: OutgoingHead, own: string): string {
   const { status, reason, fields, length, hasContent } = head
   const phrase = reason ?? STATUS_CODES[status] ?? 'unknown'
   if (!isWritable(phrase)) throw new TypeError('the reason phrase cannot be written')
