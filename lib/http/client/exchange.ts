@@ -30,7 +30,7 @@ const mostInterim = 16
 const longestKeep = 30_000
 const headStart = 500
 
-export class Exchange implements Reader, UploadOwner, ContentOwner {
+export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   /** Whether a byte came in answer. */
   heard = false
   readonly #connection: OriginConnection

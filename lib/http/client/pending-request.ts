@@ -13,7 +13,7 @@ import { ResponseHeadReader } from '../wire/response-head.ts'
 import { type Dialled, OriginConnection } from './connection.ts'
 import type { Dialler } from './dialling/dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
-import { Exchange, type ExchangeOwner } from './exchange.ts'
+import { type ExchangeOwner, OriginExchange } from './exchange.ts'
 import type { ConnectionPool, Lessee, Turn } from './pool.ts'
 import type { Holder, Relief } from './relief.ts'
 import {
@@ -81,7 +81,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   #network: string | undefined
   #message: WireRequest | undefined
   #connection: OriginConnection | undefined
-  #exchange: Exchange | undefined
+  #exchange: OriginExchange | undefined
   /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
   #onAbort: (() => void) | undefined
@@ -225,7 +225,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
     if (this.#message === undefined) return
     if (connection.reused) this.#parts.counts.reused += 1
     this.#connection = connection
-    this.#exchange = new Exchange(connection, this.#message, this)
+    this.#exchange = new OriginExchange(connection, this.#message, this)
     this.#exchange.begin()
   }
 

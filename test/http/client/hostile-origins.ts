@@ -7,7 +7,7 @@ import { BlockPool } from '../../../lib/bytes/block-pool.ts'
 import { iterate } from '../../../lib/bytes/source.ts'
 import { defaultOriginDeadlines } from '../../../lib/http/client/client.ts'
 import { OriginConnection } from '../../../lib/http/client/connection.ts'
-import { Exchange } from '../../../lib/http/client/exchange.ts'
+import { OriginExchange } from '../../../lib/http/client/exchange.ts'
 import { onWire } from '../../../lib/http/client/request.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
 import { ResponseHeadReader } from '../../../lib/http/wire/response-head.ts'
@@ -85,7 +85,7 @@ t.test('what is said ahead of the request is no response to it', async t => {
   const message = onWire(asking(origin.url('/')), undefined, false)
   const failure = await new Promise((failed, answered) => {
     const owner = { origin: 'a', deadlines: defaultOriginDeadlines, answered, failed, over() {} }
-    new Exchange(connection, message, owner).begin()
+    new OriginExchange(connection, message, owner).begin()
   })
   t.match(failure, { code: 'ORIGIN_MALFORMED' })
   t.equal(origin.requests.length, 0)
