@@ -75,7 +75,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   }
 
   /** Ends it in whatever phase it is: it is not wanted any more, or the source of the request's content broke off. */
-  giveUp(cause: unknown): void {
+  cancel(cause: unknown): void {
     if (this.#phase === 'over') return
     const { address } = this.#connection
     const trouble = { phase: this.#phase, address, cause }

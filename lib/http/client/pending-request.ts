@@ -138,7 +138,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   /** Ends it in whatever phase it is, its content included. */
   cancel(cause?: unknown): void {
     if (!this.#parts.underWay.has(this)) return
-    if (this.#exchange !== undefined) this.#exchange.giveUp(cause)
+    if (this.#exchange !== undefined) this.#exchange.cancel(cause)
     else this.#stopWaiting?.(cause)
   }
 

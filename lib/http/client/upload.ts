@@ -16,8 +16,8 @@ export interface UploadOwner {
   waiting(): void
   /** The kernel has the last byte. */
   sent(): void
-  /** The source of the content broke off. */
-  giveUp(cause: unknown): void
+  /** Ends the exchange: the source of the content broke off, or gave more or less than was announced. */
+  cancel(cause: unknown): void
 }
 
 export class Upload {
@@ -75,7 +75,7 @@ export class Upload {
 
   readonly #take = (error: Error | undefined, piece: Piece | undefined): void => {
     if (this.#state !== 'sending') return piece?.release()
-    if (error !== undefined) return this.#owner.giveUp(error)
+    if (error !== undefined) return this.#owner.cancel(error)
     if (piece === undefined) return this.#end()
     const { bytes } = piece
     const { length } = this.#content
@@ -83,7 +83,7 @@ export class Upload {
     const tooLong = length !== undefined && this.#written > length
     const taken = (broken?: Error | null): void => {
       piece.release()
-      if (tooLong) this.#owner.giveUp(new Error('content is longer than announced'))
+      if (tooLong) this.#owner.cancel(new Error('content is longer than announced'))
       else if (!broken) this.#ask()
     }
     if (tooLong || bytes.length === 0) return taken()
@@ -94,13 +94,13 @@ export class Upload {
   #end(): void {
     const { length, trailers } = this.#content
     if (length !== undefined && this.#written < length) {
-      return this.#owner.giveUp(new Error('content is shorter than announced'))
+      return this.#owner.cancel(new Error('content is shorter than announced'))
     }
     const last: string[] = []
     try {
       if (length === undefined) last.push(lastChunk(trailers?.() ?? Fields.empty))
     } catch (error) {
-      return this.#owner.giveUp(error)
+      return this.#owner.cancel(error)
     }
     this.#state = 'written'
     this.#source?.close()
