@@ -1,6 +1,23 @@
 /**
  * The way to origins: sends a request over a kept or a new connection and hands the response over as a value whose content
  * is a source of pieces. Owns the connections. Knows neither caching nor redirects: a response is handed on as it came.
+ *
+ * # The life of a request
+ * The client makes a PendingRequest. That leases an OriginConnection from the pool, or dials one, and makes an OriginExchange on it.
+ * The exchange makes an Upload if the request's content is streamed, and an OriginContent when the response's head is here. Each of
+ * the three tells its maker (`...Owner`). A connection's Transport tells its present Reader: the exchange, then the content, and
+ * the connection itself while it is free. Who calls what, in this order:
+ *
+ *     the head is here      exchange `answered` -> request -> caller
+ *     the content ends      content `over` -> exchange `over` -> request `release` -> pool; before `answered` if it came with the head
+ *     no head comes         exchange destroys the connection, `failed` -> request, which begins again, or tells the caller
+ *     the content breaks    content destroys the connection, `over` -> exchange `over` -> request; then the failure -> caller
+ *     the caller cancels    `cancel` -> request, which leaves the line, stops dialling, or `cancel` -> exchange, which fails as above
+ *     the caller closes     `close` -> content, which reads a small rest and ends; else it destroys the connection, `over` as above
+ *
+ * `over`: the connection is needed no longer; it is destroyed if no other request may use it, or the caller's after 101. `ended`:
+ * the origin sends no more; `closed`: the socket has closed, and the pool gives its place on. `cancel`: ends it in whatever phase
+ * it is, also when the source of the request's content breaks off. `stop`: the upload writes no more.
  */
 import type { Clock } from '../../async/clock.ts'
 import { Members } from '../../members.ts'
