@@ -1,5 +1,6 @@
 /**
- * Writes a session token into cookies, and finds it in those of a request. Knows names and sizes, not what a token says.
+ * Writes a session token into cookies, in parts when it is long, and finds it in those of a request. Knows names and sizes, not what
+ * a token says.
  *
  * # Format
  * One cookie, `__authproxy_session`: the token. Several, that one and `__authproxy_session.1` and so on: `<count>:<tag>:<part>`

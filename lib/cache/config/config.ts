@@ -1,6 +1,6 @@
 /**
- * The configuration of cachesvc as the rest of the service sees it: the values of settings.ts and what is computed from them and the
- * environment; and which changes wait for a restart.
+ * The configuration of cachesvc as the rest of the service sees it, and which changes wait for a restart: the values of settings.ts
+ * and what is computed from them and the environment.
  */
 
 import { accessSync, constants, existsSync } from 'node:fs'

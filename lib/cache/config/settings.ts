@@ -1,6 +1,6 @@
 /**
- * Every setting of cachesvc.yaml: key, kind, default and the manual's sentence, in the order of the manual. This is the
- * source of cachesvc.yaml(5), docs/configuration.md and the JSON Schema; `npm run manual` writes them.
+ * The settings of cachesvc.yaml, its larger groups in setting-groups.ts: key, kind, default and the manual's sentence, in the order
+ * of the manual. This is the source of cachesvc.yaml(5), docs/configuration.md and the JSON Schema; `npm run manual` writes them.
  */
 import { listenAddress, network } from '../../config/address-kinds.ts'
 import { absolutePath, boolean, integer, oneOf, port, text } from '../../config/setting-kinds.ts'

@@ -1,6 +1,6 @@
 /**
- * Continues a broken download, also one of which a crash or a stop has left the beginning on disk: what the origin is asked, and
- * whether its answer is the rest of the same file (RFC 9110 sections 13.1.5 and 14).
+ * The rules of continuing a broken download, which transfer.ts follows: what the origin is asked, and whether its answer is the rest
+ * of the same file (RFC 9110 sections 13.1.5 and 14). Begins where a crash or a stop has left the beginning on disk.
  *
  * # Facts
  * - An entity tag names one representation. A date does not: reproducible builds give two contents the same one. So a date

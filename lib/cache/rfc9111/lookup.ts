@@ -1,6 +1,6 @@
 /**
- * Decides whether a stored response answers a request, RFC 9111 section 4: its freshness (section 4.2), its age, and what the
- * request asks of caches. Asks no origin.
+ * Decides from its age and freshness whether a stored response answers a request, RFC 9111 sections 4 and 4.2. What the
+ * request asks of caches counts too. Asks no origin.
  *
  * # Facts
  * - apt sends `max-age=0` on every index, those named by their digest among them, and nothing on packages. An immutable file

@@ -37,7 +37,7 @@ import {
 export const flushInterval: Milliseconds = 30_000
 
 /** Name of the file inside the cache directory. */
-export const dayLogName = 'statistics.json'
+export const statisticsFileName = 'statistics.json'
 
 /** Far beyond a century of days; a larger file is not ours. */
 const sizeLimit = 16 * 1024 * 1024
@@ -72,7 +72,7 @@ export class StatisticsFile {
 
   /** Reads what earlier runs recorded under `directory`, which must exist, and starts the timer. Never throws. */
   static async open(directory: string, options: StatisticsFileOptions): Promise<StatisticsFile> {
-    const path = join(directory, dayLogName)
+    const path = join(directory, statisticsFileName)
     return new StatisticsFile(path, options, await recordedDays(path, options))
   }
 

@@ -1,6 +1,6 @@
 /**
- * Cache-Control, Pragma and Age, RFC 9111 section 5: reads the directives this cache uses and decides nothing. Durations are
- * seconds.
+ * Reads Cache-Control, Pragma and Age as they came, RFC 9111 section 5: the directives this cache uses. Decides nothing. Durations
+ * are seconds.
  *
  * Of a directive that comes more than once the first counts. Directives that disagree are all reported, and the caller honours
  * the stricter one. What cannot be read as a duration counts as 0: stale (4.2.1).

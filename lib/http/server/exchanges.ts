@@ -1,6 +1,6 @@
 /**
- * Does what all exchanges need, on the fast path and through Node's server: calls the handler, answers its failure, ends the
- * connection, reports the exchange.
+ * Calls the handler of each request and reports the exchange, its record for the log: on the fast path and through Node's server.
+ * Answers the handler's failure and ends the connection.
  */
 import type { Socket } from 'node:net'
 import type { LogFacts } from '../../log/log.ts'

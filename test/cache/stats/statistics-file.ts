@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { noCounters, Statistics } from '../../../lib/cache/stats/statistics.ts'
 import {
-  dayLogName,
   decodeDays,
   encodeDays,
   flushInterval,
   StatisticsFile,
+  statisticsFileName,
 } from '../../../lib/cache/stats/statistics-file.ts'
 import type { Facts } from '../../../lib/errors.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
@@ -26,11 +26,11 @@ async function reopen(directory: string, clock = new ManualClock(noon)) {
   const warnings: Array<{ sentence: string; facts: Facts }> = []
   const warn = (sentence: string, facts: Facts) => void warnings.push({ sentence, facts })
   const log = await StatisticsFile.open(directory, { clock, warn })
-  return { clock, log, warnings, path: join(directory, dayLogName) }
+  return { clock, log, warnings, path: join(directory, statisticsFileName) }
 }
 
 function written(days: Record<string, unknown>, version: unknown = 1): Record<string, string> {
-  return { [dayLogName]: JSON.stringify({ version, daily: days }) }
+  return { [statisticsFileName]: JSON.stringify({ version, daily: days }) }
 }
 
 /** The file once `accept` says it is the one awaited; the timeout of the test is the deadline. */
@@ -145,8 +145,8 @@ t.test('a file that cannot be used is set aside, and the log says where', async 
   ]
   for (const [name, text, because] of cases) {
     await t.test(name, async t => {
-      const { directory, log, warnings } = await open(t, { [dayLogName]: text })
-      const aside = `${dayLogName}.set-aside-20250314T120000Z`
+      const { directory, log, warnings } = await open(t, { [statisticsFileName]: text })
+      const aside = `${statisticsFileName}.set-aside-20250314T120000Z`
       t.match(warnings, [{ sentence: /set aside/, facts: { because, aside: new RegExp(aside) } }])
       t.equal(await readFile(join(directory, aside), 'utf8'), text)
       t.equal(log.statistics.days.size, 0)
@@ -178,7 +178,7 @@ t.test('one unreadable day does not lose the others, nor itself', async t => {
   log.statistics.hit(1)
   await log.close()
   const names = (await readdir(directory)).sort()
-  t.strictSame(names, [dayLogName, `${dayLogName}.set-aside-20250314T120000Z`])
+  t.strictSame(names, [statisticsFileName, `${statisticsFileName}.set-aside-20250314T120000Z`])
   t.strictSame(JSON.parse(await readFile(join(directory, names[1] ?? ''), 'utf8')).daily, days)
   const next = await reopen(directory)
   t.strictSame(next.warnings, [], 'it is said once')
@@ -229,13 +229,13 @@ const root = process.getuid?.() === 0 ? 'root may read everything' : false
 t.test('a file that may not be read is set aside too', { skip: root }, async t => {
   const { directory, log } = await open(t, written({ '2025-03-13': good }))
   await log.close()
-  await chmod(join(directory, dayLogName), 0)
+  await chmod(join(directory, statisticsFileName), 0)
   const next = await reopen(directory)
   t.match(next.warnings, [{ facts: { because: /EACCES/ } }])
 })
 
 t.test('a directory in the file’s place is set aside', async t => {
-  const directory = t.testdir({ [dayLogName]: {} })
+  const directory = t.testdir({ [statisticsFileName]: {} })
   const { log, warnings } = await reopen(directory)
   t.match(warnings, [{ sentence: /set aside/, facts: { because: /EISDIR/ } }])
   log.statistics.hit(1)
