@@ -22,7 +22,7 @@ t.test('Markdown: entries stand one level below what they stand under', t => {
 
 t.test('man pages: literal text can be copied, a line is never a request by accident', t => {
   const page = manPage('x.yaml', 'a file', blocks)
-  t.match(page, /^\.TH X\.YAML 5 "\d{4}-\d\d-\d\d" "cachesvc" "File formats"$/m)
+  t.match(page, /^\.TH X\.YAML 5 "\d{4}-\d\d-\d\d" "x" "File formats"$/m)
   t.match(page, '.SH FIRST THINGS\n')
   t.match(page, 'Use \\fB\\-\\-cache\\-dir\\fR.\nIt\\(cqs a \\e and')
   t.match(
