@@ -9,7 +9,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
-import type { Download, StoreResult } from './content/download.ts'
+import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
 import type { Health } from './disk/health.ts'
 import {
@@ -122,7 +122,7 @@ export class Store extends ReadableStore {
    * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
    * the entry is malformed.
    */
-  put(entry: Entry): StoreResult {
+  put(entry: Entry): Kept {
     checkShape(entry)
     const { downloads, blobs, journal } = this.#parts
     if (downloads.whole(entry.digest) !== undefined) {

@@ -52,7 +52,6 @@ export interface HashJob {
   readonly hash: readonly Content[]
 }
 
-/** What became of a job. */
 export interface Adoption {
   /** Undefined when none of the Release files may be adopted. */
   readonly generation?: Generation
@@ -76,7 +75,6 @@ export interface Missing {
   readonly byHash: boolean
 }
 
-/** An index of packages, named by its Release file. */
 type PackedIndex = Listed & { readonly kind: PackageIndex }
 
 /** Bytes that are unpacked for one adoption, at most: then the indexes left are not read. */

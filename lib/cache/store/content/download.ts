@@ -29,15 +29,13 @@ import { Tail } from './tail.ts'
 import { type Destination, WriteBehind } from './write-behind.ts'
 
 /** Whether something was stored, and if not, why; the disk's failures are answers here, never errors. */
-export type StoreResult =
-  | { readonly stored: true }
-  | { readonly stored: false; readonly because: string }
+export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
 
 interface Completed {
   readonly digest: string
   readonly size: number
   /** Never rejects: what became of it on disk. */
-  readonly kept: Promise<StoreResult>
+  readonly kept: Promise<Kept>
 }
 
 interface DownloadParts {
@@ -207,7 +205,7 @@ export class Download {
     if (this.growing) this.#fail(reason)
   }
 
-  async #keep(digest: string): Promise<StoreResult> {
+  async #keep(digest: string): Promise<Kept> {
     await this.#file.flush()
     if (this.because === undefined) {
       try {
