@@ -57,6 +57,8 @@ export class Line<Request extends { readonly client: string }> {
     queue.since = turnOf(queue)
     this.#round = Math.max(this.#round, queue.since)
     this.delete(request)
+    // Of those whose next turn is in the same round, it is the last.
+    if (this.#clients.delete(request.client)) this.#clients.set(request.client, queue)
     return request
   }
 
@@ -80,7 +82,7 @@ export class Line<Request extends { readonly client: string }> {
     return newest
   }
 
-  /** Of clients whose turn is in the same round, the one that came first. */
+  /** Of clients whose turn is in the same round, the one that has waited longest. */
   #first(): Queue<Request> | undefined {
     let first: Queue<Request> | undefined
     for (const queue of this.#clients.values()) {

@@ -25,6 +25,13 @@ t.test('clients that hold nothing take turns, each in the order of its requests'
   t.equal(lineOf(...'aaabcb').turns(), 'abcaba')
 })
 
+t.test('a client that comes waits for one turn of each other, not for two', async t => {
+  const { line, turns } = lineOf('a', 'a', 'a', 'b', 'b')
+  t.equal(turns(1), 'a')
+  line.add({ client: 'new', n: 5 })
+  t.equal(turns(4), 'banewb')
+})
+
 t.test('who holds few goes before who holds many, in proportion', async t => {
   const { line, turns } = lineOf(...'mmmmmmmmmm', ...'ffffffffff')
   line.weigh(new Map([['m', 3]]))
