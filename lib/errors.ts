@@ -9,14 +9,16 @@ type Fault = 'downstream' | 'upstream' | 'internal'
 
 export type Facts = Readonly<Record<string, string | number | boolean | undefined>>
 
-interface FailureDetails {
+type FailureDetails = {
   readonly code: string
-  /** `internal` unless given. */
-  readonly fault?: Fault
-  /** A fixed sentence safe to show in public. */
-  readonly publicText?: string
   readonly facts?: Facts
   readonly cause?: unknown
+} & (Public | { readonly fault?: never; readonly publicText?: never })
+
+interface Public {
+  readonly fault: Fault
+  /** A fixed sentence safe to show in public. */
+  readonly publicText: string
 }
 
 export class Failure extends Error {

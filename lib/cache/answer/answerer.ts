@@ -76,7 +76,7 @@ export class Answerer {
     if (!isGone(response.status) && response.status < 500) return response
     const kept = await this.#parts.store.get(entry.key)
     return kept?.digest === entry.digest
-      ? unavailable(allowed, fetchFailure('CONTENT_UNPROVEN'))
+      ? unavailable(allowed, fetchFailure('CONTENT_UNPROVEN', {}))
       : response
   }
 

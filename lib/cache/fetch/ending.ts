@@ -48,7 +48,7 @@ export function watchAbandoned(
   const look = (): void => {
     const { size, readers } = download
     if (readers === 0 && before.readers === 0 && !isWorthFinishing(download, size - before.size)) {
-      abandon(fetchFailure('ABANDONED'))
+      abandon(fetchFailure('ABANDONED', {}))
       return
     }
     before = { size, readers }

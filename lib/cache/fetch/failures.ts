@@ -70,14 +70,21 @@ const failures = {
   FETCH_FAILED: ['internal', 'fetching {target} failed', 'This proxy could not fetch the file.'],
 } as const
 
+type Code = keyof typeof failures
+
+type WordsIn<Text> = Text extends `${string}{${infer Word}}${infer Rest}`
+  ? Word | WordsIn<Rest>
+  : never
+
 /** The failure with this code, given the words of its texts. */
-export function fetchFailure(
-  code: keyof typeof failures,
-  words: Readonly<Record<string, string | number>> = {},
+export function fetchFailure<One extends Code>(
+  code: One,
+  words: Readonly<Record<WordsIn<(typeof failures)[One][1 | 2]>, string | number>>,
   cause?: unknown,
 ): Failure {
   const [fault, message, publicText] = failures[code]
-  const filled = (text: string) => text.replace(/\{(\w+)\}/g, (_, name) => String(words[name]))
+  const all: Readonly<Record<string, string | number>> = words
+  const filled = (text: string) => text.replace(/\{(\w+)\}/g, (_, name) => String(all[name]))
   return new Failure(filled(message), { code, fault, publicText: filled(publicText), cause })
 }
 

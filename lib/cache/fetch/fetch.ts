@@ -79,7 +79,10 @@ export class Fetcher {
     if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
     const failure = this.#wrong.recent(wanted)
     if (failure !== undefined || this.#underWay.size >= mostFetches) {
-      const failed: Found = { kind: 'failed', failure: failure ?? fetchFailure('TOO_MANY_FETCHES') }
+      const failed: Found = {
+        kind: 'failed',
+        failure: failure ?? fetchFailure('TOO_MANY_FETCHES', {}),
+      }
       return { found: Promise.resolve(failed), joined: false }
     }
     const begins: Running = { wanted, stop: new AbortController(), except: new Set() }
