@@ -1,6 +1,7 @@
 /**
- * The rules of continuing a broken download, which transfer.ts follows: what the origin is asked, and whether its answer is the rest
- * of the same file (RFC 9110 sections 13.1.5 and 14). Begins where a crash or a stop has left the beginning on disk.
+ * The rules of continuing a broken download: what the origin is asked, and whether its answer is the rest of the same file
+ * (RFC 9110 sections 13.1.5 and 14). transfer.ts follows them when a connection breaks, fetch.ts when a crash or a stop has
+ * left the beginning on disk.
  *
  * # Facts
  * - An entity tag names one representation. A date does not: reproducible builds give two contents the same one. So a date

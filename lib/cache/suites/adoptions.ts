@@ -6,14 +6,14 @@
  * 1. A client asks for the Release file. `Updates.check` (answer/suite-updates.ts) asks the origin. Another Release file is
  *    stored under a key of its own, the Release.gpg of a Release too: clients still get the one before.
  * 2. `Suites.prepare` calls `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file, and tells which of the files
- *    that clients use (`InUse.since`) it names and the store lacks. `prepare` also says which Release files are given up here.
+ *    that clients use (`InUse.since`) it names and the store lacks. Where it may not be adopted, clients keep the one before.
  * 3. `Updates.#fetchAll` fetches those. Without one that is not `optional` the update fails, unless the Release file of before
  *    has expired.
- * 4. `Updates.#place` puts the new Release file in the place of the one before. The store tells `Suites.stored`, which calls
+ * 4. `Updates` puts the new Release.gpg and Release file in the place of those before. The store tells `Suites.stored`, which calls
  *    `Adoptions.queue`. The first Release file of a suite is stored as any file is, and begins here.
- * 5. `Adoptions.#adopt`: the thread reads the Release files and the indexes they name, and writes their tables (`TableMaker`).
- *    `InUse.among` chooses the files that clients use. `KnownSuites.put` notes the new generation, which `Suites.claim` reads from
- *    then on.
+ * 5. `Adoptions.#adopt`: the thread chooses among the Release files, reads the stored indexes that one names, and writes the tables
+ *    that are missing (`TableMaker`). `InUse.among` chooses the files that clients use. `KnownSuites.put` notes the new generation,
+ *    which `Suites.claim` reads from then on.
  * 6. `Adoptions.#anchor` gives the files that clients use their names by digest.
  */
 import { LRUCache } from 'lru-cache'
