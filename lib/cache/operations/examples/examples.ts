@@ -57,7 +57,7 @@ interface Line {
   readonly value: string
 }
 
-// Read at import, so that a file that is missing or malformed stops the start, as a template does.
+// Read at import: a file that is missing or malformed stops the start.
 const file = join(packageRoot(), 'templates', 'operations', 'examples.txt')
 const [, ...sections] = readFileSync(file, 'utf8').split(/^(?=@ )/m)
 const parts = sections.map(section => section.split(/^(?== )/m).map(readPart))

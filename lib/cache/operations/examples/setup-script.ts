@@ -13,7 +13,7 @@ export const aptFile = '/etc/apt/apt.conf.d/30cachesvc'
 /** Where the detection script is installed. */
 export const scriptFile = '/usr/local/bin/apt-proxy-detect'
 
-// Read at import, so that a file that is missing stops the start as a missing template does.
+// Read at import: a file that is missing stops the start.
 const directory = join(packageRoot(), 'templates', 'operations')
 const setupText = readFileSync(join(directory, 'setup.sh'), 'utf8')
 const detectionText = readFileSync(join(directory, 'apt-proxy-detect'), 'utf8')

@@ -1,5 +1,5 @@
 /**
- * The values of the setup page: examples made for this service, with its real host and ports. Pure.
+ * The values of the setup page: examples made for this service, with its real host and ports.
  */
 import { formatAuthority } from '../../../http/message/target.ts'
 import type { View } from '../../../template.ts'
