@@ -19,7 +19,7 @@ const smallRest = 64 * 1024
 /** Reads of this size are worth a block when it is not known how much comes. */
 const busyRead = 128 * 1024
 /** From this size on what lies in the shared memory is copied into a block: large ordinary memory costs more to make. */
-const worthBlock = 32 * 1024
+export const worthBlock = 32 * 1024
 /** With less room than this in a block the next one is begun. */
 const leastRoom = 16 * 1024
 

@@ -21,7 +21,8 @@ export function keep(
   { store, log }: { readonly store: Store; readonly log: Logger },
 ): Settled {
   const { stored: storing } = download
-  const completed = download.complete()
+  // A client waits until an index is stored, not until a package is.
+  const completed = download.complete({ patient: wanted.archive.kind === 'pool' })
   const verified = verifiedBy(wanted)
   const finished = finishedEntry(draft, completed, wanted.stored)
   const entry = verified === undefined ? finished : { ...finished, verified }

@@ -48,6 +48,8 @@ interface DownloadParts {
   readonly checks: Pick<Checks, 'passed'>
   readonly expectation: Expectation
   readonly to: Destination
+  /** Resolves when content of this size, none of which is written yet, may be written. */
+  readonly turn: (size: number) => Promise<void>
   /** Told at once when the content is whole and verified. */
   readonly onWhole: (digest: string) => void
   /** Called once, when it is complete or has failed and its file is dealt with. */
@@ -184,17 +186,17 @@ export class Download {
 
   /**
    * Everything has arrived: verifies it, lets readers have the rest, and stores it behind the answer. Throws a Failure when it
-   * is not what was expected: then readers fail and nothing is stored.
+   * is not what was expected: then readers fail and nothing is stored. With `patient`, small content is written when others let it.
    */
-  complete(): Completed {
-    const { size } = this
+  complete({ patient = false } = {}): Completed {
     try {
       this.#mustGrow()
+      const { size } = this
       const digest = this.#parts.expectation.verify(size)
       this.#state = 'verified'
       this.#parts.onWhole(digest)
       this.#readers.wake()
-      return { digest, size, kept: this.#keep(digest) }
+      return { digest, size, kept: this.#keep(digest, patient) }
     } catch (error) {
       throw this.#fail(error)
     }
@@ -205,16 +207,11 @@ export class Download {
     if (this.growing) this.#fail(reason)
   }
 
-  async #keep(digest: string): Promise<Kept> {
+  async #keep(digest: string, patient: boolean): Promise<Kept> {
+    if (patient && this.stored && this.#file.written === 0) await this.#parts.turn(this.size)
     await this.#file.flush()
-    if (this.because === undefined) {
-      try {
-        await this.#commit(digest)
-      } catch (error) {
-        this.#file.giveUp(error)
-      }
-    }
-    await (this.because === undefined ? undefined : this.#file.remove())
+    if (this.stored) await this.#commit(digest).catch(error => this.#file.giveUp(error))
+    if (!this.stored) await this.#file.remove()
     this.#state = 'settled'
     if (!this.stored && this.awaited) this.#readers.watch(0, () => this.#changed())
     this.#release()

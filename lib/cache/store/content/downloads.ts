@@ -1,9 +1,12 @@
 /**
  * The downloads under way: begins them, continues them after a crash, finds those that can be read.
  */
-import type { Milliseconds } from '../../../async/clock.ts'
+import { Lull } from '../../../async/lull.ts'
+import { socketBlock } from '../../../bytes/block-pool.ts'
+import { worthBlock } from '../../../bytes/landing.ts'
 import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
+import { Arrivals } from '../upkeep/arrivals.ts'
 import type { UpkeepParts } from '../upkeep/removal.ts'
 import type { Room, UnderWay } from '../upkeep/room.ts'
 import type { Checks } from './checks.ts'
@@ -54,17 +57,11 @@ interface DownloadsParts extends UpkeepParts {
   readonly soon: () => void
 }
 
-/** What is counted as coming of a download: what its pace brings in this time, and at least so much. */
-const foreseen: Milliseconds = 60_000
-const leastForeseen = 4 * 1024 * 1024
-/** A shorter time says nothing of the pace. */
-const leastTime: Milliseconds = 1_000
+/** Memory that small contents keep until they are written. */
+const mostWaiting = 8 * 1024 * 1024
 
 interface Ending {
   readonly continuation: Continuation | undefined
-  /** When it began, and with how many bytes. */
-  readonly since: Milliseconds
-  readonly begun: number
   /** A crash now would leave something to be continued. */
   saved: boolean
 }
@@ -73,17 +70,21 @@ export class Downloads {
   /** Entries whose content is whole and not yet stored, by key. */
   readonly arriving = new Map<string, Entry>()
   readonly #parts: DownloadsParts
+  readonly #lull: Lull
   /** Downloads that a crash broke off, by key. */
   #partials: Map<string, Partial> = new Map()
   /** Those that are just being read again. */
   readonly #resuming = new Set<Partial>()
   readonly #underWay = new Map<Download, Ending>()
+  readonly #arrivals: Arrivals
   readonly #whole = new Map<string, Download>()
   #closing: Error | undefined
   #onIdle: (() => void) | undefined
 
   constructor(parts: DownloadsParts) {
     this.#parts = parts
+    this.#arrivals = new Arrivals(parts.clock)
+    this.#lull = new Lull(parts.clock)
   }
 
   /** Finds what an earlier process left, to be continued, and removes the rest. Answers how much that was. */
@@ -119,19 +120,11 @@ export class Downloads {
 
   /** What they take of the disk, together with what crashes have left of earlier ones. */
   get bytes(): UnderWay {
-    const now = this.#parts.clock.elapsed()
-    let [arrived, coming] = [0, 0]
-    for (const [{ size, length = 0, stored, file }, { since, begun }] of this.#underWay) {
-      // A file that is not stored any more takes its space as long as a client reads it.
-      if (!stored) arrived += file.file === undefined ? 0 : file.written
-      else {
-        const pace = (size - begun) / Math.max(leastTime, now - since)
-        arrived += size
-        coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
-      }
-    }
-    for (const { bytes } of [...this.#partials.values(), ...this.#resuming]) arrived += bytes
-    return { arrived, coming }
+    const { arrived, coming } = this.#arrivals.bytes
+    let left = 0
+    for (const { bytes } of this.#partials.values()) left += bytes
+    for (const { bytes } of this.#resuming) left += bytes
+    return { arrived: arrived + left, coming }
   }
 
   whole(digest: string): Download | undefined {
@@ -173,6 +166,7 @@ export class Downloads {
   /** Fails all of them, and those that still begin, with `reason`; waits until their files are dealt with. */
   async close(reason: Error): Promise<void> {
     this.#closing = reason
+    this.#lull.end()
     for (const download of [...this.#underWay.keys()]) download.discard(reason)
     if (this.#underWay.size === 0) return
     await new Promise<void>(resolve => {
@@ -204,19 +198,27 @@ export class Downloads {
       ...this.#parts,
       expectation,
       to,
+      turn: this.#turn,
       onWhole: found => {
         digest = found
+        this.#arrivals.whole(download)
         if (download.stored) this.#whole.set(found, download)
       },
       onEnd: () => this.#end(download, digest),
     })
-    const since = this.#parts.clock.elapsed()
-    const saved = 'begun' in to
-    this.#underWay.set(download, { continuation, since, begun: download.size, saved })
+    this.#underWay.set(download, { continuation, saved: 'begun' in to })
+    this.#arrivals.begin(download)
     if (continuation !== undefined) this.#parts.soon()
     this.#parts.room.look()
     if (this.#closing !== undefined) download.discard(this.#closing)
     return download
+  }
+
+  /** Small contents give way to others, but where memory or room is scarce. */
+  readonly #turn = (size: number): Promise<void> => {
+    const { blocks, room } = this.#parts
+    const held = size < worthBlock ? size : Math.max(size, socketBlock)
+    return this.#lull.wait(held, blocks.scarce ? 0 : Math.min(mostWaiting, room.mayWait))
   }
 
   #end(download: Download, digest: string | undefined): void {
@@ -224,6 +226,7 @@ export class Downloads {
     const { path } = download.file
     const saved = this.#underWay.get(download)?.saved
     this.#underWay.delete(download)
+    this.#arrivals.end(download)
     if (this.#underWay.size === 0) this.#onIdle?.()
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
     if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)

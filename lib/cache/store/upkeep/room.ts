@@ -99,6 +99,13 @@ export class Room {
     return `${size} bytes are more than half of what may be used of the file system`
   }
 
+  /** Bytes that may wait until they are written: so few that nothing is refused because of them that would not have been. */
+  get mayWait(): number {
+    const { size } = this.rules
+    const [quota, floor] = [size * headroomShare, this.#floor / 4]
+    return this.#excess(1) > 0 ? 0 : Math.min(quota || mostHeadroom, floor || mostHeadroom)
+  }
+
   look(): void {
     if (this.#closing.signal.aborted) return
     this.#tellForeign()

@@ -1,0 +1,73 @@
+/**
+ * Small contents that are written when others let them: they are there at once, and none is lost.
+ */
+import { existsSync } from 'node:fs'
+import t from 'tap'
+import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import type { Store } from '../../../../lib/cache/store/store.ts'
+import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
+import { KiB, settle } from '../../../fixtures/store/growing.ts'
+import { bytesOf, contentBytes, entryOf, opened, pour } from '../../../fixtures/store/opened.ts'
+
+const keyOf = (n: number): string => `http://archive.example.org/pool/${n}_1_all.deb`
+
+/** Stores content as the fetch of a package does. */
+async function keepPatiently(store: Store, key: string, content: Buffer) {
+  const download = store.download({ length: content.length })
+  await pour(download, content)
+  const { kept } = download.complete({ patient: true })
+  const entry = entryOf(key, content)
+  store.put(entry)
+  const said: { stored?: boolean } = {}
+  void kept.then(({ stored }) => Object.assign(said, { stored }))
+  return { entry, kept, said }
+}
+
+t.test('a content that waits is there, and written a moment later', async t => {
+  const { store, directory, clock } = await opened(t)
+  const content = bytesOf(20 * KiB)
+  const { entry, kept } = await keepPatiently(store, keyOf(1), content)
+  const path = new Layout(directory).blob(entry.digest)
+  await settle()
+  t.notOk(existsSync(path))
+  t.match(store.get(keyOf(1)), { digest: entry.digest })
+  t.ok(store.has(entry.digest))
+  t.ok((await contentBytes(await store.content(entry)))?.equals(content))
+  clock.advance(20)
+  t.strictSame(await kept, { stored: true })
+  t.ok(existsSync(path))
+  t.equal(store.usage().bytes, content.length)
+})
+
+t.test('a stop loses nothing that waits', async t => {
+  const directory = t.testdir({})
+  const { store } = await opened(t, { directory })
+  const content = bytesOf(20 * KiB)
+  const { entry, said } = await keepPatiently(store, keyOf(1), content)
+  await store.close()
+  t.strictSame(said, { stored: true })
+  const { store: again } = await opened(t, { directory })
+  t.match(await again.get(keyOf(1)), { digest: entry.digest })
+  t.ok((await contentBytes(await again.content(entry)))?.equals(content))
+})
+
+t.test('what waits keeps no more than so much memory', async t => {
+  const { store } = await opened(t)
+  const all = []
+  // Each keeps a block of 1 MiB.
+  for (let n = 0; n < 9; n += 1) all.push(await keepPatiently(store, keyOf(n), bytesOf(100 * KiB)))
+  const [first] = all
+  t.strictSame(await first?.kept, { stored: true })
+  t.equal(all.filter(({ said }) => said.stored).length, 1)
+})
+
+t.test('nothing waits where there is hardly room', async t => {
+  const { store } = await opened(t)
+  store.retain({ ...keepAll, size: 320 * KiB })
+  const { kept } = await keepPatiently(store, keyOf(1), bytesOf(30 * KiB))
+  t.strictSame(await kept, { stored: true }, 'more than the headroom of the quota')
+  const small = bytesOf(KiB)
+  const { said } = await keepPatiently(store, keyOf(2), small)
+  await settle()
+  t.strictSame(said, {}, 'less than that')
+})
