@@ -54,9 +54,9 @@ export async function command(line: Line): Promise<ExitCode> {
 /** Runs the daemon until it is told to stop; `load` loads the configuration again. */
 async function serveInstance(config: Config, load: () => Promise<LoadedConfig>): Promise<ExitCode> {
   traceSources()
-  // Garbage is collected when it is as much as what is in use. By default V8 waits for three times as much, and an instance that
-  // has become idle keeps that.
-  setFlagsFromString('--heap-growing-percent=100')
+  // Garbage is collected when it is half as much as what is in use. By default V8 waits for three times as much, and an instance
+  // that has become idle keeps that.
+  setFlagsFromString('--heap-growing-percent=50')
   const [{ startService }, { serve }, { createLog }] = await Promise.all([
     import('../service.ts'),
     import('../../daemon.ts'),
