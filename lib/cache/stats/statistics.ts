@@ -68,6 +68,8 @@ export const noCounters: Counters = {
 export class Statistics {
   readonly #clock: Clock
   readonly #days: Map<string, Counters>
+  /** The counters of the day of the last count. */
+  #day: { readonly date: string; readonly counters: Mutable } = { date: '', counters: noCounters }
   readonly #unanswered: Map<string, Unanswered>
   #hours: { readonly date: string; readonly counts: Record<Outcome, number[]> } | undefined
   #changes = 0
@@ -84,29 +86,38 @@ export class Statistics {
 
   /** A request answered from the store, with the bytes of content its client got. */
   hit(up: number): void {
-    this.#add({ requests: 1, hits: 1, traffic_up: up })
+    const day = this.#changed()
+    day.requests += 1
+    day.hits += 1
+    day.traffic_up += up
     this.#count('hits')
   }
 
   /** A request answered from the origin: the bytes its client got, and those fetched for it that `fetched` is not told of. */
   miss(bytes: { readonly down: number; readonly up: number }): void {
-    this.#add({ requests: 1, misses: 1, traffic_down: bytes.down, traffic_up: bytes.up })
+    const day = this.#changed()
+    day.requests += 1
+    day.misses += 1
+    day.traffic_down += bytes.down
+    day.traffic_up += bytes.up
     this.#count('misses')
   }
 
   /** Bytes fetched from an origin, for one client, several or none. */
   fetched(down: number): void {
-    this.#add({ traffic_down: down })
+    this.#changed().traffic_down += down
   }
 
   tunnel(): void {
-    this.#add({ requests: 1, tunnel: 1 })
+    const day = this.#changed()
+    day.requests += 1
+    day.tunnel += 1
     this.#count('tunnel')
   }
 
   /** Bytes a tunnel carried since the last call, both ways together. */
   tunnelBytes(bytes: number): void {
-    this.#add({ tunnel_transfer: bytes })
+    this.#changed().tunnel_transfer += bytes
   }
 
   /** A request that was refused or failed. It is in none of the other counters. */
@@ -155,12 +166,20 @@ export class Statistics {
     return this.#changes
   }
 
-  #add(more: Partial<Counters>): void {
+  /** The counters of today, which the caller changes. */
+  #changed(): Mutable {
     const { today } = this
-    this.#days.set(today, sum(this.#days.get(today) ?? noCounters, more))
+    if (this.#day.date !== today) {
+      const counters = { ...(this.#days.get(today) ?? noCounters) }
+      this.#day = { date: today, counters }
+      this.#days.set(today, counters)
+    }
     this.#changes += 1
+    return this.#day.counters
   }
 }
+
+type Mutable = Record<keyof Counters, number>
 
 type Outcome = (typeof outcomeNames)[number]
 
@@ -172,9 +191,9 @@ function mapOutcomes<T>(of: (name: Outcome) => T): Record<Outcome, T> {
 }
 
 /** Both together. */
-export function sum(a: Counters, b: Partial<Counters>): Counters {
-  const total: Record<keyof Counters, number> = { ...a }
-  for (const name of counterNames) total[name] += b[name] ?? 0
+export function sum(a: Counters, b: Counters): Counters {
+  const total = { ...a }
+  for (const name of counterNames) total[name] += b[name]
   return total
 }
 
