@@ -10,11 +10,13 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 /** A value for every label name; none when there are none. */
 type Labels<L extends string> = Readonly<Record<L, string>>
 
+export type LabelNames<L extends string> = readonly [] | readonly [L] | readonly [L, L]
+
 interface MetricOptions<L extends string = never> {
   /** Name with its unit at the end: `cachesvc_traffic_down_bytes_total`. */
   readonly name: string
   readonly help: string
-  readonly labels?: readonly L[]
+  readonly labels?: LabelNames<L>
 }
 
 /** What was seen with the same labels. */
@@ -52,9 +54,9 @@ export class Metrics {
 
   /** A counter, which adds one when no number is given. A negative number throws. */
   counter<L extends string = never>(options: MetricOptions<L>) {
-    const { known, seriesOf } = seriesBy(options.labels)
+    const { all, seriesOf } = seriesBy(options.labels)
     this.#add('counter', options, () =>
-      [...known.values()].map(({ labels, sum }) => sample(options.name, textsOf(labels), sum)),
+      all().map(({ labels, sum }) => sample(options.name, textsOf(labels), sum)),
     )
     return {
       add(labels: Labels<L>, by = 1): void {
@@ -74,9 +76,9 @@ export class Metrics {
     options: MetricOptions<L> & { readonly buckets?: readonly number[] },
   ) {
     const { name, buckets = secondsBuckets } = options
-    const { known, seriesOf } = seriesBy(options.labels, buckets.length)
+    const { all, seriesOf } = seriesBy(options.labels, buckets.length)
     this.#add('histogram', options, () =>
-      [...known.values()].flatMap(series => histogramSamples(name, buckets, series)),
+      all().flatMap(series => histogramSamples(name, buckets, series)),
     )
     return {
       observe(labels: Labels<L>, value: number): void {
@@ -105,22 +107,22 @@ export class Metrics {
   }
 }
 
-/** A series for each combination of labels; without labels there is one, from the start. */
-function seriesBy<L extends string>(names: readonly L[] = [], buckets = 0) {
-  const known = new Map<string, Series>()
+/** A series for each combination of labels, of which there are two at most; without labels there is one, from the start. */
+function seriesBy<L extends string>([first, second]: LabelNames<L> = [], buckets = 0) {
+  const known = new Map<string, Map<string, Series>>()
   const seriesOf = (labels: Labels<L>): Series => {
-    // Values are words and hosts: none of them has a line feed.
-    let key = ''
-    for (const name of names) key += key === '' ? labels[name] : `\n${labels[name]}`
-    let series = known.get(key)
+    const value = first === undefined ? '' : labels[first]
+    const group = known.get(value) ?? new Map<string, Series>()
+    const key = second === undefined ? '' : labels[second]
+    let series = group.get(key)
     if (series === undefined) {
       series = { labels, sum: 0, count: 0, counts: Array<number>(buckets).fill(0) }
-      known.set(key, series)
+      known.set(value, group.set(key, series))
     }
     return series
   }
-  if (names.length === 0) seriesOf({} as Labels<L>)
-  return { known, seriesOf }
+  if (first === undefined) seriesOf({} as Labels<L>)
+  return { all: () => [...known.values()].flatMap(group => [...group.values()]), seriesOf }
 }
 
 function histogramSamples(name: string, buckets: readonly number[], series: Series) {

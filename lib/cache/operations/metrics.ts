@@ -3,7 +3,7 @@
  * the metrics are asked for.
  */
 import type { Exchange } from '../../http/message/message.ts'
-import { Metrics } from '../../metrics.ts'
+import { type LabelNames, Metrics } from '../../metrics.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
@@ -110,7 +110,7 @@ export class CacheMetrics {
     }
   }
 
-  #counter<L extends string>(name: string, help: string, labels: readonly L[]) {
+  #counter<L extends string>(name: string, help: string, labels: LabelNames<L>) {
     return this.#metrics.counter<L>({ name: `cachesvc_${name}_total`, help, labels })
   }
 
