@@ -8,10 +8,13 @@ const quiet: Milliseconds = 20
 /** What has waited so long goes on in any case. */
 const longest: Milliseconds = 1_000
 
+/** So many are done at once. */
+const atOnce = 8
+
 interface Waiting {
   readonly since: Milliseconds
   readonly size: number
-  readonly goOn: () => void
+  readonly work: () => Promise<void>
 }
 
 export class Lull {
@@ -19,6 +22,9 @@ export class Lull {
   #waiting: Waiting[] = []
   #size = 0
   #last: Milliseconds = 0
+  /** Those need not wait any longer. They are begun in their order. */
+  #due: Waiting[] = []
+  #running = 0
   #cancel: (() => void) | undefined
   #over = false
 
@@ -26,23 +32,25 @@ export class Lull {
     this.#clock = clock
   }
 
-  /** Resolves when the work may go on. When the sizes of all that waits are more than `most`, what came first goes on. */
-  wait(size: number, most: number): Promise<void> {
-    if (this.#over) return Promise.resolve()
+  /**
+   * Does the work, which must not reject, when it may be done, and resolves when it is. When the sizes of all that waits are more
+   * than `most`, what came first need not wait any longer.
+   */
+  run(work: () => Promise<void>, size: number, most: number): Promise<void> {
     const since = this.#clock.elapsed()
     this.#last = since
     this.#size += size
-    return new Promise(goOn => {
-      this.#waiting.push({ since, size, goOn })
-      this.#goOn(() => this.#size > most)
+    return new Promise(done => {
+      this.#waiting.push({ since, size, work: () => work().finally(done) })
+      this.#let(() => this.#over || this.#size > most)
       this.#watch()
     })
   }
 
-  /** All goes on, and nothing waits from here on. */
+  /** Nothing waits from here on. */
   end(): void {
     this.#over = true
-    this.#goOn(() => true)
+    this.#let(() => true)
     this.#cancel?.()
   }
 
@@ -52,17 +60,32 @@ export class Lull {
       this.#cancel = undefined
       const now = this.#clock.elapsed()
       const lull = now - this.#last >= quiet
-      this.#goOn(({ since }) => lull || now - since >= longest)
+      this.#let(({ since }) => lull || now - since >= longest)
       this.#watch()
     })
   }
 
   /** Those go on that came first, as long as they may. */
-  #goOn(may: (first: Waiting) => boolean): void {
-    for (let [first] = this.#waiting; first !== undefined && may(first); [first] = this.#waiting) {
-      this.#waiting.shift()
-      this.#size -= first.size
-      first.goOn()
+  #let(may: (first: Waiting) => boolean): void {
+    let count = 0
+    for (const one of this.#waiting) {
+      if (!may(one)) break
+      this.#size -= one.size
+      count += 1
+    }
+    this.#due.push(...this.#waiting.splice(0, count))
+    this.#begin()
+  }
+
+  #begin(): void {
+    while (this.#running < atOnce) {
+      const next = this.#due.shift()
+      if (next === undefined) return
+      this.#running += 1
+      void next.work().finally(() => {
+        this.#running -= 1
+        this.#begin()
+      })
     }
   }
 }

@@ -10,7 +10,10 @@ function lulled() {
   const lull = new Lull(clock)
   const gone: string[] = []
   const wait = (name: string, size = 1, most = 100): void => {
-    void lull.wait(size, most).then(() => gone.push(name))
+    const work = async () => {
+      gone.push(name)
+    }
+    void lull.run(work, size, most)
   }
   const after = async (time: number): Promise<readonly string[]> => {
     clock.advance(time)
@@ -58,4 +61,26 @@ t.test('at the end all goes on, and nothing waits any more', async t => {
   lull.end()
   wait('c')
   t.strictSame(await after(0), ['a', 'b', 'c'])
+})
+
+t.test('eight are done at once, the others in their order', async t => {
+  const lull = new Lull(new ManualClock(0))
+  const begun: number[] = []
+  const ends: Array<() => void> = []
+  const done: number[] = []
+  for (let n = 0; n < 20; n += 1) {
+    const work = (): Promise<void> => {
+      begun.push(n)
+      return new Promise(end => ends.push(end))
+    }
+    void lull.run(work, 1, 0).then(() => done.push(n))
+  }
+  t.equal(begun.length, 8)
+  for (let n = 0; n < 20; n += 1) {
+    ends[n]?.()
+    await new Promise(setImmediate)
+    t.equal(begun.length, Math.min(20, 9 + n))
+    t.equal(done.length, n + 1)
+  }
+  t.strictSame(begun, Array.from(begun.keys()))
 })

@@ -9,6 +9,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
+import type { ListedEntry } from './catalogue/catalogue.ts'
 import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
 import type { Health } from './disk/health.ts'
@@ -95,6 +96,13 @@ export class Store extends ReadableStore {
     return this.#arriving.get(key) ?? super.get(key)
   }
 
+  override async *list(): AsyncGenerator<readonly ListedEntry[]> {
+    const arriving = new Map(this.#arriving)
+    const lastUsed = this.#parts.clock.now()
+    yield [...arriving.values()].map(entry => ({ ...entry, lastUsed }))
+    for await (const some of super.list()) yield some.filter(({ key }) => !arriving.has(key))
+  }
+
   override content(
     entry: Named,
     first = 0,
@@ -126,7 +134,7 @@ export class Store extends ReadableStore {
     checkShape(entry)
     const { downloads, blobs, journal } = this.#parts
     if (downloads.whole(entry.digest) !== undefined) {
-      this.#arriving.set(entry.key, entry)
+      downloads.put(entry)
       return { stored: true }
     }
     if (!blobs.has(entry.digest)) {

@@ -48,8 +48,8 @@ interface DownloadParts {
   readonly checks: Pick<Checks, 'passed'>
   readonly expectation: Expectation
   readonly to: Destination
-  /** Resolves when content of this size, none of which is written yet, may be written. */
-  readonly turn: (size: number) => Promise<void>
+  /** Does `work`, which stores content of this size, when others let it. */
+  readonly giveWay: (work: () => Promise<void>, size: number) => Promise<void>
   /** Told at once when the content is whole and verified. */
   readonly onWhole: (digest: string) => void
   /** Called once, when it is complete or has failed and its file is dealt with. */
@@ -72,7 +72,7 @@ export class Download {
   constructor(parts: DownloadParts) {
     this.#parts = parts
     this.#readers = new Readers(parts.clock)
-    this.#tail = new Tail('begun' in parts.to ? parts.to.begun?.size : 0)
+    this.#tail = new Tail('begun' in parts.to ? parts.to.begun?.size : 0, this.length)
     this.#file = new WriteBehind({ ...parts, tail: this.#tail, changed: () => this.#changed() })
     this.#content = {
       tail: this.#tail,
@@ -208,9 +208,12 @@ export class Download {
   }
 
   async #keep(digest: string, patient: boolean): Promise<Kept> {
-    if (patient && this.stored && this.#file.written === 0) await this.#parts.turn(this.size)
-    await this.#file.flush()
-    if (this.stored) await this.#commit(digest).catch(error => this.#file.giveUp(error))
+    const store = async (): Promise<void> => {
+      await this.#file.flush()
+      if (this.stored) await this.#commit(digest).catch(error => this.#file.giveUp(error))
+    }
+    const small = this.length !== undefined && this.#file.written === 0
+    await (patient && small && this.stored ? this.#parts.giveWay(store, this.size) : store())
     if (!this.stored) await this.#file.remove()
     this.#state = 'settled'
     if (!this.stored && this.awaited) this.#readers.watch(0, () => this.#changed())

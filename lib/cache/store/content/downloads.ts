@@ -69,6 +69,8 @@ interface Ending {
 export class Downloads {
   /** Entries whose content is whole and not yet stored, by key. */
   readonly arriving = new Map<string, Entry>()
+  /** Keys of such entries, by the digest of their content; also of some that have gone meanwhile. */
+  readonly #keys = new Map<string, Set<string>>()
   readonly #parts: DownloadsParts
   readonly #lull: Lull
   /** Downloads that a crash broke off, by key. */
@@ -120,11 +122,18 @@ export class Downloads {
 
   /** What they take of the disk, together with what crashes have left of earlier ones. */
   get bytes(): UnderWay {
-    const { arrived, coming } = this.#arrivals.bytes
+    const { arrived, ...more } = this.#arrivals.bytes
     let left = 0
     for (const { bytes } of this.#partials.values()) left += bytes
     for (const { bytes } of this.#resuming) left += bytes
-    return { arrived: arrived + left, coming }
+    return { arrived: arrived + left, ...more }
+  }
+
+  /** Remembers an entry until its content, which must be whole, is stored. */
+  put(entry: Entry): void {
+    const { key, digest } = entry
+    this.arriving.set(key, entry)
+    this.#keys.set(digest, (this.#keys.get(digest) ?? new Set()).add(key))
   }
 
   whole(digest: string): Download | undefined {
@@ -198,7 +207,7 @@ export class Downloads {
       ...this.#parts,
       expectation,
       to,
-      turn: this.#turn,
+      giveWay: this.#giveWay,
       onWhole: found => {
         digest = found
         this.#arrivals.whole(download)
@@ -214,15 +223,15 @@ export class Downloads {
     return download
   }
 
-  /** Small contents give way to others, but where memory or room is scarce. */
-  readonly #turn = (size: number): Promise<void> => {
+  /** Small contents are written when no others come, but where memory or room is scarce. */
+  readonly #giveWay = (work: () => Promise<void>, size: number): Promise<void> => {
     const { blocks, room } = this.#parts
     const held = size < worthBlock ? size : Math.max(size, socketBlock)
-    return this.#lull.wait(held, blocks.scarce ? 0 : Math.min(mostWaiting, room.mayWait))
+    return this.#lull.run(work, held, blocks.scarce ? 0 : Math.min(mostWaiting, room.mayWait))
   }
 
   #end(download: Download, digest: string | undefined): void {
-    const { disk, journal } = this.#parts
+    const { disk, journal, blobs } = this.#parts
     const { path } = download.file
     const saved = this.#underWay.get(download)?.saved
     this.#underWay.delete(download)
@@ -232,11 +241,14 @@ export class Downloads {
     if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
     // The entries that wait for its content can be written, or are void.
     if (digest === undefined || (!download.stored && this.#whole.has(digest))) return
-    for (const [key, entry] of this.arriving) {
-      if (entry.digest !== digest) continue
+    const there = download.stored || blobs.has(digest)
+    for (const key of this.#keys.get(digest) ?? []) {
+      const entry = this.arriving.get(key)
+      if (entry?.digest !== digest) continue
       this.arriving.delete(key)
-      if (download.stored) journal.put(entry)
+      if (there) journal.put(entry)
     }
+    this.#keys.delete(digest)
   }
 
   async #save(download: Download, { key, fields }: Continuation): Promise<void> {

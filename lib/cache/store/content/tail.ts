@@ -25,9 +25,12 @@ export class Tail {
   #held: Held[] = []
   #room = Buffer.alloc(0)
 
-  /** `end` is what there is already, elsewhere. */
-  constructor(end = 0) {
+  readonly #expected: number
+
+  /** `end` is what there is already, elsewhere; `expected` the length of the whole. */
+  constructor(end = 0, expected = Number.POSITIVE_INFINITY) {
     this.end = end
+    this.#expected = expected
   }
 
   /** Position of the oldest byte that is still here. */
@@ -87,7 +90,8 @@ export class Tail {
     const { bytes } = piece
     // A first piece of some size is most likely all there is.
     const alone = this.#held.length === 0 && bytes.length >= aloneBytes
-    const most = alone ? bytes.length : copiedTogether
+    const rest = Math.max(bytes.length, this.#expected - this.end + bytes.length)
+    const most = alone ? bytes.length : Math.min(copiedTogether, rest)
     if (this.#room.length < bytes.length) this.#room = Buffer.allocUnsafeSlow(most)
     const copy = this.#room.subarray(0, bytes.copy(this.#room))
     this.#room = this.#room.subarray(bytes.length)

@@ -43,16 +43,17 @@ export class Arrivals {
 
   get bytes(): UnderWay {
     const now = this.#clock.elapsed()
-    let [arrived, coming] = [this.#wholeBytes, 0]
+    let [arrived, unwritten, coming] = [this.#wholeBytes, this.#wholeBytes, 0]
     for (const [{ size, length = 0, stored, file }, { since, begun }] of this.#growing) {
       // A file that is not stored any more takes its space as long as a client reads it.
       if (!stored) arrived += file.file === undefined ? 0 : file.written
       else {
         const pace = (size - begun) / Math.max(leastTime, now - since)
         arrived += size
+        unwritten += size - file.written
         coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
       }
     }
-    return { arrived, coming }
+    return { arrived, unwritten, coming }
   }
 }

@@ -18,6 +18,8 @@ import type { Space } from './space.ts'
 export interface UnderWay {
   /** What there is of them, also of those that a crash broke off. */
   readonly arrived: number
+  /** Of that, what the disk does not have yet. */
+  readonly unwritten: number
   readonly coming: number
 }
 
@@ -102,8 +104,8 @@ export class Room {
   /** Bytes that may wait until they are written: so few that nothing is refused because of them that would not have been. */
   get mayWait(): number {
     const { size } = this.rules
-    const [quota, floor] = [size * headroomShare, this.#floor / 4]
-    return this.#excess(1) > 0 ? 0 : Math.min(quota || mostHeadroom, floor || mostHeadroom)
+    const shares = [size * headroomShare || mostHeadroom, this.#floor / 4 || mostHeadroom]
+    return this.#excess(1) > 0 ? 0 : Math.min(...shares, this.#spare / 4)
   }
 
   look(): void {
@@ -153,7 +155,7 @@ export class Room {
         await space.fresh()
         continue
       }
-      const before = { free: (await space.get())?.free, stored: this.stored }
+      const before = { free: (await space.get())?.free, onDisk: this.#onDisk }
       let contents = this.#unnamed(excess)
       if (contents.length === 0 && victims.length === 0) {
         victims = await findVictims(rowsOf(table, signal), table, this.rules)
@@ -208,6 +210,10 @@ export class Room {
     return this.#contents + this.#parts.underWay().arrived
   }
 
+  get #onDisk(): number {
+    return this.stored - this.#parts.underWay().unwritten
+  }
+
   get #contents(): number {
     return this.#parts.journal.table.bytes + this.#parts.blobs.unnamedBytes
   }
@@ -258,11 +264,11 @@ export class Room {
 
   /** Other programs fill the file system, or it keeps what is removed: then removing more would only empty the cache. */
   #checkGain(
-    before: { readonly free: number | undefined; readonly stored: number },
+    before: { readonly free: number | undefined; readonly onDisk: number },
     free: number | undefined,
   ): void {
     if (before.free === undefined || free === undefined || this.#floor === 0) return
-    const expected = before.stored - this.stored
+    const expected = before.onDisk - this.#onDisk
     if (free >= this.#floor || expected <= 0 || free - before.free >= expected / 4) return
     this.#vainUntil = this.#parts.clock.elapsed() + vainPause
     this.#parts.log.warn('retention: removing contents frees no space on the file system', {

@@ -6,8 +6,18 @@ import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import type { Store } from '../../../../lib/cache/store/store.ts'
 import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
+import { sizedFiles } from '../../../fixtures/store/files.ts'
 import { KiB, settle } from '../../../fixtures/store/growing.ts'
-import { bytesOf, contentBytes, entryOf, opened, pour } from '../../../fixtures/store/opened.ts'
+import { all } from '../../../fixtures/store/journal.ts'
+import {
+  bytesOf,
+  contentBytes,
+  entryOf,
+  keep,
+  opened,
+  pour,
+  until,
+} from '../../../fixtures/store/opened.ts'
 
 const keyOf = (n: number): string => `http://archive.example.org/pool/${n}_1_all.deb`
 
@@ -49,6 +59,39 @@ t.test('a stop loses nothing that waits', async t => {
   const { store: again } = await opened(t, { directory })
   t.match(await again.get(keyOf(1)), { digest: entry.digest })
   t.ok((await contentBytes(await again.content(entry)))?.equals(content))
+})
+
+t.test('what waits is listed, and can be removed', async t => {
+  const { store, clock } = await opened(t)
+  const { entry } = await keepPatiently(store, keyOf(1), bytesOf(KiB))
+  const { kept } = await keepPatiently(store, keyOf(2), bytesOf(KiB))
+  const keys = async () => (await all(store.list())).flat().map(({ key }) => key)
+  t.strictSame(await keys(), [keyOf(1), keyOf(2)])
+  store.put({ ...entry, key: keyOf(3) })
+  store.remove(keyOf(1))
+  t.strictSame(await keys(), [keyOf(2), keyOf(3)])
+  clock.advance(20)
+  await kept
+  await settle()
+  t.strictSame(await keys(), [keyOf(3), keyOf(2)])
+  t.equal(await store.get(keyOf(1)), undefined)
+})
+
+t.test('what is written while room is made does not look like removing in vain', async t => {
+  let used = (): number => 0
+  const { store, clock, log } = await opened(t, { files: sizedFiles(() => (32 << 20) - used()) })
+  used = () => store.usage().bytes
+  for (let n = 0; n < 100; n += 1) await keep(store, keyOf(n), bytesOf(16 * KiB))
+  clock.advance(10_000)
+  const waiting = []
+  for (let n = 100; n < 300; n += 1) {
+    waiting.push(await keepPatiently(store, keyOf(n), bytesOf(16 * KiB)))
+  }
+  store.retain({ ...keepAll, free: 31 << 20 })
+  clock.advance(20)
+  for (const { kept } of waiting) t.ok((await kept).stored)
+  await until(() => store.usage().bytes <= 1 << 20)
+  t.notOk(log.lines.some(({ message }) => /frees no space/.test(message)))
 })
 
 t.test('what waits keeps no more than so much memory', async t => {
