@@ -70,16 +70,14 @@ const failures = {
   FETCH_FAILED: ['internal', 'fetching {target} failed', 'This proxy could not fetch the file.'],
 } as const
 
-type Code = keyof typeof failures
-
 type WordsIn<Text> = Text extends `${string}{${infer Word}}${infer Rest}`
   ? Word | WordsIn<Rest>
   : never
 
 /** The failure with this code, given the words of its texts. */
-export function fetchFailure<One extends Code>(
-  code: One,
-  words: Readonly<Record<WordsIn<(typeof failures)[One][1 | 2]>, string | number>>,
+export function fetchFailure<Code extends keyof typeof failures>(
+  code: Code,
+  words: Readonly<Record<WordsIn<(typeof failures)[Code][1 | 2]>, string | number>>,
   cause?: unknown,
 ): Failure {
   const [fault, message, publicText] = failures[code]

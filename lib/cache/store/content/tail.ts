@@ -24,7 +24,6 @@ export class Tail {
   end: number
   #held: Held[] = []
   #room = Buffer.alloc(0)
-
   readonly #expected: number
 
   /** `end` is what there is already, elsewhere; `expected` the length of the whole. */

@@ -18,7 +18,7 @@ export class Arrivals {
   /** When each began, and with how many bytes. */
   readonly #growing = new Map<Arrival, { readonly since: Milliseconds; readonly begun: number }>()
   /** Those that are whole and being stored. There may be hundreds, and these figures are asked for with every download. */
-  readonly #whole = new Map<Arrival, number>()
+  readonly #whole = new Set<Arrival>()
   #wholeBytes = 0
 
   constructor(clock: Clock) {
@@ -31,14 +31,13 @@ export class Arrivals {
 
   whole(download: Arrival): void {
     if (!this.#growing.delete(download) || !download.stored) return
-    this.#whole.set(download, download.size)
+    this.#whole.add(download)
     this.#wholeBytes += download.size
   }
 
   end(download: Arrival): void {
     this.#growing.delete(download)
-    this.#wholeBytes -= this.#whole.get(download) ?? 0
-    this.#whole.delete(download)
+    if (this.#whole.delete(download)) this.#wholeBytes -= download.size
   }
 
   get bytes(): UnderWay {

@@ -8,7 +8,7 @@ import type { Store } from '../../../../lib/cache/store/store.ts'
 import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
 import { sizedFiles } from '../../../fixtures/store/files.ts'
 import { KiB, settle } from '../../../fixtures/store/growing.ts'
-import { all } from '../../../fixtures/store/journal.ts'
+import { all, keyOf } from '../../../fixtures/store/journal.ts'
 import {
   bytesOf,
   contentBytes,
@@ -18,8 +18,6 @@ import {
   pour,
   until,
 } from '../../../fixtures/store/opened.ts'
-
-const keyOf = (n: number): string => `http://archive.example.org/pool/${n}_1_all.deb`
 
 /** Stores content as the fetch of a package does. */
 async function keepPatiently(store: Store, key: string, content: Buffer) {
