@@ -9,6 +9,7 @@ import type { Socket } from 'node:net'
 import type { Milliseconds } from '../../async/clock.ts'
 import { Gathered } from '../../bytes/gathered.ts'
 import { formatDate } from '../message/date.ts'
+import { leaveReads, takeReads } from '../server/accepted.ts'
 import type { Connection, HeadReading } from '../server/connections.ts'
 import type { Exchanges } from '../server/exchanges.ts'
 import { LiveRequest } from '../server/live-request.ts'
@@ -87,8 +88,8 @@ class FastConnection implements HeadReading, ResponseOwner {
     this.#headSince = path.options.clock.elapsed()
     socket.on('error', this.#onError)
     socket.on('end', this.#onEnd)
-    socket.on('data', this.#onData)
     socket.once('close', this.#onClose)
+    takeReads(socket, this.#onData)
   }
 
   get awaitsHead(): boolean {
@@ -187,8 +188,8 @@ class FastConnection implements HeadReading, ResponseOwner {
     this.#connection.fast = undefined
     // The error that ended it may still be on its way.
     if (socket.destroyed || socket.readableEnded) return void socket.destroySoon()
-    socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError)
-    socket.off('close', this.#onClose)
+    leaveReads(socket, this.#onData)
+    socket.off('end', this.#onEnd).off('error', this.#onError).off('close', this.#onClose)
     socket.pause()
     socket.unshift(this.#unread.take())
     this.#exits.toNode()

@@ -17,6 +17,7 @@ import { textResponse } from '../message/reply.ts'
 import type { Authority } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import { TargetReader } from '../wire/target-reader.ts'
+import { sharingReads } from './accepted.ts'
 import { afterLast, type Connection, Connections, notLooked } from './connections.ts'
 import { Exchanges, malformed } from './exchanges.ts'
 import { type LiveRequest, nodeRequest } from './live-request.ts'
@@ -28,8 +29,6 @@ import { interimSender, NodeResponseWriter, wholeResponse } from './response-wri
 
 export class HttpServer {
   readonly #server: Server | SecureServer
-  /** The event by which Node's server takes a connection that is ready for requests. */
-  readonly #arrival: 'connection' | 'secureConnection'
   /** Connections below those of a TLS listener, and those whose handshake is under way. */
   readonly #raw = new Set<Socket>()
   readonly #connections = new Connections()
@@ -47,18 +46,23 @@ export class HttpServer {
     this.#options = options
     this.#reading = { options, targets }
     this.#server = nodeServer(options.limits, options.tls)
-    this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
     const share = new LoopShare(options.clock)
     this.#exchanges = new Exchanges(options, share)
     if (options.fastPath) this.#fastPath = new FastPath(options, this.#exchanges, targets)
-    const takers = this.#server.listeners(this.#arrival)
-    this.#server.removeAllListeners(this.#arrival)
+    // The event by which Node's server takes a connection that is ready for requests.
+    const arrival = options.tls === undefined ? 'connection' : 'secureConnection'
+    const takers = this.#server.listeners(arrival)
+    this.#server.removeAllListeners(arrival)
     this.#toNode = socket => {
       for (const take of takers) take.call(this.#server, socket)
     }
     this.#server.on('connection', () => share.arrive())
-    this.#server.on(this.#arrival, (socket: Socket) => this.#arrived(socket))
-    if (options.tls !== undefined) this.#server.on('connection', socket => this.#remember(socket))
+    if (options.tls === undefined) {
+      this.#server.on('connection', socket => this.#arrived(sharingReads(socket)))
+    } else {
+      this.#server.on('secureConnection', socket => this.#arrived(socket))
+      this.#server.on('connection', socket => this.#remember(socket))
+    }
     this.#server.on('request', (message, out) => void this.#answer(message, out))
     // RFC 9110 section 10.1.1: 100 (Continue) is sent when a handler asks for the content, and otherwise never.
     this.#server.on('checkContinue', (message, out) => void this.#answer(message, out, true))
@@ -270,7 +274,7 @@ export class HttpServer {
 
   #adopt(below: Socket, secure: TLSSocket, end: Authority): Promise<number> {
     const connection = this.#connections.addWithin(this.#connectionOf(below), secure, end)
-    this.#server.emit(this.#arrival, secure)
+    this.#arrived(secure)
     if (this.#exchanges.draining) secure.destroySoon()
     return new Promise(resolve => {
       if (secure.closed) resolve(connection.requests)
@@ -285,7 +289,7 @@ export class HttpServer {
   }
 
   #connectionOf(socket: Socket): Connection {
-    const secure = this.#arrival === 'secureConnection'
+    const secure = this.#options.tls !== undefined
     return this.#connections.of(socket) ?? this.#connections.add(socket, secure)
   }
 }
