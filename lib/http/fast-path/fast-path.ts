@@ -1,5 +1,7 @@
 /**
  * The fast path of a server: its connections answer requests that are beyond doubt (wire/request-head.ts) without Node's server.
+ * Safe requests of a pipeline are answered at the same time; others wait for those before them, and those behind for them
+ * (RFC 9112 section 9.3.2).
  *
  * The first request that is in doubt, and everything behind it, goes to Node's server, byte for byte, after the answers before it.
  * The rules, the limits, the handler and the report are the same; what is saved is what Node does for every message whether it
@@ -17,9 +19,10 @@ import type { HttpServerOptions } from '../server/options.ts'
 import { emptyContent } from '../server/request-content.ts'
 import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
 import type { TargetReader } from '../wire/target-reader.ts'
+import { FastContent } from './fast-content.ts'
 import { FastResponse, type ResponseOwner } from './fast-response.ts'
 
-/** Bytes of requests for Node's server before their client has to wait for the answers to those before. */
+/** Bytes of requests that wait for the answers to those before; then no more are read. */
 const mostUnread = 64 * 1024
 
 /** What the connections of one server share. */
@@ -57,7 +60,7 @@ export class FastPath {
 export interface Exits {
   /** Node's server takes it over. */
   readonly toNode: () => void
-  /** Its client is told, by Node's code for it, what is wrong with the head that has begun. */
+  /** Its client is told, by Node's code for it, what is wrong with the head or the content that has begun. */
   readonly refuse: (code: string) => void
 }
 
@@ -70,8 +73,15 @@ class FastConnection implements HeadReading, ResponseOwner {
   /** Bytes that are read and not yet understood: the beginning of a head. */
   readonly #unread = new Gathered()
   reading = false
-  /** `leaving`: what follows is for Node's server. `over`: nothing that follows is looked at. */
-  #state: 'reading' | 'leaving' | 'over' = 'reading'
+  /** Of the last request that has any. What is read belongs to it until it is complete. */
+  #content: FastContent | undefined
+  /**
+   * `waiting`: the next request is read when those before it are answered. `leaving`: then Node's server gets what follows.
+   * `over`: nothing that follows is looked at.
+   */
+  #state: 'reading' | 'waiting' | 'leaving' | 'over' = 'reading'
+  /** Whether the last request was one that none may be answered beside. */
+  #alone = false
   /** Responses that are not written to their end, in the order of their requests. */
   readonly #due: FastResponse[] = []
   /** The client has said its last: what is ready is written, and the end. */
@@ -102,6 +112,17 @@ class FastConnection implements HeadReading, ResponseOwner {
     if (now - this.#headSince >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
 
+  refuseSlowContent(now: Milliseconds, limit: Milliseconds): void {
+    const content = this.#arriving
+    if (content === undefined || content.malformed || limit <= 0) return
+    if (now - content.since >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
+  }
+
+  /** The content that has not come to its end. */
+  get #arriving(): FastContent | undefined {
+    return this.#content?.complete === false ? this.#content : undefined
+  }
+
   /** The next one waits until there is room: all that is written at once counts as taken only when all of it is. */
   written(): void {
     this.#due.shift()
@@ -125,10 +146,17 @@ class FastConnection implements HeadReading, ResponseOwner {
     const bytes = this.#unread.followedBy(block)
     let at = 0
     this.reading = true
-    while (at < bytes.length && this.#state === 'reading' && !this.socket.destroyed) {
+    while (at < bytes.length && !this.socket.destroyed) {
+      const content = this.#arriving
+      if (content !== undefined) {
+        at += content.take(bytes, at)
+        continue
+      }
+      if (this.#state !== 'reading') break
       const head = this.#reader.read(bytes, at)
       if (head === 'incomplete') break
       if (head === 'other') this.#state = 'leaving'
+      else if (this.#mustWait(head)) this.#state = 'waiting'
       else {
         at = head.end
         this.#headSince = undefined
@@ -138,13 +166,24 @@ class FastConnection implements HeadReading, ResponseOwner {
     this.reading = false
     this.#unread.keep(bytes, this.#state === 'over' ? bytes.length : at)
     FastResponse.flush()
-    if (this.#state === 'leaving') this.#waitOrLeave()
+    if (this.#state === 'waiting' || this.#state === 'leaving') this.#goOn()
     else if (this.#unread.length > 0) this.#headSince ??= this.path.options.clock.elapsed()
+    this.#hold()
+  }
+
+  #mustWait({ method }: PlainHead): boolean {
+    return this.#connection.underWay.size > 0 && (this.#alone || !isSafe(method))
+  }
+
+  /** Leaves to the kernel what cannot be used at present. */
+  #hold(): void {
+    const { socket } = this
+    const content = this.#arriving
+    if (content?.full) socket.pause()
     // A client that does not take the answers cannot ask on.
-    if (this.#state === 'reading' && this.socket.writableNeedDrain) {
-      this.socket.pause()
-      this.socket.once('drain', this.#onDrain)
-    }
+    if (content !== undefined || this.#state !== 'reading' || !socket.writableNeedDrain) return
+    socket.pause()
+    socket.once('drain', this.#onDrain)
   }
 
   readonly #onDrain = (): void => {
@@ -159,6 +198,7 @@ class FastConnection implements HeadReading, ResponseOwner {
     if (underWay.size >= options.limits.pipelined) return void this.socket.destroy()
     const { method, target, version, fields, keepAlive } = head
     const out = new FastResponse(this)
+    this.#alone = !isSafe(method)
     // RFC 9112 section 9.6: what follows a request with `close` is not processed.
     if (!keepAlive) {
       this.#state = 'over'
@@ -167,19 +207,38 @@ class FastConnection implements HeadReading, ResponseOwner {
     this.#due.push(out)
     if (this.#due.length === 1) out.turn()
     const interim = out.interim.bind(out)
-    const read = { method, target, version, fields, content: emptyContent, interim }
+    const content = head.length === 0 ? undefined : this.#receive(head.length)
+    const read = { method, target, version, fields, content: content ?? emptyContent, interim }
     const request = new LiveRequest(read, this.#connection, options)
     this.#connection.requests += 1
     underWay.add(request)
     exchanges.answer(request, this.#connection, { out }, () => {
+      content?.passOver(options.clock, () => this.socket.destroy())
       exchanges.settle(this.#connection, this.socket)
-      if (underWay.size === 0 && this.#state === 'leaving') this.#leave()
+      if (this.#state === 'waiting' || this.#state === 'leaving') this.#goOn()
     })
   }
 
-  #waitOrLeave(): void {
-    if (this.#connection.underWay.size === 0) this.#leave()
-    else if (this.#unread.length > mostUnread) this.socket.pause()
+  #receive(length: number): FastContent {
+    const content = new FastContent(length, this.path.options.clock.elapsed(), () =>
+      this.socket.resume(),
+    )
+    this.#content = content
+    this.#connection.content = content
+    return content
+  }
+
+  /** What follows has its turn when no request is under way. */
+  #goOn(): void {
+    this.#headSince = undefined
+    if (this.#connection.underWay.size > 0) {
+      if (this.#unread.length > mostUnread) this.socket.pause()
+    } else if (this.#state === 'leaving') this.#leave()
+    else {
+      this.#state = 'reading'
+      this.socket.resume()
+      this.#onData(nothing)
+    }
   }
 
   #leave(): void {
@@ -199,12 +258,15 @@ class FastConnection implements HeadReading, ResponseOwner {
   #giveUp(code: string): void {
     this.#state = 'over'
     this.#unread.take()
+    // No request follows content that is not complete.
+    if (this.#arriving !== undefined) this.#due.at(-1)?.last()
     this.#exits.refuse(code)
   }
 
   /** As Node does: a client that has said its last gets what is ready, and the connection ends. */
   readonly #onEnd = (): void => {
-    if (this.#state === 'reading' && this.#unread.length > 0) this.#giveUp('HPE_INVALID_EOF_STATE')
+    const inHead = this.#state === 'reading' && this.#unread.length > 0
+    if (inHead || this.#arriving !== undefined) this.#giveUp('HPE_INVALID_EOF_STATE')
     else {
       // Nothing can be written after the end, and no room is told of.
       this.#ending = true
@@ -215,10 +277,18 @@ class FastConnection implements HeadReading, ResponseOwner {
 
   /** What responses hold until their turn is told that it will not be written, and lets go of its memory. */
   readonly #onClose = (): void => {
+    this.#content?.broken()
     for (const out of [...this.#due]) out.turn()
   }
 
   readonly #onError = (): void => {
     this.socket.destroy()
   }
+}
+
+const nothing = Buffer.alloc(0)
+
+/** RFC 9110 section 9.2.1, of the methods that are taken. */
+function isSafe(method: PlainHead['method']): boolean {
+  return method === 'GET' || method === 'HEAD'
 }

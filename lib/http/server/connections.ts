@@ -7,7 +7,6 @@ import { Members } from '../../members.ts'
 import type { Authority } from '../message/target.ts'
 import type { Ends, LiveRequest } from './live-request.ts'
 import type { HttpServerLimits } from './options.ts'
-import type { RequestContent } from './request-content.ts'
 import type { Taken } from './response-writer.ts'
 
 /** What is known of one client connection for as long as it lasts. */
@@ -21,8 +20,8 @@ export interface Connection extends Ends {
    * when the connection closes: whatever is left is told then.
    */
   readonly untaken: Set<Taken>
-  /** The content that Node's server is receiving, or received last. */
-  content: RequestContent | undefined
+  /** The content that is being received, or was received last. */
+  content: ContentReading | undefined
   /** Called when no request is under way: refuses a head that came after good requests, or ends the connection. */
   afterLast: (() => void) | undefined
   /** Whether its last request has come (RFC 9112 section 9.6): nothing that follows is looked at. */
@@ -35,12 +34,22 @@ export interface Connection extends Ends {
   moved: Moved
 }
 
+/** What is known of content that is being received. */
+interface ContentReading {
+  /** Whether `refuse` was called. */
+  readonly malformed: boolean
+  /** No more is read, and its handler is told why. False when it was complete. */
+  refuse(problem: string): boolean
+}
+
 /** What is known of a head that is being received. */
 export interface HeadReading {
   /** Whether a head has begun, or the first one is awaited. */
   readonly awaitsHead: boolean
   /** Answers a client whose head has taken `limit` or longer, and ends the connection; 0 is no limit. */
   refuseSlowHead(now: Milliseconds, limit: Milliseconds): void
+  /** The same for content. */
+  refuseSlowContent(now: Milliseconds, limit: Milliseconds): void
 }
 
 interface Moved {
@@ -54,7 +63,10 @@ interface Moved {
 export const notLooked: Moved = { taken: -1, takenSince: 0, all: -1, allSince: 0 }
 
 /** Time limits for clients. 0 is no limit. */
-type ClientTimes = Pick<HttpServerLimits, 'headTime' | 'idle' | 'taking' | 'stalled'>
+type ClientTimes = Pick<
+  HttpServerLimits,
+  'headTime' | 'requestTime' | 'idle' | 'taking' | 'stalled'
+>
 
 /** Keeps the table of open connections. */
 export class Connections {
@@ -119,7 +131,8 @@ export class Connections {
    * line now and then would never be cut.
    */
   watch(clock: Clock, times: ClientTimes): () => void {
-    const set = [times.headTime, times.idle, times.taking, times.stalled].filter(time => time > 0)
+    const { headTime, requestTime, idle, taking, stalled } = times
+    const set = [headTime, requestTime, idle, taking, stalled].filter(time => time > 0)
     const interval = Math.min(5000, ...set.map(time => time / 4))
     let cancel = (): void => undefined
     const look = (): void => {
@@ -144,6 +157,7 @@ export class Connections {
     if (taking > 0 && now - takenSince >= taking) return cut(socket, connection)
     if (fast === undefined) return
     const limit = underWay.size > 0 ? stalled : idle
+    fast.refuseSlowContent(now, times.requestTime)
     if (fast.awaitsHead) fast.refuseSlowHead(now, times.headTime)
     else if (limit > 0 && now - allSince >= limit) cut(socket, connection)
   }

@@ -110,12 +110,12 @@ export const emptyContent: AsyncIterable<Buffer> = {
 }
 
 /** Time limit for the rest of a request that was answered before its end. */
-const REST_TIME: Milliseconds = 10_000
+export const restTime: Milliseconds = 10_000
 
 /** Reads and discards the rest of a request that was answered, for a limited time. */
 export function passOver(message: IncomingMessage, clock: Clock): void {
   if (message.complete || message.socket.destroyed) return
-  const cancel = clock.after(REST_TIME, () => message.socket.destroy())
+  const cancel = clock.after(restTime, () => message.socket.destroy())
   message.once('close', cancel)
   message.once('end', cancel)
   message.resume()

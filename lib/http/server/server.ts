@@ -2,8 +2,8 @@
  * The HTTP server: makes a Request of bytes on a connection, and bytes of the handler's Response. Stricter than Node's parser
  * (request-rules.ts). Limits head size and time, field count, connections, requests in a pipeline, idle and stalled clients.
  *
- * Handlers of pipelined requests run at the same time; Node's server or the fast path sends their responses in the order of the
- * requests. With the option `fastPath` connections begin on the fast path.
+ * Handlers of pipelined requests run at the same time (on the fast path those of safe requests); Node's server or the fast path sends
+ * their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
  */
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Server as SecureServer } from 'node:https'
@@ -76,7 +76,9 @@ export class HttpServer {
     this.#server.on('connect', (message, socket, head) => {
       void this.#answerConnect(message, socket as Socket, head)
     })
-    this.#server.on('clientError', (error, socket) => this.#refuseBytes(error, socket as Socket))
+    this.#server.on('clientError', (error, socket) => {
+      this.#refuseBytes(systemCode(error) ?? '', socket as Socket)
+    })
   }
 
   /** Starts listening; rejects with the system's error. Port 0 takes a free one; `fd` is a socket passed in by systemd. */
@@ -133,7 +135,7 @@ export class HttpServer {
     const connection = this.#connectionOf(socket)
     if (this.#fastPath === undefined) this.#toNode(socket)
     else {
-      const refuse = (code: string) => this.#refuse(socket, connection, code)
+      const refuse = (code: string) => this.#refuseBytes(code, socket)
       this.#fastPath.add(socket, connection, { toNode: () => this.#toNode(socket), refuse })
     }
   }
@@ -249,10 +251,9 @@ export class HttpServer {
     }
   }
 
-  /** What Node's parser refused: a head, or a chunk of content, whose handler is told. */
-  #refuseBytes(error: Error, socket: Socket): void {
+  /** Bytes that cannot be understood or came too late: those of a head, or of content, whose handler is told. */
+  #refuseBytes(code: string, socket: Socket): void {
     const connection = this.#connections.of(socket)
-    const code = systemCode(error) ?? ''
     // Node says it again of each packet that follows.
     if (connection?.content?.malformed) return
     if (connection === undefined || code === 'ECONNRESET' || !socket.writable) socket.destroy()

@@ -3,10 +3,10 @@
  * purpose; whatever lies outside is not refused here but left to Node's parser and its rules, byte for byte.
  *
  * # What is taken
- * - GET or HEAD, one space, a target in origin- or absolute-form of characters RFC 3986 knows, one space, `HTTP/1.1`, CRLF.
+ * - A method of `methods`, one space, a target in origin- or absolute-form of characters RFC 3986 knows, one space, `HTTP/1.1`, CRLF.
  * - Field lines: a token, a colon, spaces, visible ASCII and spaces, CRLF. No tab, no folding, no bare CR or LF.
- * - One Host. Connection and Proxy-Connection absent, `keep-alive` or `close`. Nothing that frames content or changes the
- *   protocol.
+ * - One Host. Connection and Proxy-Connection absent, `keep-alive` or `close`. At most one Content-Length, of digits alone.
+ *   Nothing else that frames content, and nothing that changes the protocol.
  * - And what is taken keeps the rules of `request-rules.ts`.
  *
  * # Memory
@@ -19,15 +19,21 @@ import { alphanumeric, byteTable, FieldLines } from './field-lines.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
 import type { TargetReader } from './target-reader.ts'
 
+/** Methods of requests that are taken, the most frequent ones first. */
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+type Method = (typeof methods)[number]
+
 export interface PlainHead {
-  readonly method: 'GET' | 'HEAD'
+  readonly method: Method
   readonly version: '1.1'
   readonly target: Target
   readonly fields: Fields
   /** False when the client wants the connection to end with the answer. */
   readonly keepAlive: boolean
-  /** Where the next request begins. */
+  /** Where its content begins. */
   readonly end: number
+  /** Bytes of its content; the next request begins behind them. */
+  readonly length: number
 }
 
 /** `other`: not a plain request. `incomplete`: a beginning to which nothing is wrong so far. */
@@ -39,7 +45,7 @@ export interface PlainLimits {
   readonly heads: HeadLimits
 }
 
-interface FieldBlock extends Pick<PlainHead, 'fields' | 'keepAlive'> {
+interface FieldBlock extends Pick<PlainHead, 'fields' | 'keepAlive' | 'length'> {
   /** From the first field line to the empty one. */
   readonly bytes: Buffer
 }
@@ -78,20 +84,19 @@ export class PlainHeadReader {
   }
 
   #read(bytes: Buffer, from: number): PlainHead | Undone {
-    const method = bytes[from] === 0x47 ? 'GET' : 'HEAD'
+    const method = methodAt(bytes, from)
+    if (method === 'incomplete' || method === 'other') return method
     const target = this.#target ?? this.#readTarget(bytes, from, method)
     if (typeof target === 'string') return target
     this.#target = target
     const block = this.#block(bytes, from + this.#at + version.length)
     if (typeof block === 'string') return block
-    const { fields, keepAlive, end } = block
-    return { method, version: '1.1', target, fields, keepAlive, end }
+    const { fields, keepAlive, end, length } = block
+    return { method, version: '1.1', target, fields, keepAlive, end, length }
   }
 
   #readTarget(bytes: Buffer, from: number, method: string): Target | Undone {
     const start = from + method.length + 1
-    const begins = expect(bytes, from, method === 'GET' ? 'GET ' : 'HEAD ')
-    if (begins !== 'there') return begins
     let at = Math.max(start, from + this.#at)
     while (at < bytes.length && IN_TARGET[bytes[at] ?? 0] === 1) at += 1
     this.#at = at - from
@@ -105,25 +110,39 @@ export class PlainHeadReader {
   #block(bytes: Buffer, from: number): Omit<PlainHead, 'method' | 'version' | 'target'> | Undone {
     const kept = this.#kept
     if (kept !== undefined && startsWith(bytes, from, kept.bytes)) {
-      return { fields: kept.fields, keepAlive: kept.keepAlive, end: from + kept.bytes.length }
+      const { fields, keepAlive, length } = kept
+      return { fields, keepAlive, length, end: from + kept.bytes.length }
     }
     const read = this.#lines.read(bytes, from)
     if (typeof read === 'string') return read === 'incomplete' ? read : 'other'
     const { end } = read
     const flat = this.#lines.flat(bytes, from)
-    const keepAlive = keepsAlive(flat)
-    if (keepAlive === undefined) return 'other'
+    const framing = framingOf(flat)
+    if (framing === undefined) return 'other'
     const fields = Fields.fromSound(flat)
     const head = { method: 'GET', version: '1.1', rawTarget: '/', fields }
     if (checkRequest(head, this.#limits.heads) !== undefined) return 'other'
     if (end - from <= longestKept) {
-      this.#kept = { bytes: Buffer.from(bytes.subarray(from, end)), fields, keepAlive }
+      this.#kept = { bytes: Buffer.from(bytes.subarray(from, end)), fields, ...framing }
     }
-    return { fields, keepAlive, end }
+    return { fields, ...framing, end }
   }
 }
 
 const version = ' HTTP/1.1\r\n'
+
+function methodAt(bytes: Buffer, at: number): Method | Undone {
+  let begun: Undone = 'other'
+  for (const [i, method] of methods.entries()) {
+    const stands = expect(bytes, at, spaced[i] ?? method)
+    if (stands === 'there') return method
+    if (stands === 'incomplete') begun = stands
+  }
+  return begun
+}
+
+/** Each method with the space behind it. */
+const spaced = methods.map(method => `${method} `)
 
 /** Whether `text` stands there, as far as there is anything. */
 function expect(bytes: Buffer, at: number, text: string): 'there' | Undone {
@@ -139,25 +158,35 @@ function startsWith(bytes: Buffer, at: number, wanted: Buffer): boolean {
   return end <= bytes.length && bytes.compare(wanted, 0, wanted.length, at, end) === 0
 }
 
-/** Whether the connection goes on after the answer; undefined when the fields are not a plain request. */
-function keepsAlive(flat: readonly string[]): boolean | undefined {
+/** How long its content is and whether the connection goes on; undefined when the fields are not a plain request. */
+function framingOf(flat: readonly string[]): Pick<PlainHead, 'keepAlive' | 'length'> | undefined {
   let connection: string | undefined
+  let length: string | undefined
   let hosts = 0
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i]?.toLowerCase() ?? ''
     if (NOT_HERE.has(name)) return undefined
     if (name === 'host') hosts += 1
+    if (name === 'content-length') {
+      if (length !== undefined) return undefined
+      length = flat[i + 1] ?? ''
+      if (!DIGITS.test(length)) return undefined
+    }
     if (name !== 'connection' && name !== 'proxy-connection') continue
     if (connection !== undefined) return undefined
     connection = flat[i + 1]?.toLowerCase()
     if (connection !== 'keep-alive' && connection !== 'close') return undefined
   }
-  return hosts === 1 ? connection !== 'close' : undefined
+  return hosts === 1
+    ? { keepAlive: connection !== 'close', length: Number(length ?? 0) }
+    : undefined
 }
 
-/** Fields that frame content, change the protocol or want an interim response. */
+/** Lengths that are counted exactly. */
+const DIGITS = /^\d{1,15}$/
+
+/** Fields that frame content without a length, change the protocol or want an interim response. */
 const NOT_HERE: ReadonlySet<string> = new Set([
-  'content-length',
   'transfer-encoding',
   'expect',
   'upgrade',

@@ -57,10 +57,48 @@ t.test('requests as apt sends them are taken', t => {
   t.end()
 })
 
+t.test('requests with a length are taken, and end where their content begins', t => {
+  const taken = [
+    [`POST / HTTP/1.1\r\n${host}Content-Length: 5\r\n\r\n`, 'POST', 5],
+    [`PUT /a HTTP/1.1\r\n${host}content-length:0005\r\n\r\n`, 'PUT', 5],
+    [
+      `PATCH / HTTP/1.1\r\n${host}Content-Length: 999999999999999\r\n\r\n`,
+      'PATCH',
+      999_999_999_999_999,
+    ],
+    [`DELETE / HTTP/1.1\r\n${host}\r\n`, 'DELETE', 0],
+    [`POST / HTTP/1.1\r\n${host}\r\n`, 'POST', 0],
+    [`GET / HTTP/1.1\r\n${host}Content-Length: 0\r\n\r\n`, 'GET', 0],
+    [`GET / HTTP/1.1\r\n${host}Content-Length: 3\r\n\r\n`, 'GET', 3],
+  ] as const
+  for (const [text, method, length] of taken) {
+    t.match(read(`${text}hello`), { method, length, end: text.length }, text)
+    const one = reader()
+    for (let end = 0; end < text.length; end += 1) {
+      t.equal(one.read(Buffer.from(text.slice(0, end)), 0), 'incomplete')
+    }
+    t.match(one.read(Buffer.from(text), 0), { method, length, end: text.length })
+  }
+  t.end()
+})
+
+t.test('a length is that of its own field lines, and not one that is remembered', t => {
+  const one = reader()
+  const lines = (length: number) => `POST / HTTP/1.1\r\n${host}Content-Length: ${length}\r\n\r\n`
+  for (const length of [5, 5, 7, 5, 0]) {
+    t.match(one.read(Buffer.from(lines(length)), 0), { length })
+  }
+  t.match(one.read(Buffer.from(`GET / HTTP/1.1\r\n${host}\r\n`), 0), { length: 0 })
+  t.end()
+})
+
 t.test('everything else is left alone', t => {
   const left = [
     '\r\nGET / HTTP/1.1\r\n',
-    'POST / HTTP/1.1\r\n',
+    'OPTIONS / HTTP/1.1\r\n',
+    'PO ST / HTTP/1.1\r\n',
+    'POSTS / HTTP/1.1\r\n',
+    'post / HTTP/1.1\r\n',
     'get / HTTP/1.1\r\n',
     'GET  / HTTP/1.1\r\n',
     'GET / HTTP/1.0\r\n',
@@ -84,7 +122,15 @@ t.test('everything else is left alone', t => {
     'GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n',
     'GET / HTTP/1.1\r\nHost: a/b\r\n\r\n',
     ...[
-      'Content-Length: 0',
+      'Content-Length:',
+      'Content-Length: +5',
+      'Content-Length: -5',
+      'Content-Length: 5, 5',
+      'Content-Length: 0x5',
+      'Content-Length: 5 5',
+      'Content-Length: 1234567890123456',
+      'Content-Length: 5\r\ncontent-length: 5',
+      'Content-Length: 5\r\nTransfer-Encoding: chunked',
       'transfer-encoding: chunked',
       'Expect: 100-continue',
       'Upgrade: h2c',
