@@ -237,7 +237,8 @@ class FastConnection implements HeadReading, ResponseOwner {
     else {
       this.#state = 'reading'
       this.socket.resume()
-      this.#onData(nothing)
+      // Not at once: each of a long pipeline may be answered at once, and the calls would lie in each other.
+      queueMicrotask(() => this.#onData(nothing))
     }
   }
 

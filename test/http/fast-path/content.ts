@@ -278,3 +278,17 @@ t.test('content of one who is refused early does not become a request', async t 
     ['/', '/next'],
   )
 })
+
+t.test('a pipeline of thousands is answered one by one', async t => {
+  const { port, exchanges } = await serveForTest(t, () => text('x'))
+  const client = await RawClient.connect(t, port)
+  const many = 20_000
+  const sent = client.write(post('/', '').repeat(many))
+  for (let i = 0; i < many; i += 1) {
+    const { status } = await client.response()
+    if (status !== 200) t.equal(status, 200)
+  }
+  await sent
+  t.equal(exchanges.length, many)
+  t.equal((await client.finish()).length, 0)
+})
