@@ -90,7 +90,7 @@ function answered(
     file,
     trusted: admission.trusted,
     directives: requestDirectives(request.fields),
-    now: parts.clock.now(),
+    now: request.received,
     via: `1.1 ${parts.pseudonym}`,
   }
 

@@ -68,7 +68,7 @@ export class Activity {
   note({ request, response, sent, duration, complete }: Exchange): void {
     const { outcome, because, key, origin } = response.facts ?? {}
     if (typeof outcome !== 'string' || outcome === 'operations') return
-    const at = this.#clock.now()
+    const at = request.received + duration
     const answered: AnsweredRequest = {
       at,
       client: request.client.address,
@@ -89,12 +89,12 @@ export class Activity {
   }
 
   get requests(): readonly AnsweredRequest[] {
-    return this.#requests.toReversed()
+    return latest(this.#requests)
   }
 
   /** Requests that were refused, failed, broke off or got a stale file for want of an answer; the latest first. */
   get problems(): readonly AnsweredRequest[] {
-    return this.#problems.toReversed()
+    return latest(this.#problems)
   }
 
   get archives(): readonly Tally[] {
@@ -133,10 +133,14 @@ export class Activity {
   }
 }
 
-/** Adds the latest and drops the oldest. */
+/** Adds the latest, and drops the oldest ones now and then: to drop one for each moves all the others. */
 function keep(all: AnsweredRequest[], one: AnsweredRequest): void {
   all.push(one)
-  if (all.length > kept) all.shift()
+  if (all.length >= 2 * kept) all.splice(0, kept)
+}
+
+function latest(all: readonly AnsweredRequest[]): readonly AnsweredRequest[] {
+  return all.slice(-kept).reverse()
 }
 
 function isProblem({ outcome, because, complete }: AnsweredRequest): boolean {

@@ -152,8 +152,9 @@ export class Statistics {
     return this.#now
   }
 
+  /** Counts it for the hour that `#current` has found. */
   #count(outcome: Outcome): void {
-    const { date, hour } = this.#current()
+    const { date, hour } = this.#now
     if (this.#hours?.date !== date) {
       this.#hours = { date, counts: mapOutcomes(() => new Array<number>(24).fill(0)) }
     }

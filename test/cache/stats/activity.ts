@@ -12,13 +12,16 @@ interface Given {
   readonly sent?: number
   readonly complete?: boolean
   readonly target?: Target
+  /** When it was over. */
+  readonly at?: number
 }
 
 function exchange(given: Given = {}): Exchange {
   const { facts = {}, client = '192.0.2.1', sent = 100, complete = true, target } = given
+  const { at = noon } = given
   const usual = { outcome: 'hit', because: 'fresh', origin: 'a.example.org', key: 'http://a/x' }
   return {
-    request: { client: { address: client }, method: 'GET', target },
+    request: { client: { address: client }, method: 'GET', target, received: at - 1 },
     response: { status: 200, facts: { ...usual, ...facts } },
     sent,
     complete,
@@ -73,12 +76,10 @@ t.test('a request without a key is told as it was written', async t => {
 })
 
 t.test('figures of archives and clients, most bytes first, a bounded number of them', async t => {
-  const clock = new ManualClock(noon)
-  const activity = new Activity(clock)
+  const activity = new Activity(new ManualClock(noon))
   activity.note(exchange({ sent: 10 }))
   activity.note(exchange({ sent: 30, facts: { origin: 'b.example.org', outcome: 'miss' } }))
-  clock.advance(5000)
-  activity.note(exchange({ sent: 5, client: '192.0.2.2' }))
+  activity.note(exchange({ sent: 5, client: '192.0.2.2', at: noon + 5000 }))
   t.strictSame(activity.archives, [
     { name: 'b.example.org', requests: 1, hits: 0, bytes: 30, last: noon },
     { name: 'a.example.org', requests: 2, hits: 2, bytes: 15, last: noon + 5000 },
