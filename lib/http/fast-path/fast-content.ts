@@ -1,14 +1,9 @@
 /**
- * The content of a request on the fast path: as many bytes as Content-Length says (RFC 9112 section 6.3, rule 6), copied as they come
- * and kept until the handler reads them, within a bound.
+ * The content of a request on the fast path: as many bytes as Content-Length says (RFC 9112 section 6.3, rule 6). The bytes of one read
+ * are copied and wait for the handler; meanwhile what follows stays in the kernel.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { MalformedContent, restTime } from '../server/request-content.ts'
-
-/** Bytes that wait for the handler before no more are read. */
-const mostWaiting = 64 * 1024
-/** So many blocks are put together: each costs more memory than the few bytes a slow client sends at a time. */
-const mostBlocks = 64
 
 /** To be read once. `next` throws when the client goes away in the middle, or is too slow. */
 export class FastContent implements AsyncIterableIterator<Buffer, undefined> {
@@ -17,33 +12,32 @@ export class FastContent implements AsyncIterableIterator<Buffer, undefined> {
   readonly #readOn: () => void
   /** Bytes that have not come. */
   #left: number
-  #blocks: Buffer[] = []
-  #waiting = 0
-  /** `left`: the handler wants no more. `passed over`: what comes is dropped. */
+  /** What waits for the handler. */
+  #block: Buffer | undefined
+  /** `left`: the handler wants no more. `passed over`: the request was answered, and what comes is dropped. */
   #state: 'open' | 'left' | 'passed over' | 'broken' = 'open'
-  #malformed: MalformedContent | undefined
+  #why: Error | undefined
+  /** Whether the handler has read anything. */
+  #begun = false
+  #malformed = false
   #wake: () => void = () => {}
   #cancel: () => void = () => {}
 
-  /** `readOn` is called when there is room again. */
+  /** `readOn` is called when more may be read after `full`. */
   constructor(length: number, since: Milliseconds, readOn: () => void) {
     this.#left = length
     this.since = since
     this.#readOn = readOn
   }
 
-  /** Takes what belongs to it of the bytes from `from` on, and answers how many these are. */
+  /** Takes what belongs to it of the bytes from `from` on, and answers how many these are. Not to be called while it is full. */
   take(bytes: Buffer, from: number): number {
     const end = Math.min(bytes.length, from + this.#left)
-    const count = end - from
-    this.#left -= count
-    if (this.#state === 'open') this.#blocks.push(Buffer.from(bytes.subarray(from, end)))
-    if (this.#blocks.length === mostBlocks) this.#blocks = [Buffer.concat(this.#blocks)]
-    // What the handler does not want is left to the kernel all the same, until the request is answered.
-    if (this.#state === 'open' || this.#state === 'left') this.#waiting += count
-    if (this.#left === 0) this.#cancel()
+    this.#left -= end - from
+    if (this.#state === 'open') this.#block = Buffer.from(bytes.subarray(from, end))
+    if (this.complete) this.#cancel()
     this.#wake()
-    return count
+    return end - from
   }
 
   /** Whether all of it has come. */
@@ -51,9 +45,14 @@ export class FastContent implements AsyncIterableIterator<Buffer, undefined> {
     return this.#left === 0
   }
 
-  /** Whether no more is to be read at present. */
+  /** Whether no more is to be read at present: the handler has to read first, or has to answer. */
   get full(): boolean {
-    return this.#waiting >= mostWaiting
+    return this.#block !== undefined || this.#state === 'left'
+  }
+
+  /** Whether the handler reads, so that it is worthwhile to read more at a time. */
+  get brisk(): boolean {
+    return this.#begun
   }
 
   [Symbol.asyncIterator](): this {
@@ -62,17 +61,15 @@ export class FastContent implements AsyncIterableIterator<Buffer, undefined> {
 
   async next(): Promise<IteratorResult<Buffer, undefined>> {
     for (;;) {
-      if (this.#state === 'broken') {
-        throw this.#malformed ?? new Error('the client went away before its content ended')
-      }
-      const value = this.#state === 'open' ? this.#blocks.shift() : undefined
+      const value = this.#block
       if (value !== undefined) {
-        const { full } = this
-        this.#waiting -= value.length
-        if (full && !this.full && !this.complete) this.#readOn()
+        this.#block = undefined
+        this.#begun = true
+        if (!this.complete) this.#readOn()
         return { done: false, value }
       }
-      if (this.#state !== 'open' || this.complete) return { done: true, value: undefined }
+      if (this.#why !== undefined) throw this.#why
+      if (this.#state === 'left' || this.complete) return { done: true, value: undefined }
       await new Promise<void>(resolve => {
         this.#wake = resolve
       })
@@ -80,44 +77,43 @@ export class FastContent implements AsyncIterableIterator<Buffer, undefined> {
   }
 
   async return(): Promise<IteratorResult<Buffer, undefined>> {
-    if (this.#state === 'open') this.#state = 'left'
-    this.#wake()
+    if (this.#state === 'open') this.#end('left')
     return { done: true, value: undefined }
   }
 
   get malformed(): boolean {
-    return this.#malformed !== undefined
+    return this.#malformed
   }
 
   /** No more is read, for this reason. False when all of it has come. */
   refuse(problem: string): boolean {
     if (this.complete) return false
-    this.#malformed = new MalformedContent(problem)
-    this.broken()
+    this.#malformed = true
+    this.#end('broken', new MalformedContent(problem))
     return true
   }
 
   /** The client has gone. What has come is lost if not all has. */
   broken(): void {
     this.#cancel()
-    if (this.complete) return
-    this.#state = 'broken'
-    this.#drop()
-    this.#wake()
+    if (this.complete || this.#state === 'broken') return
+    this.#end('broken', new Error('the client went away before its content ended'))
   }
 
-  /** The request was answered: what the handler did not read is dropped, for a limited time; then `late` is called. */
+  /** The request was answered: the rest of it is dropped, for a limited time; then `late` is called. */
   passOver(clock: Clock, late: () => void): void {
-    const { full } = this
-    this.#drop()
-    if (this.#state === 'broken' || this.complete) return
-    this.#state = 'passed over'
+    if (this.#state === 'broken') return
+    this.#end('passed over', new Error('the request was answered before its content was read'))
+    if (this.complete) return
     this.#cancel = clock.after(restTime, late)
-    if (full) this.#readOn()
+    this.#readOn()
   }
 
-  #drop(): void {
-    this.#blocks = []
-    this.#waiting = 0
+  #end(state: 'left' | 'passed over' | 'broken', why?: Error): void {
+    this.#cancel()
+    this.#state = state
+    this.#why = why
+    this.#block = undefined
+    this.#wake()
   }
 }

@@ -1,7 +1,7 @@
 /**
  * The fast path of a server: its connections answer requests that are beyond doubt (wire/request-head.ts) without Node's server.
- * Safe requests of a pipeline are answered at the same time; others wait for those before them, and those behind for them
- * (RFC 9112 section 9.3.2).
+ * Safe requests of a pipeline, without content, are answered at the same time. Others wait for those before them, and those behind
+ * for them (RFC 9112 section 9.3.2): so a connection holds the content of one request.
  *
  * The first request that is in doubt, and everything behind it, goes to Node's server, byte for byte, after the answers before it.
  * The rules, the limits, the handler and the report are the same; what is saved is what Node does for every message whether it
@@ -12,7 +12,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { Gathered } from '../../bytes/gathered.ts'
 import { formatDate } from '../message/date.ts'
 import { leaveReads, takeReads } from '../server/accepted.ts'
-import type { Connection, HeadReading } from '../server/connections.ts'
+import type { Connection, RequestReading } from '../server/connections.ts'
 import type { Exchanges } from '../server/exchanges.ts'
 import { LiveRequest } from '../server/live-request.ts'
 import type { HttpServerOptions } from '../server/options.ts'
@@ -64,7 +64,7 @@ export interface Exits {
   readonly refuse: (code: string) => void
 }
 
-class FastConnection implements HeadReading, ResponseOwner {
+class FastConnection implements RequestReading, ResponseOwner {
   readonly socket: Socket
   readonly path: FastPath
   readonly #connection: Connection
@@ -77,7 +77,7 @@ class FastConnection implements HeadReading, ResponseOwner {
   #content: FastContent | undefined
   /**
    * `waiting`: the next request is read when those before it are answered. `leaving`: then Node's server gets what follows.
-   * `over`: nothing that follows is looked at.
+   * `over`: no further request is looked at.
    */
   #state: 'reading' | 'waiting' | 'leaving' | 'over' = 'reading'
   /** Whether the last request was one that none may be answered beside. */
@@ -114,7 +114,8 @@ class FastConnection implements HeadReading, ResponseOwner {
 
   refuseSlowContent(now: Milliseconds, limit: Milliseconds): void {
     const content = this.#arriving
-    if (content === undefined || content.malformed || limit <= 0) return
+    // What the handler does not read may lie in the kernel.
+    if (content === undefined || content.malformed || content.full || limit <= 0) return
     if (now - content.since >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
 
@@ -142,7 +143,7 @@ class FastConnection implements HeadReading, ResponseOwner {
     this.#connection.afterLast = undefined
   }
 
-  readonly #onData = (block: Buffer): void => {
+  readonly #onData = (block: Buffer): boolean => {
     const bytes = this.#unread.followedBy(block)
     let at = 0
     this.reading = true
@@ -169,10 +170,11 @@ class FastConnection implements HeadReading, ResponseOwner {
     if (this.#state === 'waiting' || this.#state === 'leaving') this.#goOn()
     else if (this.#unread.length > 0) this.#headSince ??= this.path.options.clock.elapsed()
     this.#hold()
+    return this.#arriving?.brisk === true
   }
 
-  #mustWait({ method }: PlainHead): boolean {
-    return this.#connection.underWay.size > 0 && (this.#alone || !isSafe(method))
+  #mustWait(head: PlainHead): boolean {
+    return this.#connection.underWay.size > 0 && (this.#alone || standsAlone(head))
   }
 
   /** Leaves to the kernel what cannot be used at present. */
@@ -198,7 +200,7 @@ class FastConnection implements HeadReading, ResponseOwner {
     if (underWay.size >= options.limits.pipelined) return void this.socket.destroy()
     const { method, target, version, fields, keepAlive } = head
     const out = new FastResponse(this)
-    this.#alone = !isSafe(method)
+    this.#alone = standsAlone(head)
     // RFC 9112 section 9.6: what follows a request with `close` is not processed.
     if (!keepAlive) {
       this.#state = 'over'
@@ -220,9 +222,8 @@ class FastConnection implements HeadReading, ResponseOwner {
   }
 
   #receive(length: number): FastContent {
-    const content = new FastContent(length, this.path.options.clock.elapsed(), () =>
-      this.socket.resume(),
-    )
+    const readOn = () => void this.socket.resume()
+    const content = new FastContent(length, this.path.options.clock.elapsed(), readOn)
     this.#content = content
     this.#connection.content = content
     return content
@@ -231,7 +232,11 @@ class FastConnection implements HeadReading, ResponseOwner {
   /** What follows has its turn when no request is under way. */
   #goOn(): void {
     this.#headSince = undefined
-    if (this.#connection.underWay.size > 0) {
+    if (this.socket.writableEnded) {
+      // What can have no answer must not be done: its client may ask for it again (RFC 9112 section 9.6).
+      this.#state = 'over'
+      this.#unread.take()
+    } else if (this.#connection.underWay.size > 0) {
       if (this.#unread.length > mostUnread) this.socket.pause()
     } else if (this.#state === 'leaving') this.#leave()
     else {
@@ -289,7 +294,7 @@ class FastConnection implements HeadReading, ResponseOwner {
 
 const nothing = Buffer.alloc(0)
 
-/** RFC 9110 section 9.2.1, of the methods that are taken. */
-function isSafe(method: PlainHead['method']): boolean {
-  return method === 'GET' || method === 'HEAD'
+/** Whether it has content, or a method that is not safe (RFC 9110 section 9.2.1). */
+function standsAlone({ method, length }: PlainHead): boolean {
+  return length > 0 || (method !== 'GET' && method !== 'HEAD')
 }

@@ -5,14 +5,30 @@
  *
  * # Facts
  * - A read is synchronous: what lies in the shared memory is understood or copied before another connection can be read.
- * - The memory is these sockets' own. Whoever answers a request may read another connection meanwhile, into other memory.
+ * - The memory is these sockets' own: the handler of a request may have a connection to an origin give what it kept (`Transport.resume`),
+ *   which writes to the memory of those connections before the next request is understood.
  */
 import { Socket, type SocketConstructorOpts } from 'node:net'
 
-/** What Node offers for a read as well. */
-const sharedBytes = 64 * 1024
+/** Bytes of the memory, and how many of them a read may bring as a rule: what Node offers for one as well. */
+const sharedBytes = 256 * 1024
+const usualBytes = 64 * 1024
 
-let shared: Buffer | undefined
+let memory: { readonly all: Buffer; readonly usual: Buffer } | undefined
+
+function shared() {
+  if (memory === undefined) {
+    const all = Buffer.allocUnsafeSlow(sharedBytes)
+    memory = { all, usual: all.subarray(0, usualBytes) }
+  }
+  return memory
+}
+
+/**
+ * Understands or copies the bytes of a read before it returns. True: many more are to come, and the next read may bring as many as
+ * there is memory for.
+ */
+export type Taker = (bytes: Buffer) => boolean
 
 /** What Node keeps of a socket and does not document. */
 interface Inside {
@@ -29,21 +45,22 @@ interface Handle {
 
 class AcceptedSocket extends Socket {
   /** Who is given the bytes of a read; without one they are copied into the stream. */
-  taker: ((bytes: Buffer) => void) | undefined
+  taker: Taker | undefined
 
   constructor(handle: Handle) {
-    shared ??= Buffer.allocUnsafeSlow(sharedBytes)
-    const onread = { buffer: shared, callback: (count: number) => read(count) }
-    const options = { handle, allowHalfOpen: true, onread }
-    super(options as SocketConstructorOpts)
-    const read = (count: number): boolean => this.#read(count)
-  }
-
-  #read(count: number): boolean {
-    const bytes = (shared as Buffer).subarray(0, count)
-    if (this.taker === undefined) return this.push(Buffer.from(bytes))
-    this.taker(bytes)
-    return true
+    const { all, usual } = shared()
+    let next = usual
+    const onread = {
+      // Asked for before the first read, and after each for the next.
+      buffer: () => next,
+      callback: (count: number) => {
+        const bytes = all.subarray(0, count)
+        const { taker } = this
+        next = taker?.(bytes) ? all : usual
+        return taker !== undefined || this.push(Buffer.from(bytes))
+      },
+    }
+    super({ handle, allowHalfOpen: true, onread } as SocketConstructorOpts)
   }
 }
 
@@ -61,15 +78,15 @@ export function sharingReads(accepted: Socket): Socket {
   return socket
 }
 
-/** Has `take` told of each read, and lets the bytes flow. When it returns it has understood or copied them. */
-export function takeReads(socket: Socket, take: (bytes: Buffer) => void): void {
+/** Has `take` told of each read, and lets the bytes flow. */
+export function takeReads(socket: Socket, take: Taker): void {
   if (!(socket instanceof AcceptedSocket)) return void socket.on('data', take)
   socket.taker = take
   socket.resume()
 }
 
 /** Leaves what is read from now on to the stream. */
-export function leaveReads(socket: Socket, take: (bytes: Buffer) => void): void {
+export function leaveReads(socket: Socket, take: Taker): void {
   if (socket instanceof AcceptedSocket) socket.taker = undefined
   else socket.off('data', take)
 }

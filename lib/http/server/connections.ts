@@ -28,8 +28,8 @@ export interface Connection extends Ends {
   over: boolean
   /** Whether a CONNECT handler has taken it over; time limits are then the handler's. */
   takenOver: boolean
-  /** Where its heads are read, as long as it is on the fast path. */
-  fast: HeadReading | undefined
+  /** Where its requests are read, as long as it is on the fast path. */
+  fast: RequestReading | undefined
   /** Bytes that had moved when we last looked: taken by the client, and both ways; and since when they have been no more. */
   moved: Moved
 }
@@ -42,13 +42,13 @@ interface ContentReading {
   refuse(problem: string): boolean
 }
 
-/** What is known of a head that is being received. */
-export interface HeadReading {
+/** What is known of a request that is being received. */
+export interface RequestReading {
   /** Whether a head has begun, or the first one is awaited. */
   readonly awaitsHead: boolean
   /** Answers a client whose head has taken `limit` or longer, and ends the connection; 0 is no limit. */
   refuseSlowHead(now: Milliseconds, limit: Milliseconds): void
-  /** The same for content. */
+  /** The same for content; its time begins when its head has ended. */
   refuseSlowContent(now: Milliseconds, limit: Milliseconds): void
 }
 

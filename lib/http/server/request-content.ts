@@ -7,9 +7,9 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../message/field.ts'
 
-/** Chunks that are none (RFC 9112 section 7.1), so that the end of the request is not known. */
+/** Chunks that are none (RFC 9112 section 7.1), content that ends before its length, or that took too long. */
 export class MalformedContent extends Failure {
-  /** `problem` is the code of Node's parser. */
+  /** `problem` is a code of Node's parser. */
   constructor(problem: string) {
     super(`the content of the request is malformed: ${problem}`, {
       code: 'CLIENT_CONTENT_MALFORMED',

@@ -117,7 +117,7 @@ export class PlainHeadReader {
     if (typeof read === 'string') return read === 'incomplete' ? read : 'other'
     const { end } = read
     const flat = this.#lines.flat(bytes, from)
-    const framing = framingOf(flat)
+    const framing = readFraming(flat)
     if (framing === undefined) return 'other'
     const fields = Fields.fromSound(flat)
     const head = { method: 'GET', version: '1.1', rawTarget: '/', fields }
@@ -159,7 +159,7 @@ function startsWith(bytes: Buffer, at: number, wanted: Buffer): boolean {
 }
 
 /** How long its content is and whether the connection goes on; undefined when the fields are not a plain request. */
-function framingOf(flat: readonly string[]): Pick<PlainHead, 'keepAlive' | 'length'> | undefined {
+function readFraming(flat: readonly string[]): Pick<PlainHead, 'keepAlive' | 'length'> | undefined {
   let connection: string | undefined
   let length: string | undefined
   let hosts = 0
