@@ -34,6 +34,11 @@ export const gatewayMiddle = rates('Forwarding 100 KB', '50 connections', {
   connections: 50,
   bytes: 100_000,
 })
+export const gatewayPosts = rates('Posts of 1 KB', '50 connections, answers of 1 KB', {
+  connections: 50,
+  bytes: 1000,
+  upload: 1000,
+})
 export const gatewaySockets = rates(
   'WebSocket round trips',
   '50 connections, 128 bytes there and back',
