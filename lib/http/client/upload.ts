@@ -116,6 +116,9 @@ export class Upload {
   }
 }
 
+/** Parts of so many bytes together are put into one piece of memory first: a write of several parts costs more than the copy. */
+const smallParts = 4096
+
 /** Writes text (latin1) and bytes in one write for the kernel. */
 export function writeAll(
   { socket }: Transport,
@@ -124,8 +127,19 @@ export function writeAll(
 ): void {
   const last = parts.at(-1)
   if (last === undefined) return taken()
+  const size = parts.reduce((sum, part) => sum + part.length, 0)
+  if (parts.length > 1 && size <= smallParts) return void socket.write(joined(parts, size), taken)
   if (parts.length > 1) socket.cork()
   for (let i = 0; i + 1 < parts.length; i += 1) socket.write(parts[i] ?? '', 'latin1')
   socket.write(last, 'latin1', taken)
   if (parts.length > 1) socket.uncork()
+}
+
+function joined(parts: ReadonlyArray<string | Buffer>, size: number): Buffer {
+  const all = Buffer.allocUnsafe(size)
+  let at = 0
+  for (const part of parts) {
+    at += typeof part === 'string' ? all.write(part, at, 'latin1') : part.copy(all, at)
+  }
+  return all
 }
