@@ -127,12 +127,13 @@ export function writeAll(
 ): void {
   const last = parts.at(-1)
   if (last === undefined) return taken()
+  if (parts.length === 1) return void socket.write(last, 'latin1', taken)
   const size = parts.reduce((sum, part) => sum + part.length, 0)
-  if (parts.length > 1 && size <= smallParts) return void socket.write(joined(parts, size), taken)
-  if (parts.length > 1) socket.cork()
+  if (size <= smallParts) return void socket.write(joined(parts, size), taken)
+  socket.cork()
   for (let i = 0; i + 1 < parts.length; i += 1) socket.write(parts[i] ?? '', 'latin1')
   socket.write(last, 'latin1', taken)
-  if (parts.length > 1) socket.uncork()
+  socket.uncork()
 }
 
 function joined(parts: ReadonlyArray<string | Buffer>, size: number): Buffer {

@@ -19,7 +19,6 @@ export class FastContent implements AsyncIterableIterator<Buffer, undefined> {
   #why: Error | undefined
   /** Whether the handler has read anything. */
   #begun = false
-  #malformed = false
   #wake: () => void = () => {}
   #cancel: () => void = () => {}
 
@@ -82,13 +81,12 @@ export class FastContent implements AsyncIterableIterator<Buffer, undefined> {
   }
 
   get malformed(): boolean {
-    return this.#malformed
+    return this.#why instanceof MalformedContent
   }
 
   /** No more is read, for this reason. False when all of it has come. */
   refuse(problem: string): boolean {
     if (this.complete) return false
-    this.#malformed = true
     this.#end('broken', new MalformedContent(problem))
     return true
   }

@@ -2,8 +2,8 @@
  * The HTTP server: makes a Request of bytes on a connection, and bytes of the handler's Response. Stricter than Node's parser
  * (request-rules.ts). Limits head size and time, field count, connections, requests in a pipeline, idle and stalled clients.
  *
- * Handlers of pipelined requests run at the same time (on the fast path those of safe requests); Node's server or the fast path sends
- * their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
+ * Handlers of pipelined requests run at the same time (on the fast path those of safe requests without content); Node's server or the
+ * fast path sends their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
  */
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Server as SecureServer } from 'node:https'

@@ -117,15 +117,18 @@ export class PlainHeadReader {
     if (typeof read === 'string') return read === 'incomplete' ? read : 'other'
     const { end } = read
     const flat = this.#lines.flat(bytes, from)
-    const framing = readFraming(flat)
-    if (framing === undefined) return 'other'
+    const keepAlive = keepsAlive(flat)
+    if (keepAlive === undefined) return 'other'
     const fields = Fields.fromSound(flat)
     const head = { method: 'GET', version: '1.1', rawTarget: '/', fields }
     if (checkRequest(head, this.#limits.heads) !== undefined) return 'other'
+    // By the rules there is one at most, of digits.
+    const length = Number(fields.get('Content-Length') ?? 0)
+    if (!Number.isSafeInteger(length)) return 'other'
     if (end - from <= longestKept) {
-      this.#kept = { bytes: Buffer.from(bytes.subarray(from, end)), fields, ...framing }
+      this.#kept = { bytes: Buffer.from(bytes.subarray(from, end)), fields, keepAlive, length }
     }
-    return { fields, ...framing, end }
+    return { fields, keepAlive, length, end }
   }
 }
 
@@ -133,8 +136,8 @@ const version = ' HTTP/1.1\r\n'
 
 function methodAt(bytes: Buffer, at: number): Method | Undone {
   let begun: Undone = 'other'
-  for (const [i, method] of methods.entries()) {
-    const stands = expect(bytes, at, spaced[i] ?? method)
+  for (const { method, text } of beginnings) {
+    const stands = expect(bytes, at, text)
     if (stands === 'there') return method
     if (stands === 'incomplete') begun = stands
   }
@@ -142,7 +145,7 @@ function methodAt(bytes: Buffer, at: number): Method | Undone {
 }
 
 /** Each method with the space behind it. */
-const spaced = methods.map(method => `${method} `)
+const beginnings = methods.map(method => ({ method, text: `${method} ` }))
 
 /** Whether `text` stands there, as far as there is anything. */
 function expect(bytes: Buffer, at: number, text: string): 'there' | Undone {
@@ -158,32 +161,21 @@ function startsWith(bytes: Buffer, at: number, wanted: Buffer): boolean {
   return end <= bytes.length && bytes.compare(wanted, 0, wanted.length, at, end) === 0
 }
 
-/** How long its content is and whether the connection goes on; undefined when the fields are not a plain request. */
-function readFraming(flat: readonly string[]): Pick<PlainHead, 'keepAlive' | 'length'> | undefined {
+/** Whether the connection goes on after the answer; undefined when the fields are not a plain request. */
+function keepsAlive(flat: readonly string[]): boolean | undefined {
   let connection: string | undefined
-  let length: string | undefined
   let hosts = 0
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i]?.toLowerCase() ?? ''
     if (NOT_HERE.has(name)) return undefined
     if (name === 'host') hosts += 1
-    if (name === 'content-length') {
-      if (length !== undefined) return undefined
-      length = flat[i + 1] ?? ''
-      if (!DIGITS.test(length)) return undefined
-    }
     if (name !== 'connection' && name !== 'proxy-connection') continue
     if (connection !== undefined) return undefined
     connection = flat[i + 1]?.toLowerCase()
     if (connection !== 'keep-alive' && connection !== 'close') return undefined
   }
-  return hosts === 1
-    ? { keepAlive: connection !== 'close', length: Number(length ?? 0) }
-    : undefined
+  return hosts === 1 ? connection !== 'close' : undefined
 }
-
-/** Lengths that are counted exactly. */
-const DIGITS = /^\d{1,15}$/
 
 /** Fields that frame content without a length, change the protocol or want an interim response. */
 const NOT_HERE: ReadonlySet<string> = new Set([
