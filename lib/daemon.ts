@@ -9,6 +9,7 @@
  *   the supervisor starts a clean one within a second. It still stops in order, within seconds: statistics are saved.
  */
 import type { EventEmitter } from 'node:events'
+import { setFlagsFromString } from 'node:v8'
 import { type Clock, type Milliseconds, systemClock } from './async/clock.ts'
 import { inTime, pause } from './async/deadline.ts'
 import { explainError, Failure } from './errors.ts'
@@ -77,6 +78,8 @@ export async function serve(options: DaemonOptions): Promise<ExitCode> {
   const { log, start, environment = process.env, clock = systemClock } = options
   const signals: EventEmitter = options.signals ?? process
   const notifier = options.notifier ?? createNotifier(environment, process.pid, log)
+  // What V8 learns while clients are slow would hold for all requests after them (docs/decisions/0036).
+  setFlagsFromString('--no-allocation-site-pretenuring')
   const life = lifeOf({ log, start, clock, notifier })
   // The daemon's timers do not keep a process alive, and a service that waits may have nothing else open.
   const keepAlive = setInterval(() => undefined, 60_000)
