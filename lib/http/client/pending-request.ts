@@ -212,6 +212,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
 
   #opened(dialled: Dialled, stopped: AbortSignal): void {
     const { clock, pool, headLimit, counts } = this.#parts
+    this.#stopWaiting = undefined
     const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines })
     const connection = new OriginConnection(this.key, dialled, { clock, heads })
     counts.opened += 1

@@ -46,16 +46,19 @@ export function connectFirst(
       next += 1
       const transport = connect(address)
       attempts.add(transport)
-      transport.socket.on('error', error => {
+      const broke = (error: Error) => {
         if (!attempts.delete(transport)) return
         errors.push(error)
         if (next < order.length) return attempt()
         if (attempts.size > 0) return
         finish()
         reject(errors.length === 1 ? error : new AggregateError(errors))
-      })
+      }
+      transport.socket.on('error', broke)
       transport.socket.once('connect', () => {
         if (!attempts.has(transport)) return
+        // Else the connection keeps the memory of all attempts for as long as it lasts.
+        transport.socket.off('error', broke)
         finish(transport)
         resolve({ transport, address })
       })
