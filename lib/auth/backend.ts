@@ -74,7 +74,7 @@ export class Backend {
     const { config, clock } = options
     const { timeouts, limits } = config
     const { connect } = timeouts
-    const free = Math.min(128, limits.backendConnections)
+    const { backendConnections } = limits
     this.#options = options
     this.#trusted = AddressSet.fromCidrs(config.trustedProxies)
     this.#origin = new OriginClient({
@@ -89,10 +89,11 @@ export class Backend {
         content: timeouts.content === 0 ? Number.POSITIVE_INFINITY : timeouts.content,
       },
       limits: {
-        perOrigin: limits.backendConnections,
-        lasting: limits.backendConnections,
-        all: 2 * limits.backendConnections,
-        ...{ freePerOrigin: free, free },
+        perOrigin: backendConnections,
+        lasting: backendConnections,
+        all: 2 * backendConnections,
+        // As many as were in use at once: to close some of them and open others for the next requests costs more than the requests.
+        ...{ freePerOrigin: backendConnections, free: backendConnections },
         waiting: 10_000,
         head: limits.responseHead,
       },
