@@ -3,6 +3,7 @@
  * origin's pressure, with trailer fields where the framing has room for them.
  */
 import type { Piece } from '../../bytes/piece.ts'
+import { flushWrites, sizeOf, type Taken, writeSmall } from '../../bytes/small-writes.ts'
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import type { StreamedContent } from '../message/message.ts'
@@ -109,38 +110,28 @@ export class Upload {
   }
 
   /** One write for the kernel, behind the head if that has not left. `taken` is told when it is over, and if it broke. */
-  #write(parts: ReadonlyArray<string | Buffer>, taken: (broken?: Error | null) => void): void {
+  #write(parts: ReadonlyArray<string | Buffer>, taken: Taken): void {
     const all = this.#head === '' ? parts : [this.#head, ...parts]
     this.#head = ''
     writeAll(this.#transport, all, taken)
   }
 }
 
-/** Parts of so many bytes together are put into one piece of memory first: a write of several parts costs more than the copy. */
-const smallParts = 4096
+/** With more bytes than this a write does not wait for others, and is not copied. */
+const mostCopied = 4096
 
 /** Writes text (latin1) and bytes in one write for the kernel. */
 export function writeAll(
   { socket }: Transport,
   parts: ReadonlyArray<string | Buffer>,
-  taken: (broken?: Error | null) => void,
+  taken: Taken,
 ): void {
   const last = parts.at(-1)
   if (last === undefined) return taken()
-  if (parts.length === 1) return void socket.write(last, 'latin1', taken)
-  const size = parts.reduce((sum, part) => sum + part.length, 0)
-  if (size <= smallParts) return void socket.write(joined(parts, size), taken)
+  if (sizeOf(parts) <= mostCopied) return writeSmall(socket, parts, taken)
+  flushWrites()
   socket.cork()
   for (let i = 0; i + 1 < parts.length; i += 1) socket.write(parts[i] ?? '', 'latin1')
   socket.write(last, 'latin1', taken)
   socket.uncork()
-}
-
-function joined(parts: ReadonlyArray<string | Buffer>, size: number): Buffer {
-  const all = Buffer.allocUnsafe(size)
-  let at = 0
-  for (const part of parts) {
-    at += typeof part === 'string' ? all.write(part, at, 'latin1') : part.copy(all, at)
-  }
-  return all
 }

@@ -4,12 +4,12 @@
  * for them (RFC 9112 section 9.3.2): so a connection holds the content of one request.
  *
  * The first request that is in doubt, and everything behind it, goes to Node's server, byte for byte, after the answers before it.
- * The rules, the limits, the handler and the report are the same; what is saved is what Node does for every message whether it
- * is needed or not (docs/decisions/0025).
+ * Rules, limits, handler and report are the same; what is saved is what Node does for each message without need (docs/decisions/0025).
  */
 import type { Socket } from 'node:net'
 import type { Milliseconds } from '../../async/clock.ts'
 import { Gathered } from '../../bytes/gathered.ts'
+import { flushWrites } from '../../bytes/small-writes.ts'
 import { formatDate } from '../message/date.ts'
 import { leaveReads, takeReads } from '../server/accepted.ts'
 import type { Connection, RequestReading } from '../server/connections.ts'
@@ -72,7 +72,6 @@ class FastConnection implements RequestReading, ResponseOwner {
   readonly #reader: PlainHeadReader
   /** Bytes that are read and not yet understood: the beginning of a head. */
   readonly #unread = new Gathered()
-  reading = false
   /** Of the last request that has any. What is read belongs to it until it is complete. */
   #content: FastContent | undefined
   /**
@@ -127,14 +126,13 @@ class FastConnection implements RequestReading, ResponseOwner {
   /** The next one waits until there is room: all that is written at once counts as taken only when all of it is. */
   written(): void {
     this.#due.shift()
+    if (this.#awaitsAnswers) flushWrites()
     if (this.#due.length === 0) return
     if (this.socket.writableNeedDrain && !this.#ending) this.socket.once('drain', this.#turn)
     else this.#turn()
   }
 
-  readonly #turn = (): void => {
-    this.#due[0]?.turn()
-  }
+  readonly #turn = (): void => this.#due[0]?.turn()
 
   /** A refusal of what follows would be read as the answer to the request that failed. */
   broken(): void {
@@ -146,7 +144,6 @@ class FastConnection implements RequestReading, ResponseOwner {
   readonly #onData = (block: Buffer): boolean => {
     const bytes = this.#unread.followedBy(block)
     let at = 0
-    this.reading = true
     while (at < bytes.length && !this.socket.destroyed) {
       const content = this.#arriving
       if (content !== undefined) {
@@ -164,10 +161,9 @@ class FastConnection implements RequestReading, ResponseOwner {
         this.#begin(head)
       }
     }
-    this.reading = false
     this.#unread.keep(bytes, this.#state === 'over' ? bytes.length : at)
-    FastResponse.flush()
-    if (this.#state === 'waiting' || this.#state === 'leaving') this.#goOn()
+    if (this.#awaitsAnswers) flushWrites()
+    if (this.#awaitsAnswers) this.#goOn()
     else if (this.#unread.length > 0) this.#headSince ??= this.path.options.clock.elapsed()
     this.#hold()
     return this.#arriving?.brisk === true
@@ -217,8 +213,13 @@ class FastConnection implements RequestReading, ResponseOwner {
     exchanges.answer(request, this.#connection, { out }, () => {
       content?.passOver(options.clock, () => this.socket.destroy())
       exchanges.settle(this.#connection, this.socket)
-      if (this.#state === 'waiting' || this.#state === 'leaving') this.#goOn()
+      if (this.#awaitsAnswers) this.#goOn()
     })
+  }
+
+  /** What follows waits for the answers so far; these are not to wait for the end of the turn. */
+  get #awaitsAnswers(): boolean {
+    return this.#state === 'waiting' || this.#state === 'leaving'
   }
 
   #receive(length: number): FastContent {
@@ -277,6 +278,7 @@ class FastConnection implements RequestReading, ResponseOwner {
       // Nothing can be written after the end, and no room is told of.
       this.#ending = true
       this.#turn()
+      flushWrites()
       this.socket.end()
     }
   }
@@ -287,9 +289,7 @@ class FastConnection implements RequestReading, ResponseOwner {
     for (const out of [...this.#due]) out.turn()
   }
 
-  readonly #onError = (): void => {
-    this.socket.destroy()
-  }
+  readonly #onError = (): void => void this.socket.destroy()
 }
 
 const nothing = Buffer.alloc(0)

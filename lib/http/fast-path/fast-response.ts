@@ -1,16 +1,12 @@
 /**
  * Writes a response on the fast path. The requests of a pipeline are answered in their order: a response whose turn has not come
  * holds its bytes, and with them their source.
- *
- * # Small responses
- * Head and content up to some kilobytes are put together in one buffer that all connections share, those of a pipeline behind
- * each other, and leave in one write. The kernel nearly always takes them at once; when it does not, the buffer is left to that
- * write and another one is made.
+ * Head and content up to some kilobytes leave in one write at the end of the turn, those of a pipeline behind each other.
  */
-
 import type { Socket } from 'node:net'
+import { flushWrites, mostSmall, type Taken, writeSmall } from '../../bytes/small-writes.ts'
 import { Fields } from '../message/field.ts'
-import { hintsOf, type ResponseWriter, type Taken } from '../server/response-writer.ts'
+import { hintsOf, type ResponseWriter } from '../server/response-writer.ts'
 import {
   chunkEnd,
   chunkStart,
@@ -24,8 +20,6 @@ export interface ResponseOwner {
   readonly socket: Socket
   /** Field lines that are the same for all connections of a server. */
   readonly path: { readonly keepAlive: string; readonly dateLine: string }
-  /** Whether requests are being read: their answers leave together. */
-  readonly reading: boolean
   /** Told when everything of the response has been written. */
   written(): void
   /** Told when a response has failed: the connection ends with it. */
@@ -33,13 +27,6 @@ export interface ResponseOwner {
 }
 
 const noTrailers = lastChunk(Fields.empty)
-
-/** The shared buffer, and what of it waits to be written: responses of one connection. */
-const batchBytes = 64 * 1024
-let batch = Buffer.allocUnsafeSlow(batchBytes)
-let used = 0
-let owner: ResponseOwner | undefined
-let waiting: Taken[] = []
 
 export class FastResponse implements ResponseWriter {
   readonly #to: ResponseOwner
@@ -58,27 +45,6 @@ export class FastResponse implements ResponseWriter {
     this.#to = to
   }
 
-  /** Writes what the shared buffer holds. To be called at the end of everything that may have written. */
-  static flush(): void {
-    const to = owner
-    if (to === undefined) return
-    const { socket } = to
-    const told = waiting
-    const bytes = batch.subarray(0, used)
-    owner = undefined
-    used = 0
-    waiting = []
-    let done = false
-    const taken: Taken = error => {
-      if (done) return
-      done = true
-      for (const tell of told) tell(error)
-    }
-    socket.write(bytes, taken)
-    if (socket.writableLength > 0) batch = Buffer.allocUnsafeSlow(batchBytes)
-    else if (!socket.destroyed) taken()
-  }
-
   /** Everything before it has been written. */
   turn(): void {
     const held = this.#held ?? []
@@ -94,7 +60,7 @@ export class FastResponse implements ResponseWriter {
   interim(status: number, fields: Fields): void {
     const links = hintsOf(status, fields)
     if (links.length === 0 || this.#held !== undefined || this.#begun) return
-    FastResponse.flush()
+    flushWrites()
     const { lines } = Fields.of(...links.map(link => ['Link', link] as const))
     this.#to.socket.write(`HTTP/1.1 103 Early Hints\r\n${lines}\r\n`, 'latin1')
   }
@@ -116,7 +82,7 @@ export class FastResponse implements ResponseWriter {
     // A chunk of no bytes would be the last one.
     if (block.length === 0) return taken()
     this.#left = true
-    FastResponse.flush()
+    flushWrites()
     const { socket } = this.#to
     const before = this.#chunked ? this.#head + chunkStart(block.length) : this.#head
     this.#head = ''
@@ -140,16 +106,17 @@ export class FastResponse implements ResponseWriter {
     const text = this.#chunked ? this.#head + this.#lastChunk : this.#head
     const length = bytes?.length ?? 0
     if (text === '' && length === 0) taken()
-    else if (text.length + length <= batchBytes) this.#gather(text, bytes, taken)
-    else {
-      FastResponse.flush()
+    else if (text.length + length <= mostSmall) {
+      writeSmall(socket, bytes === undefined ? [text] : [text, bytes], taken)
+    } else {
+      flushWrites()
       socket.cork()
       socket.write(text, 'latin1')
       socket.write(bytes ?? '', taken)
       socket.uncork()
     }
     if (this.#last) {
-      FastResponse.flush()
+      flushWrites()
       socket.destroySoon()
     }
     this.#to.written()
@@ -160,17 +127,7 @@ export class FastResponse implements ResponseWriter {
     this.#to.broken()
     if (this.#held !== undefined) return void this.#held.push(() => this.destroy())
     if (this.#left) return void this.#to.socket.destroy()
-    FastResponse.flush()
+    flushWrites()
     this.#to.socket.destroySoon()
-  }
-
-  #gather(text: string, bytes: Buffer | undefined, taken: Taken): void {
-    const length = text.length + (bytes?.length ?? 0)
-    if (owner !== this.#to || used + length > batchBytes) FastResponse.flush()
-    owner = this.#to
-    used += batch.write(text, used, 'latin1')
-    if (bytes !== undefined) used += bytes.copy(batch, used)
-    waiting.push(taken)
-    if (!this.#to.reading) FastResponse.flush()
   }
 }

@@ -3,11 +3,11 @@
  */
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Taken } from '../../bytes/small-writes.ts'
 import { Members } from '../../members.ts'
 import type { Authority } from '../message/target.ts'
 import type { Ends, LiveRequest } from './live-request.ts'
 import type { HttpServerLimits } from './options.ts'
-import type { Taken } from './response-writer.ts'
 
 /** What is known of one client connection for as long as it lasts. */
 export interface Connection extends Ends {

@@ -4,12 +4,10 @@
  */
 import type { ServerResponse } from 'node:http'
 import { TLSSocket } from 'node:tls'
+import type { Taken } from '../../bytes/small-writes.ts'
 import type { Fields } from '../message/field.ts'
 import type { Response, SendInterim } from '../message/message.ts'
 import { type OutgoingHead, responseText } from '../wire/message-writer.ts'
-
-/** Told when bytes are with the kernel, or why they never will be. */
-export type Taken = (error?: Error | null) => void
 
 /** One response on its way. In this order: `last` if need be, `head`, any number of `write`, `trailers` if need be, `end`. */
 export interface ResponseWriter {
