@@ -5,8 +5,8 @@
  * # Facts
  * - Under load a turn reads from dozens of connections. A write between two reads wakes the process at the other end, which then finds a
  *   few bytes and sleeps again; writes behind each other find it awake (docs/decisions/0037).
- * - The kernel nearly always takes a small write at once. When it does not, the block is left to that write: a client that takes
- *   nothing costs a block.
+ * - The kernel nearly always takes a small write at once. When it does not, as with TLS, the block is that write's until it is taken: a
+ *   client that takes nothing keeps a block.
  */
 import type { Socket } from 'node:net'
 
@@ -20,20 +20,50 @@ const mostBlocks = 8
 
 interface Block {
   readonly memory: Buffer
-  /** A write that the kernel did not take at once has it for good. */
-  lost: boolean
+  /** Writes from it that the kernel did not take at once. */
+  awaited: number
 }
 
 /** What waits for one connection: a text that is all of it, or its place in a block. */
-interface Write {
+class Write {
   readonly socket: Socket
   readonly text: string | undefined
   readonly block: Block
   readonly from: number
   to: number
   readonly told: Taken[]
+  #late = false
+  #over = false
+
+  constructor(socket: Socket, text: string | undefined, block: Block, from: number, taken: Taken) {
+    this.socket = socket
+    this.text = text
+    this.block = block
+    this.from = from
+    this.to = used
+    this.told = [taken]
+  }
+
+  /** Whether the kernel has taken it. */
+  send(): boolean {
+    const { socket, text, block, from, to } = this
+    socket.write(text ?? block.memory.subarray(from, to), 'latin1', this.over)
+    this.#late = socket.writableLength > 0
+    if (this.#late) block.awaited += 1
+    return !this.#late && !socket.destroyed
+  }
+
+  readonly over = (error?: Error | null): void => {
+    if (this.#over) return
+    this.#over = true
+    for (const tell of this.told) tell(error)
+    if (!this.#late) return
+    this.block.awaited -= 1
+    leave(this.block)
+  }
 }
 
+/** No more than `mostBlocks`. */
 const spare: Block[] = []
 /** Those that hold what waits; the last one has room behind `used`. */
 let blocks: Block[] = []
@@ -53,7 +83,7 @@ export function writeSmall(
   const [first] = parts
   const from = used
   if (!behind && parts.length === 1 && typeof first === 'string') {
-    writes.push({ socket, text: first, block, from, to: from, told: [taken] })
+    writes.push(new Write(socket, first, block, from, taken))
   } else {
     const { memory } = block
     for (const part of parts) {
@@ -63,7 +93,7 @@ export function writeSmall(
     if (behind && last.text === undefined && last.block === block) {
       last.to = used
       last.told.push(taken)
-    } else writes.push({ socket, text: undefined, block, from, to: used, told: [taken] })
+    } else writes.push(new Write(socket, undefined, block, from, taken))
   }
   if (scheduled) return
   scheduled = true
@@ -84,16 +114,15 @@ export function flushWrites(): void {
   writes = []
   blocks = []
   used = mostSmall
-  const taken: Array<() => void> = []
-  for (const { socket, text, block, from, to, told } of all) {
-    const tell = once(told)
-    socket.write(text ?? block.memory.subarray(from, to), 'latin1', tell)
-    if (socket.writableLength > 0) block.lost = true
-    else if (!socket.destroyed) taken.push(tell)
-  }
-  for (const block of full) if (!block.lost) spare.push(block)
+  const taken = all.filter(write => write.send())
+  for (const block of full) leave(block)
   // Not between two writes, because much may follow.
-  for (const tell of taken) tell()
+  for (const write of taken) write.over()
+}
+
+/** To be used again, unless a write still reads from it. */
+function leave(block: Block): void {
+  if (block.awaited === 0 && spare.length < mostBlocks) spare.push(block)
 }
 
 function endTurn(): void {
@@ -106,17 +135,8 @@ function blockFor(size: number): Block {
   const last = blocks.at(-1)
   if (last !== undefined && used + size <= mostSmall) return last
   if (blocks.length === mostBlocks) flushWrites()
-  const next = spare.pop() ?? { memory: Buffer.allocUnsafeSlow(mostSmall), lost: false }
+  const next = spare.pop() ?? { memory: Buffer.allocUnsafeSlow(mostSmall), awaited: 0 }
   blocks.push(next)
   used = 0
   return next
-}
-
-function once(told: readonly Taken[]): Taken {
-  let done = false
-  return error => {
-    if (done) return
-    done = true
-    for (const tell of told) tell(error)
-  }
 }
