@@ -1,14 +1,16 @@
 /**
  * Small writes of all connections leave together, one behind the other, at the end of the turn of the event loop. Whoever writes to such
- * a connection in another way, or ends it, lets them leave first (`flushWrites`).
+ * a connection in another way, or ends it, lets them leave first (`flushWrites`), or does so when all who write have been told.
  *
  * # Facts
  * - Under load a turn reads from dozens of connections. A write between two reads wakes the process at the other end, which then finds a
  *   few bytes and sleeps again; writes behind each other find it awake (docs/decisions/0037).
- * - The kernel nearly always takes a small write at once. When it does not, as with TLS, the block is that write's until it is taken: a
- *   client that takes nothing keeps a block.
+ * - The kernel nearly always takes a small write at once. When it does not, the block is that write's until it is taken: a client that
+ *   takes nothing keeps one.
+ * - A write that fails at once has failed before its socket says so in any other way than by `errored`.
  */
 import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 
 /** Told when bytes are with the kernel, or why they never will be. */
 export type Taken = (error?: Error | null) => void
@@ -27,15 +29,20 @@ interface Block {
 /** What waits for one connection: a text that is all of it, or its place in a block. */
 class Write {
   readonly socket: Socket
-  readonly text: string | undefined
-  readonly block: Block
+  readonly text: string
+  readonly block: Block | undefined
   readonly from: number
   to: number
   readonly told: Taken[]
+  /** The block is kept for it. */
   #late = false
   #over = false
 
-  constructor(socket: Socket, text: string | undefined, block: Block, from: number, taken: Taken) {
+  constructor(
+    socket: Socket,
+    { text = '', block, from = 0 }: { text?: string; block?: Block; from?: number },
+    taken: Taken,
+  ) {
     this.socket = socket
     this.text = text
     this.block = block
@@ -46,18 +53,25 @@ class Write {
 
   /** Whether the kernel has taken it. */
   send(): boolean {
-    const { socket, text, block, from, to } = this
-    socket.write(text ?? block.memory.subarray(from, to), 'latin1', this.over)
-    this.#late = socket.writableLength > 0
-    if (this.#late) block.awaited += 1
-    return !this.#late && !socket.destroyed
+    const { socket, block } = this
+    const behind = socket.writableLength > 0
+    const bytes = block?.memory.subarray(this.from, this.to)
+    // Behind bytes that its client does not take it would wait for long: a copy does so.
+    const part = behind && bytes !== undefined ? Buffer.from(bytes) : (bytes ?? this.text)
+    socket.write(part, 'latin1', this.over)
+    const taken = socket.writableLength === 0
+    if (block !== undefined && !taken && !behind) {
+      this.#late = true
+      block.awaited += 1
+    }
+    return taken && !socket.destroyed && !socket.errored
   }
 
   readonly over = (error?: Error | null): void => {
     if (this.#over) return
     this.#over = true
     for (const tell of this.told) tell(error)
-    if (!this.#late) return
+    if (this.block === undefined || !this.#late) return
     this.block.awaited -= 1
     leave(this.block)
   }
@@ -77,27 +91,36 @@ export function writeSmall(
   parts: ReadonlyArray<string | Buffer>,
   taken: Taken,
 ): void {
-  const block = blockFor(sizeOf(parts))
+  // TLS takes nothing at once, and makes bytes of its own anyway.
+  if (socket instanceof TLSSocket) return void socket.write(joined(parts), taken)
   const last = writes.at(-1)
   const behind = last?.socket === socket
-  const [first] = parts
-  const from = used
-  if (!behind && parts.length === 1 && typeof first === 'string') {
-    writes.push(new Write(socket, first, block, from, taken))
+  const [text] = parts
+  if (!behind && parts.length === 1 && typeof text === 'string') {
+    writes.push(new Write(socket, { text }, taken))
   } else {
-    const { memory } = block
+    const block = blockFor(sizeOf(parts))
+    const from = used
     for (const part of parts) {
       used +=
-        typeof part === 'string' ? memory.write(part, used, 'latin1') : part.copy(memory, used)
+        typeof part === 'string'
+          ? block.memory.write(part, used, 'latin1')
+          : part.copy(block.memory, used)
     }
-    if (behind && last.text === undefined && last.block === block) {
+    if (behind && last.block === block && last.to === from) {
       last.to = used
       last.told.push(taken)
-    } else writes.push(new Write(socket, undefined, block, from, taken))
+    } else writes.push(new Write(socket, { block, from }, taken))
   }
   if (scheduled) return
   scheduled = true
   setImmediate(endTurn)
+}
+
+function joined(parts: ReadonlyArray<string | Buffer>): Buffer {
+  return Buffer.concat(
+    parts.map(part => (typeof part === 'string' ? Buffer.from(part, 'latin1') : part)),
+  )
 }
 
 export function sizeOf(parts: ReadonlyArray<string | Buffer>): number {

@@ -7,8 +7,12 @@ import { flushWrites, mostSmall, writeSmall } from '../../lib/bytes/small-writes
 class Connection {
   readonly written: Array<string | Buffer> = []
   readonly told: Array<(error?: Error) => void> = []
+  /** Bytes that wait. */
   writableLength = 0
   destroyed = false
+  errored: Error | null = null
+  /** Whether the kernel takes what is written. */
+  takes = true
   readonly #log: string[]
   readonly #name: string
 
@@ -28,8 +32,8 @@ class Connection {
   write(part: string | Buffer, _encoding: string, taken: (error?: Error) => void): void {
     this.#log.push(`${this.#name} is written`)
     // What the kernel takes is a copy; what waits is not.
-    const copied = typeof part !== 'string' && this.writableLength === 0
-    this.written.push(copied ? Buffer.from(part) : part)
+    if (!this.takes) this.writableLength += part.length
+    this.written.push(this.takes && typeof part !== 'string' ? Buffer.from(part) : part)
     this.told.push(taken)
   }
 }
@@ -91,7 +95,7 @@ t.test('many writes do not wait for the end of the turn', async t => {
 t.test('bytes that the kernel does not take stay as they are', async t => {
   const slow = new Connection()
   let told = 0
-  slow.writableLength = 1
+  slow.takes = false
   writeSmall(slow.socket, ['slow ', Buffer.from('bytes')], () => {
     told += 1
   })
@@ -101,14 +105,17 @@ t.test('bytes that the kernel does not take stay as they are', async t => {
     writeSmall(other.socket, [Buffer.alloc(mostSmall, 'x')], () => {})
     await turn()
   }
-  t.equal(slow.text, 'slow bytes')
+  writeSmall(slow.socket, [Buffer.from(', and more')], () => {})
+  await turn()
+  t.equal(slow.text, 'slow bytes, and more')
   t.equal(told, 0)
   slow.told[0]?.()
   slow.told[0]?.()
   t.equal(told, 1)
   for (let i = 0; i < 20; i += 1) writeSmall(other.socket, [Buffer.alloc(mostSmall, 'y')], () => {})
   await turn()
-  t.match(slow.text, /^y+$/, 'its block is used again')
+  t.match(slow.written[0]?.toString(), /^y+$/, 'its block is used again')
+  t.equal(slow.written[1]?.toString(), ', and more', 'what waits behind it has no block')
 })
 
 t.test('a connection that has gone meanwhile is told why by its own write', async t => {
@@ -121,4 +128,16 @@ t.test('a connection that has gone meanwhile is told why by its own write', asyn
   const gone = new Error('gone')
   a.told[0]?.(gone)
   t.same(told, [gone])
+})
+
+t.test('a write that fails at once is told why, not that it is done', async t => {
+  const a = new Connection()
+  const told: unknown[] = []
+  const broken = new Error('broken')
+  writeSmall(a.socket, ['lost'], error => told.push(error))
+  a.errored = broken
+  await turn()
+  t.same(told, [])
+  a.told[0]?.(broken)
+  t.same(told, [broken])
 })

@@ -10,7 +10,7 @@ import { type ContentOwner, OriginContent } from './content.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
 import type { OriginDeadlines, OriginResponse, OriginSwitched, WireRequest } from './request.ts'
 import type { Reader } from './transport.ts'
-import { Upload, type UploadOwner, writeAll } from './upload.ts'
+import { mostCopied, Upload, type UploadOwner, writeAll } from './upload.ts'
 
 export interface ExchangeOwner {
   /** `host:port`, for errors. */
@@ -216,7 +216,9 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   /** The content needs the connection no longer. A response that came before the whole request was sent leaves it unusable. */
   over(whole: boolean): void {
     const connection = this.#connection
-    const sent = this.#upload?.written !== false && connection.transport.socket.writableLength === 0
+    // What is small leaves before the next request does: TLS has taken it later than the answer comes.
+    const waits = connection.transport.socket.writableLength > mostCopied
+    const sent = this.#upload?.written !== false && !waits
     this.#phase = 'over'
     this.#upload?.stop()
     const free = whole && this.#stays && sent

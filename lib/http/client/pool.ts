@@ -219,7 +219,8 @@ export class ConnectionPool {
 
   #take(place: Place, connection: OriginConnection): void {
     if (!this.#free.delete(connection)) return
-    place.free.splice(place.free.lastIndexOf(connection), 1)
+    if (place.free[0] === connection) place.free.shift()
+    else place.free.splice(place.free.lastIndexOf(connection), 1)
     connection.alarm.clear()
   }
 

@@ -111,25 +111,36 @@ export class Upload {
 
   /** One write for the kernel, behind the head if that has not left. `taken` is told when it is over, and if it broke. */
   #write(parts: ReadonlyArray<string | Buffer>, taken: Taken): void {
-    const all = this.#head === '' ? parts : [this.#head, ...parts]
+    const head = this.#head
     this.#head = ''
-    writeAll(this.#transport, all, taken)
+    if (head !== '') writeAll(this.#transport, [head, ...parts], taken)
+    // Each piece waits until the one before is taken; not for the end of a turn as well.
+    else writeNow(this.#transport, parts, taken)
   }
 }
 
 /** With more bytes than this a write does not wait for others, and is not copied. */
-const mostCopied = 4096
+export const mostCopied = 4096
 
-/** Writes text (latin1) and bytes in one write for the kernel. */
+/** Writes text (latin1) and bytes in one write for the kernel, together with small writes to others. */
 export function writeAll(
+  transport: Transport,
+  parts: ReadonlyArray<string | Buffer>,
+  taken: Taken,
+): void {
+  if (sizeOf(parts) <= mostCopied) return writeSmall(transport.socket, parts, taken)
+  flushWrites()
+  writeNow(transport, parts, taken)
+}
+
+function writeNow(
   { socket }: Transport,
   parts: ReadonlyArray<string | Buffer>,
   taken: Taken,
 ): void {
   const last = parts.at(-1)
   if (last === undefined) return taken()
-  if (sizeOf(parts) <= mostCopied) return writeSmall(socket, parts, taken)
-  flushWrites()
+  if (parts.length === 1) return void socket.write(last, 'latin1', taken)
   socket.cork()
   for (let i = 0; i + 1 < parts.length; i += 1) socket.write(parts[i] ?? '', 'latin1')
   socket.write(last, 'latin1', taken)

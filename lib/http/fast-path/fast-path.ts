@@ -192,6 +192,7 @@ class FastConnection implements RequestReading, ResponseOwner {
   #begin(head: PlainHead): void {
     const { options, exchanges } = this.path
     const { underWay } = this.#connection
+    if (underWay.size >= options.limits.pipelined) flushWrites()
     // Node's server reads on when it is told to stop, and so does the fast path.
     if (underWay.size >= options.limits.pipelined) return void this.socket.destroy()
     const { method, target, version, fields, keepAlive } = head
@@ -244,7 +245,7 @@ class FastConnection implements RequestReading, ResponseOwner {
       this.#state = 'reading'
       this.socket.resume()
       // Not at once: each of a long pipeline may be answered at once, and the calls would lie in each other.
-      queueMicrotask(() => this.#onData(nothing))
+      queueMicrotask(() => this.#onData(Buffer.alloc(0)))
     }
   }
 
@@ -291,8 +292,6 @@ class FastConnection implements RequestReading, ResponseOwner {
 
   readonly #onError = (): void => void this.socket.destroy()
 }
-
-const nothing = Buffer.alloc(0)
 
 /** Whether it has content, or a method that is not safe (RFC 9110 section 9.2.1). */
 function standsAlone({ method, length }: PlainHead): boolean {

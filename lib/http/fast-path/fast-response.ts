@@ -1,7 +1,7 @@
 /**
  * Writes a response on the fast path. The requests of a pipeline are answered in their order: a response whose turn has not come
  * holds its bytes, and with them their source.
- * Head and content up to some kilobytes leave in one write at the end of the turn, those of a pipeline behind each other.
+ * Head and content up to 64 KiB leave together at the end of the turn, those of a pipeline behind each other.
  */
 import type { Socket } from 'node:net'
 import { flushWrites, mostSmall, type Taken, writeSmall } from '../../bytes/small-writes.ts'

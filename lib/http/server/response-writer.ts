@@ -102,7 +102,8 @@ export function interimSender(out: ServerResponse): SendInterim {
   return (status, fields) => {
     const links = hintsOf(status, fields)
     if (links.length === 0) return
-    if (out.headersSent || out.req.httpVersionMinor === 0) return
+    // Behind another response Node would write the hints into this one (it has no socket yet).
+    if (out.socket === null || out.headersSent || out.req.httpVersionMinor === 0) return
     try {
       out.writeEarlyHints({ link: [...links] })
     } catch {

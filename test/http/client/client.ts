@@ -185,6 +185,21 @@ t.test(
   },
 )
 
+t.test('a connection over TLS carries one request after the other', async t => {
+  const authority = makeAuthority()
+  const origin = await ScriptedOrigin.listen(t, { tls: authority.issue({ names: ['127.0.0.1'] }) })
+  const { client } = makeClient(t, { ca: [authority.cert] })
+  for (let i = 0; i < 20; i += 1) {
+    await textOf((await client.request(asking(origin.url('/')))).content)
+  }
+  // Also those that begin where the loop is about to read.
+  for (let i = 0; i < 20; i += 1) {
+    await new Promise(setImmediate)
+    await textOf((await client.request(asking(origin.url('/')))).content)
+  }
+  t.match(client.counts(), { opened: 1, reused: 39 })
+})
+
 t.test(
   'nothing is repeated once a byte of the answer has come, or on a new connection',
   async t => {

@@ -2,6 +2,7 @@
  * Which requests of a pipeline are answered beside others on the fast path, which wait, and which are not begun at all.
  */
 import t from 'tap'
+import { Fields } from '../../../lib/http/message/field.ts'
 import type { Handler } from '../../../lib/http/message/message.ts'
 import type { HttpServer } from '../../../lib/http/server/server.ts'
 import { contentOf, get, pathOf, post, text } from '../../fixtures/http/raw-answers.ts'
@@ -120,4 +121,24 @@ t.test('a pipeline of thousands is answered one by one', async t => {
   await sent
   t.equal(exchanges.length, many)
   t.equal((await client.finish()).length, 0)
+})
+
+t.test('early hints of a later request never lie within the answer before it', async t => {
+  for (const fastPath of [true, false]) {
+    const gate = new Gate()
+    const handler: Handler = async request => {
+      if (pathOf(request) === '/1') await gate.pass()
+      else {
+        request.interim?.(103, Fields.of(['Link', '</style.css>; rel=preload']))
+        gate.open()
+      }
+      return text(pathOf(request))
+    }
+    const { port } = await serveForTest(t, handler, { fastPath })
+    const client = await RawClient.connect(t, port)
+    await client.write('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n')
+    t.equal((await client.response()).text, '/1')
+    t.equal((await client.response()).text, '/2')
+    t.equal((await client.finish()).length, 0)
+  }
 })

@@ -121,6 +121,13 @@ t.test('a pipeline longer than the limit is cut', async t => {
   t.ok(await client.ended)
 })
 
+t.test('a pipeline may be longer than the limit when its answers are ready at once', async t => {
+  const { port } = await serveForTest(t, () => text('ready'), { limits: { pipelined: 5 } })
+  const client = await RawClient.connect(t, port)
+  await client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(40))
+  for (let i = 0; i < 40; i += 1) t.equal((await client.response()).text, 'ready')
+})
+
 t.test('a malformed chunk within content is 400 at once', async t => {
   const { port, exchanges } = await serveForTest(t, async request => {
     for await (const block of request.content) void block
