@@ -1,6 +1,7 @@
 /**
- * Small writes of all connections leave together, one behind the other, at the end of the turn of the event loop. Whoever writes to such
- * a connection in another way, or ends it, lets them leave first (`flushWrites`), or does so when all who write have been told.
+ * Writes to connections. Small ones wait for the end of the turn of the event loop, and the kernel gets those of all connections one behind
+ * the other. What is written at once leaves behind all that waits, and a caller that ends a connection flushes first, or waits until
+ * it has been told of its writes.
  *
  * # Facts
  * - Under load a turn reads from dozens of connections. A write between two reads wakes the process at the other end, which then finds a
@@ -16,7 +17,7 @@ import { TLSSocket } from 'node:tls'
 export type Taken = (error?: Error | null) => void
 
 /** No write larger than this is a small one. */
-export const mostSmall = 64 * 1024
+const mostSmall = 64 * 1024
 /** So many blocks of `mostSmall` bytes wait together. */
 const mostBlocks = 8
 
@@ -85,36 +86,59 @@ let used = mostSmall
 let writes: Write[] = []
 let scheduled = false
 
-/** Writes texts (latin1) and bytes, `mostSmall` bytes of them at most. The bytes are copied. */
-export function writeSmall(
+/** Writes texts (latin1) and bytes: at the end of the turn if they have `most` bytes or fewer, which are copied, else at once. */
+export function writeSoon(
+  socket: Socket,
+  parts: ReadonlyArray<string | Buffer>,
+  taken: Taken,
+  most = mostSmall,
+): void {
+  const size = sizeOf(parts)
+  if (size > most) return writeNow(socket, parts, taken)
+  // TLS takes nothing at once, and makes bytes of its own anyway.
+  if (socket instanceof TLSSocket) return void socket.write(joined(parts), taken)
+  const [text] = parts
+  if (parts.length === 1 && typeof text === 'string' && writes.at(-1)?.socket !== socket) {
+    writes.push(new Write(socket, { text }, taken))
+  } else gather(socket, parts, size, taken)
+  if (scheduled) return
+  scheduled = true
+  setImmediate(endTurn)
+}
+
+/** Writes texts (latin1) and bytes in one write, without a copy, behind all that waits. */
+export function writeNow(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
   taken: Taken,
 ): void {
-  // TLS takes nothing at once, and makes bytes of its own anyway.
-  if (socket instanceof TLSSocket) return void socket.write(joined(parts), taken)
-  const last = writes.at(-1)
-  const behind = last?.socket === socket
-  const [text] = parts
-  if (!behind && parts.length === 1 && typeof text === 'string') {
-    writes.push(new Write(socket, { text }, taken))
-  } else {
-    const block = blockFor(sizeOf(parts))
-    const from = used
-    for (const part of parts) {
-      used +=
-        typeof part === 'string'
-          ? block.memory.write(part, used, 'latin1')
-          : part.copy(block.memory, used)
-    }
-    if (behind && last.block === block && last.to === from) {
-      last.to = used
-      last.told.push(taken)
-    } else writes.push(new Write(socket, { block, from }, taken))
+  flushWrites()
+  const last = parts.at(-1)
+  if (last === undefined) return taken()
+  if (parts.length === 1) return void socket.write(last, 'latin1', taken)
+  socket.cork()
+  for (let i = 0; i + 1 < parts.length; i += 1) socket.write(parts[i] ?? '', 'latin1')
+  socket.write(last, 'latin1', taken)
+  socket.uncork()
+}
+
+function gather(
+  socket: Socket,
+  parts: ReadonlyArray<string | Buffer>,
+  size: number,
+  taken: Taken,
+): void {
+  const block = blockFor(size)
+  const { memory } = block
+  const from = used
+  for (const part of parts) {
+    used += typeof part === 'string' ? memory.write(part, used, 'latin1') : part.copy(memory, used)
   }
-  if (scheduled) return
-  scheduled = true
-  setImmediate(endTurn)
+  const last = writes.at(-1)
+  if (last?.socket === socket && last.block === block) {
+    last.to = used
+    last.told.push(taken)
+  } else writes.push(new Write(socket, { block, from }, taken))
 }
 
 function joined(parts: ReadonlyArray<string | Buffer>): Buffer {
@@ -123,7 +147,7 @@ function joined(parts: ReadonlyArray<string | Buffer>): Buffer {
   )
 }
 
-export function sizeOf(parts: ReadonlyArray<string | Buffer>): number {
+function sizeOf(parts: ReadonlyArray<string | Buffer>): number {
   let size = 0
   for (const { length } of parts) size += length
   return size

@@ -1,7 +1,10 @@
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { flushWrites, mostSmall, writeSmall } from '../../lib/bytes/small-writes.ts'
+import { flushWrites, writeSoon } from '../../lib/bytes/small-writes.ts'
+
+/** Bytes of a write that waits, at most. */
+const mostSmall = 64 * 1024
 
 /** A connection whose kernel takes everything at once, unless told otherwise. */
 class Connection {
@@ -44,8 +47,8 @@ t.test(
     const log: string[] = []
     const a = new Connection('a', log)
     const b = new Connection('b', log)
-    writeSmall(a.socket, ['head ', Buffer.from('content')], () => log.push('a is told'))
-    writeSmall(b.socket, ['text é'], () => log.push('b is told'))
+    writeSoon(a.socket, ['head ', Buffer.from('content')], () => log.push('a is told'))
+    writeSoon(b.socket, ['text é'], () => log.push('b is told'))
     t.same(log, [])
     await turn()
     t.same(log, ['a is written', 'b is written', 'a is told', 'b is told'])
@@ -62,11 +65,11 @@ t.test('what one connection is given in a row leaves in one write, in order', as
   const taken = () => {
     told += 1
   }
-  writeSmall(a.socket, ['1', Buffer.from('2')], taken)
-  writeSmall(a.socket, ['3'], taken)
-  writeSmall(b.socket, ['x'], taken)
-  writeSmall(b.socket, ['y', 'z'], taken)
-  writeSmall(a.socket, ['4'], taken)
+  writeSoon(a.socket, ['1', Buffer.from('2')], taken)
+  writeSoon(a.socket, ['3'], taken)
+  writeSoon(b.socket, ['x'], taken)
+  writeSoon(b.socket, ['y', 'z'], taken)
+  writeSoon(a.socket, ['4'], taken)
   await turn()
   t.equal(a.text, '1234')
   t.equal(a.written.length, 2)
@@ -76,7 +79,7 @@ t.test('what one connection is given in a row leaves in one write, in order', as
 
 t.test('what is flushed leaves at once, and who is told may write again', async t => {
   const a = new Connection()
-  writeSmall(a.socket, ['first ', ''], () => writeSmall(a.socket, ['second ', ''], () => {}))
+  writeSoon(a.socket, ['first ', ''], () => writeSoon(a.socket, ['second ', ''], () => {}))
   flushWrites()
   t.equal(a.text, 'first ')
   await turn()
@@ -86,7 +89,7 @@ t.test('what is flushed leaves at once, and who is told may write again', async 
 t.test('many writes do not wait for the end of the turn', async t => {
   const a = new Connection()
   const size = mostSmall - 10
-  for (let i = 0; i < 9; i += 1) writeSmall(a.socket, [Buffer.alloc(size, String(i))], () => {})
+  for (let i = 0; i < 9; i += 1) writeSoon(a.socket, [Buffer.alloc(size, String(i))], () => {})
   t.equal(a.written.length, 8, 'all blocks were full')
   await turn()
   t.equal(a.text.length, 9 * size)
@@ -96,23 +99,23 @@ t.test('bytes that the kernel does not take stay as they are', async t => {
   const slow = new Connection()
   let told = 0
   slow.takes = false
-  writeSmall(slow.socket, ['slow ', Buffer.from('bytes')], () => {
+  writeSoon(slow.socket, ['slow ', Buffer.from('bytes')], () => {
     told += 1
   })
   await turn()
   const other = new Connection()
   for (let i = 0; i < 20; i += 1) {
-    writeSmall(other.socket, [Buffer.alloc(mostSmall, 'x')], () => {})
+    writeSoon(other.socket, [Buffer.alloc(mostSmall, 'x')], () => {})
     await turn()
   }
-  writeSmall(slow.socket, [Buffer.from(', and more')], () => {})
+  writeSoon(slow.socket, [Buffer.from(', and more')], () => {})
   await turn()
   t.equal(slow.text, 'slow bytes, and more')
   t.equal(told, 0)
   slow.told[0]?.()
   slow.told[0]?.()
   t.equal(told, 1)
-  for (let i = 0; i < 20; i += 1) writeSmall(other.socket, [Buffer.alloc(mostSmall, 'y')], () => {})
+  for (let i = 0; i < 20; i += 1) writeSoon(other.socket, [Buffer.alloc(mostSmall, 'y')], () => {})
   await turn()
   t.match(slow.written[0]?.toString(), /^y+$/, 'its block is used again')
   t.equal(slow.written[1]?.toString(), ', and more', 'what waits behind it has no block')
@@ -121,7 +124,7 @@ t.test('bytes that the kernel does not take stay as they are', async t => {
 t.test('a connection that has gone meanwhile is told why by its own write', async t => {
   const a = new Connection()
   const told: unknown[] = []
-  writeSmall(a.socket, ['lost'], error => told.push(error))
+  writeSoon(a.socket, ['lost'], error => told.push(error))
   a.destroyed = true
   await turn()
   t.same(told, [])
@@ -134,7 +137,7 @@ t.test('a write that fails at once is told why, not that it is done', async t =>
   const a = new Connection()
   const told: unknown[] = []
   const broken = new Error('broken')
-  writeSmall(a.socket, ['lost'], error => told.push(error))
+  writeSoon(a.socket, ['lost'], error => told.push(error))
   a.errored = broken
   await turn()
   t.same(told, [])

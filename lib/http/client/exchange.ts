@@ -3,6 +3,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { scratch } from '../../bytes/landing.ts'
+import { writeSoon } from '../../bytes/small-writes.ts'
 import { framingOf, keepAliveTime, persists } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { OriginConnection } from './connection.ts'
@@ -10,7 +11,7 @@ import { type ContentOwner, OriginContent } from './content.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
 import type { OriginDeadlines, OriginResponse, OriginSwitched, WireRequest } from './request.ts'
 import type { Reader } from './transport.ts'
-import { mostCopied, Upload, type UploadOwner, writeAll } from './upload.ts'
+import { mostCopied, Upload, type UploadOwner } from './upload.ts'
 
 export interface ExchangeOwner {
   /** `host:port`, for errors. */
@@ -65,7 +66,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     if (content.kind !== 'stream') {
       this.writing()
       const parts = content.kind === 'bytes' ? [head, content.bytes] : [head]
-      writeAll(transport, parts, () => this.sent())
+      writeSoon(transport.socket, parts, () => this.sent(), mostCopied)
     } else if (awaitContinue === undefined) {
       this.#upload?.go()
     } else {
@@ -216,7 +217,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   /** The content needs the connection no longer. A response that came before the whole request was sent leaves it unusable. */
   over(whole: boolean): void {
     const connection = this.#connection
-    // What is small leaves before the next request does: TLS has taken it later than the answer comes.
+    // A small rest leaves before the next request does. TLS takes a write so late that the answer may come before.
     const waits = connection.transport.socket.writableLength > mostCopied
     const sent = this.#upload?.written !== false && !waits
     this.#phase = 'over'

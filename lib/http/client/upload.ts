@@ -3,7 +3,7 @@
  * origin's pressure, with trailer fields where the framing has room for them.
  */
 import type { Piece } from '../../bytes/piece.ts'
-import { flushWrites, sizeOf, type Taken, writeSmall } from '../../bytes/small-writes.ts'
+import { type Taken, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import type { StreamedContent } from '../message/message.ts'
@@ -113,36 +113,11 @@ export class Upload {
   #write(parts: ReadonlyArray<string | Buffer>, taken: Taken): void {
     const head = this.#head
     this.#head = ''
-    if (head !== '') writeAll(this.#transport, [head, ...parts], taken)
+    if (head !== '') writeSoon(this.#transport.socket, [head, ...parts], taken, mostCopied)
     // Each piece waits until the one before is taken; not for the end of a turn as well.
-    else writeNow(this.#transport, parts, taken)
+    else writeNow(this.#transport.socket, parts, taken)
   }
 }
 
-/** With more bytes than this a write does not wait for others, and is not copied. */
+/** A request with more bytes than this does not wait for the end of the turn, and is not copied. */
 export const mostCopied = 4096
-
-/** Writes text (latin1) and bytes in one write for the kernel, together with small writes to others. */
-export function writeAll(
-  transport: Transport,
-  parts: ReadonlyArray<string | Buffer>,
-  taken: Taken,
-): void {
-  if (sizeOf(parts) <= mostCopied) return writeSmall(transport.socket, parts, taken)
-  flushWrites()
-  writeNow(transport, parts, taken)
-}
-
-function writeNow(
-  { socket }: Transport,
-  parts: ReadonlyArray<string | Buffer>,
-  taken: Taken,
-): void {
-  const last = parts.at(-1)
-  if (last === undefined) return taken()
-  if (parts.length === 1) return void socket.write(last, 'latin1', taken)
-  socket.cork()
-  for (let i = 0; i + 1 < parts.length; i += 1) socket.write(parts[i] ?? '', 'latin1')
-  socket.write(last, 'latin1', taken)
-  socket.uncork()
-}

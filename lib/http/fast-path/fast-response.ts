@@ -4,7 +4,7 @@
  * Head and content up to 64 KiB leave together at the end of the turn, those of a pipeline behind each other.
  */
 import type { Socket } from 'node:net'
-import { flushWrites, mostSmall, type Taken, writeSmall } from '../../bytes/small-writes.ts'
+import { flushWrites, type Taken, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import { Fields } from '../message/field.ts'
 import { hintsOf, type ResponseWriter } from '../server/response-writer.ts'
 import {
@@ -82,18 +82,10 @@ export class FastResponse implements ResponseWriter {
     // A chunk of no bytes would be the last one.
     if (block.length === 0) return taken()
     this.#left = true
-    flushWrites()
-    const { socket } = this.#to
     const before = this.#chunked ? this.#head + chunkStart(block.length) : this.#head
     this.#head = ''
-    if (before === '') return void socket.write(block, taken)
-    socket.cork()
-    socket.write(before, 'latin1')
-    if (this.#chunked) {
-      socket.write(block)
-      socket.write(chunkEnd, 'latin1', taken)
-    } else socket.write(block, taken)
-    socket.uncork()
+    const parts = before === '' ? [block] : [before, block]
+    writeNow(this.#to.socket, this.#chunked ? [...parts, chunkEnd] : parts, taken)
   }
 
   trailers(fields: Fields): void {
@@ -106,15 +98,7 @@ export class FastResponse implements ResponseWriter {
     const text = this.#chunked ? this.#head + this.#lastChunk : this.#head
     const length = bytes?.length ?? 0
     if (text === '' && length === 0) taken()
-    else if (text.length + length <= mostSmall) {
-      writeSmall(socket, bytes === undefined ? [text] : [text, bytes], taken)
-    } else {
-      flushWrites()
-      socket.cork()
-      socket.write(text, 'latin1')
-      socket.write(bytes ?? '', taken)
-      socket.uncork()
-    }
+    else writeSoon(socket, bytes === undefined ? [text] : [text, bytes], taken)
     if (this.#last) {
       flushWrites()
       socket.destroySoon()
