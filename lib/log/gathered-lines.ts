@@ -1,16 +1,18 @@
 /**
- * Writes log lines to a destination that may be slow: gathered for some milliseconds, one text at a time, bounded, and counted
+ * Writes log lines to a destination that may be slow: gathered for some milliseconds, one call at a time, bounded, and counted
  * when they are lost.
  *
  * # Facts
  * - Every write wakes a thread of libuv. With a write for every line a fifth of the cost of a warm hit was spent there. So a
  *   line after a pause is written at once, and those that follow gather until that write and `gathering` are over.
+ * - A write is over in a later turn of the event loop, and with 500 clients a turn has more lines than a block holds. So a write takes
+ *   many blocks; with one a turn they waited until lines were lost.
  * - The other end of a pipe can set it non-blocking: a full pipe is then an error (EAGAIN) instead of a wait.
  */
 import { systemCode } from '../errors.ts'
 
-/** Writes bytes as `fs.write` does: `done` gets an error, or how many bytes were written. */
-type Write = (bytes: Buffer, done: (error: Error | null, written: number) => void) => void
+/** Writes bytes one behind the other as `fs.writev` does: `done` gets an error, or how many were written. */
+type Write = (parts: Buffer[], done: (error: Error | null, written: number) => void) => void
 
 /** Time for which lines are gathered after a write, milliseconds. kill -9 loses these lines. */
 const gathering = 20
@@ -24,8 +26,10 @@ const tellingInterval = 1000
 /** Lines wait in memory of this size, which is used again; so many that are not in use are kept. */
 const blockBytes = 64 * 1024
 const mostSpare = 8
+/** So many blocks are written with one call. */
+const mostTogether = 16
 
-/** Lines that are written with one call. */
+/** A block of lines, or a line too long for one. */
 interface Batch {
   readonly bytes: Buffer<ArrayBuffer>
   readonly lines: number
@@ -106,40 +110,43 @@ export class GatheredLines {
 
   #send(): void {
     if (this.#writing) return
-    if (this.#full.length === 0) this.#seal()
-    const batch = this.#full.shift()
-    if (batch === undefined) return
-    this.#waiting -= batch.bytes.length
+    this.#seal()
+    const batches = this.#full.splice(0, mostTogether)
+    if (batches.length === 0) return
+    const parts = batches.map(({ bytes }) => bytes)
+    this.#waiting -= lengthOf(parts)
     this.#writing = true
     this.#pause ??= setTimeout(() => {
       this.#pause = undefined
       this.#send()
     }, gathering).unref()
-    this.#writeAll(batch.bytes, batch)
+    this.#writeAll(parts, batches)
   }
 
-  /** Writes `rest`, the end of a batch. */
-  #writeAll(rest: Buffer, batch: Batch): void {
+  /** Writes `rest`, the end of `batches`. */
+  #writeAll(rest: Buffer[], batches: readonly Batch[]): void {
     this.#write(rest, (error, written) => {
       const code = systemCode(error)
       if (code === 'EAGAIN') {
-        setTimeout(() => this.#writeAll(rest, batch), retry).unref()
+        setTimeout(() => this.#writeAll(rest, batches), retry).unref()
         return
       }
-      if (error === null && written < rest.length) {
-        this.#writeAll(rest.subarray(written), batch)
-        return
-      }
+      const left = error === null ? behind(rest, written) : []
+      if (left.length > 0) return this.#writeAll(left, batches)
       this.#writing = false
       if (code === 'EPIPE') this.#close()
-      else if (error !== null) this.#lost += batch.lines
-      const { buffer } = batch.bytes
-      const again = buffer.byteLength === blockBytes && this.#spare.length < mostSpare
-      if (again) this.#spare.push(Buffer.from(buffer))
+      else if (error !== null) this.#lost += batches.reduce((sum, { lines }) => sum + lines, 0)
+      for (const { bytes } of batches) this.#leave(bytes)
       if (this.#pause === undefined || this.#flushed.length + this.#full.length > 0) this.#send()
       if (this.#writing) return
       for (const settle of this.#flushed.splice(0)) settle()
     })
+  }
+
+  /** Keeps a block for later lines. */
+  #leave({ buffer }: Buffer<ArrayBuffer>): void {
+    if (buffer.byteLength !== blockBytes || this.#spare.length === mostSpare) return
+    this.#spare.push(Buffer.from(buffer))
   }
 
   #close(): void {
@@ -159,4 +166,18 @@ export class GatheredLines {
     // There was no room for this line either: it is reported later.
     if (this.#lost > 0) this.#lost = lines
   }
+}
+
+function lengthOf(parts: readonly Buffer[]): number {
+  return parts.reduce((sum, { length }) => sum + length, 0)
+}
+
+/** What is left of the parts behind their first bytes. */
+function behind(parts: readonly Buffer[], written: number): Buffer[] {
+  let from = written
+  return parts.flatMap(part => {
+    const rest = part.subarray(Math.min(from, part.length))
+    from -= part.length - rest.length
+    return rest.length === 0 ? [] : [rest]
+  })
 }

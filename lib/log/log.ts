@@ -6,7 +6,7 @@
  *   milliseconds (gathered-lines.ts); kill -9 loses those. Every orderly end, crashes included, flushes first.
  * - Lines that wait for a slow reader are bounded. Further lines are lost; their number is reported.
  */
-import { write } from 'node:fs'
+import { writev } from 'node:fs'
 import { isatty } from 'node:tty'
 import { isRecord } from '../json.ts'
 import { GatheredLines } from './gathered-lines.ts'
@@ -63,7 +63,7 @@ export function createLog(options: LogOptions = {}): Log {
   const { to, level = 'info' } = options
   // Not process.stdout: its getter makes a pipe non-blocking, and every full pipe then costs a pause.
   const form = options.form ?? (to === undefined && isatty(1) ? 'plain' : 'json')
-  const lines = new GatheredLines((bytes, done) => write(1, bytes, done), MOST_WAITING)
+  const lines = new GatheredLines((parts, done) => writev(1, parts, done), MOST_WAITING)
   const writer = form === 'json' ? jsonWriter : plainWriter
   const shared: Shared = { level: ranks[level], write: writer(to ?? lines) }
   return Object.assign(loggerOf(shared, none), {

@@ -6,8 +6,11 @@ class Manual {
   readonly texts: string[] = []
   #done: (error: Error | null, written: number) => void = () => undefined
 
-  readonly write = (bytes: Buffer, done: (error: Error | null, written: number) => void): void => {
-    this.texts.push(bytes.toString())
+  readonly write = (
+    parts: Buffer[],
+    done: (error: Error | null, written: number) => void,
+  ): void => {
+    this.texts.push(Buffer.concat(parts).toString())
     this.#done = done
   }
 
@@ -39,6 +42,25 @@ t.test('a line after a pause is written at once, those behind it together', asyn
   t.equal(to.texts.length, 2, 'one text at a time')
   to.written()
   t.strictSame(to.texts.slice(2), ['4\n'])
+})
+
+t.test('what does not fit into one block is written together, in its order', async t => {
+  const to = new Manual()
+  const lines = new GatheredLines(to.write, 8 * 1024 * 1024)
+  lines.write('first\n')
+  const many = Array.from({ length: 400 }, (_, n) => `${n} ${'x'.repeat(1000)}\n`)
+  const long = `${'y'.repeat(30_000)}\n`
+  const texts = [...many.slice(0, 100), long, ...many.slice(100)]
+  for (const text of texts) lines.write(text)
+  to.written()
+  await pause()
+  t.equal(to.texts.length, 2)
+  t.ok(to.texts[1] === texts.join(''), 'all of them, one behind the other')
+  to.written(200_000)
+  t.ok(to.texts[2] === texts.join('').slice(200_000), 'the rest, from the middle of a block on')
+  to.written()
+  await lines.flush(1000)
+  t.equal(to.texts.length, 3)
 })
 
 t.test('what was written in part is written to its end', async t => {
