@@ -61,6 +61,8 @@ export class PlainHeadReader {
   readonly #limits: PlainLimits
   readonly #lines = new FieldLines(plainValues, Number.POSITIVE_INFINITY)
   #kept: FieldBlock | undefined
+  /** Where its bytes lie. */
+  #memory: Buffer = none
   /** Where the target ends, or how far it was read, of the head that has begun; and the target itself once it was read. */
   #at = 0
   #target: Target | undefined
@@ -126,12 +128,21 @@ export class PlainHeadReader {
     const length = Number(fields.get('Content-Length') ?? 0)
     if (!Number.isSafeInteger(length)) return 'other'
     if (end - from <= longestKept) {
-      this.#kept = { bytes: Buffer.from(bytes.subarray(from, end)), fields, keepAlive, length }
+      this.#kept = { bytes: this.#copy(bytes, from, end), fields, keepAlive, length }
     }
     return { fields, keepAlive, length, end }
   }
+
+  /** In the memory of the one before if it fits: what is kept does not hold on to memory that others share. */
+  #copy(bytes: Buffer, from: number, end: number): Buffer {
+    const length = end - from
+    if (length > this.#memory.length) this.#memory = Buffer.allocUnsafeSlow(length)
+    bytes.copy(this.#memory, 0, from, end)
+    return this.#memory.subarray(0, length)
+  }
 }
 
+const none = Buffer.alloc(0)
 const version = ' HTTP/1.1\r\n'
 
 function methodAt(bytes: Buffer, at: number): Method | Undone {
