@@ -23,11 +23,35 @@ export interface ContentOwner {
 
 /** So much is read to the end, rather than giving the connection up, when the reader leaves early. */
 const worthReading = 65_536
-/** What came whole with the head is copied into memory of its own up to this size; more goes where all content goes. */
-const worthBlock = 65_536
 /** Stretches of chunked content shorter than this are moved together. */
 const worthMoving = 16_384
 const brokenFraming = 'its content breaks the framing'
+
+/** Content that came whole with the head: its connection is free before it is asked for. */
+export class WholeContent implements Source {
+  /** Until it is asked for; never of no bytes. */
+  #bytes: Buffer | undefined
+
+  /** What lies in `behind` is copied: the memory is shared. */
+  constructor(behind: Buffer, length: number) {
+    if (length > 0) this.#bytes = Buffer.from(behind.subarray(0, length))
+  }
+
+  whole(): Buffer | undefined {
+    const bytes = this.#bytes
+    this.#bytes = undefined
+    return bytes
+  }
+
+  next(take: Take): void {
+    const bytes = this.whole()
+    take(undefined, bytes === undefined ? undefined : new Piece(bytes))
+  }
+
+  close(): void {
+    this.#bytes = undefined
+  }
+}
 
 export class OriginContent implements Source, Reader {
   readonly #connection: OriginConnection
@@ -42,8 +66,6 @@ export class OriginContent implements Source, Reader {
   /** Read and not asked for. */
   readonly #pieces: Piece[] = []
   #take: Take | undefined
-  /** All of it is in one piece of memory of its own. */
-  #whole = false
   /** `left`: the reader wants no more, and a small rest is read. */
   #state: 'open' | 'left' | 'ended' | 'failed' = 'open'
   #failure: OriginFailure | undefined
@@ -61,21 +83,7 @@ export class OriginContent implements Source, Reader {
   begin(behind: Buffer): void {
     const { transport } = this.#connection
     transport.handTo(this)
-    const { length } = behind
-    const rest = this.#rest ?? length + 1
-    if (length < rest || rest > worthBlock) return transport.give(behind)
-    // All of it is here.
-    this.#whole = true
-    this.#received = rest
-    this.#rest = 0
-    if (rest > 0)
-      this.#pieces.push(new Piece(Buffer.from(length === rest ? behind : behind.subarray(0, rest))))
-    this.#end(length === rest)
-  }
-
-  /** All of it, when it is small and came with the head: it is read then. */
-  whole(): Buffer | undefined {
-    return this.#whole && this.#framing.kind === 'length' ? this.#pieces.shift()?.bytes : undefined
+    transport.give(behind)
   }
 
   /** Trailer fields (RFC 9110 section 6.5); none before the content has ended. */

@@ -4,12 +4,19 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { scratch } from '../../bytes/landing.ts'
 import { writeSoon } from '../../bytes/small-writes.ts'
+import type { Fields } from '../message/field.ts'
 import { framingOf, keepAliveTime, persists } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { OriginConnection } from './connection.ts'
-import { type ContentOwner, OriginContent } from './content.ts'
+import { type ContentOwner, OriginContent, WholeContent } from './content.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
-import type { OriginDeadlines, OriginResponse, OriginSwitched, WireRequest } from './request.ts'
+import type {
+  OriginDeadlines,
+  OriginResponse,
+  OriginSource,
+  OriginSwitched,
+  WireRequest,
+} from './request.ts'
 import type { Reader } from './transport.ts'
 import { mostCopied, Upload, type UploadOwner } from './upload.ts'
 
@@ -30,6 +37,8 @@ const mostInterim = 16
 /** An origin's own limit less half a second, so that we close first; at most this long whatever it offers. */
 const longestKeep = 30_000
 const headStart = 500
+/** What came whole with the head is copied into memory of its own up to this size; more goes where all content goes. */
+const mostWhole = 65_536
 
 export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   /** Whether a byte came in answer. */
@@ -171,17 +180,28 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     connection.keep = keepOf(head)
     this.#stays = framing.kind !== 'close' && persists(head)
     const { reused, address } = connection
-    const content = new OriginContent(connection, framing, this)
-    this.#content = content
-    content.begin(behind)
+    const { status, reason, version, fields } = head
+    const length = framing.kind === 'length' ? framing.length : undefined
+    let content: OriginSource
+    let trailers: (() => Fields) | undefined
+    if (length !== undefined && length <= Math.min(mostWhole, behind.length)) {
+      content = new WholeContent(behind, length)
+      this.over(length === behind.length)
+    } else {
+      const streamed = new OriginContent(connection, framing, this)
+      this.#content = streamed
+      streamed.begin(behind)
+      content = streamed
+      if (framing.kind === 'chunked') trailers = () => streamed.trailers()
+    }
     this.#owner.answered({
-      status: head.status,
-      reason: head.reason,
-      version: head.version,
-      fields: head.fields,
-      length: framing.kind === 'length' ? framing.length : undefined,
+      status,
+      reason,
+      version,
+      fields,
+      length,
       content,
-      trailers: framing.kind === 'chunked' ? () => content.trailers() : undefined,
+      trailers,
       address,
       reused,
     })
