@@ -1,6 +1,7 @@
 /**
  * A pool of worker threads: a few, started when first needed, one job each at a time, every job with a deadline. A job that runs
- * beyond its deadline ends its thread and no other.
+ * beyond its deadline ends its thread and no other. A thread without a job ends soon: it takes 16 MB, and another one is there within a
+ * quarter of a second, or before its job when a browser is at the IdP.
  *
  * Logins, logouts and metadata have a pool each, so that none waits for another: strangers may send messages, and an aggregate of a
  * federation takes seconds. What waits is bounded by time and by bytes and not by number: on a Monday morning hundreds of
@@ -14,6 +15,7 @@
  */
 import { setMaxListeners } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import { Alarm } from '../../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { Line } from '../../../async/line.ts'
@@ -38,8 +40,8 @@ export interface PoolBounds {
   /** Bytes of all jobs that wait; none waits with 0. */
   readonly waiting: number
   readonly heapMegabytes: number
-  /** Whether a thread without a job is kept for the next one. */
-  readonly keepsIdle: boolean
+  /** How long a thread without a job is kept for the next one. */
+  readonly idle: Milliseconds
 }
 
 export const loginBounds: PoolBounds = {
@@ -48,7 +50,7 @@ export const loginBounds: PoolBounds = {
   patience: 30_000,
   waiting: 64 * 1024 * 1024,
   heapMegabytes: 192,
-  keepsIdle: true,
+  idle: 3000,
 }
 
 /** Logout messages are small, and whether one is answered a second later does not matter. */
@@ -64,7 +66,7 @@ export const metadataBounds: PoolBounds = {
   patience: 120_000,
   waiting: 64 * 1024 * 1024,
   heapMegabytes: 512,
-  keepsIdle: false,
+  idle: 0,
 }
 
 /** There is no result: the job took too long, too many waited, or the thread died. For the log. */
@@ -88,6 +90,9 @@ interface Waiter {
   readonly begin: () => void
   readonly giveUp: (because: Error) => void
 }
+
+/** How long a thread waits for a browser that has gone to the IdP. */
+const expected: Milliseconds = 60_000
 
 /** What a job takes beside its bytes. */
 const ENTRY = 4096
@@ -113,7 +118,8 @@ export class WorkerPool {
 
   /** Starts the first thread ahead of its first job: a browser has gone to the IdP and will be back. */
   warm(): void {
-    if (this.#threads.size === 0 && !this.#closing.signal.aborted) this.#idle.push(this.#thread())
+    if (this.#closing.signal.aborted) return
+    if (this.#threads.size === 0) this.#rest(this.#thread(), expected)
   }
 
   /** Does a job in a thread. Throws a WorkerFailure when there is no result. */
@@ -196,17 +202,33 @@ export class WorkerPool {
       return await thread.ask(job)
     } finally {
       stop.removeEventListener('abort', end)
-      if (thread.alive && this.#bounds.keepsIdle) this.#idle.push(thread)
-      else void thread.end().finally(() => this.#threads.delete(thread))
+      const { idle } = this.#bounds
+      if (thread.alive && idle > 0) this.#rest(thread, idle)
+      else this.#end(thread)
     }
   }
 
   #thread(): Thread {
     const idle = this.#idle.pop()
+    idle?.rest.close()
     if (idle?.alive) return idle
-    const thread = new Thread(this.#bounds.heapMegabytes)
+    if (idle !== undefined) this.#end(idle)
+    const thread = new Thread(this.#clock, this.#bounds.heapMegabytes)
     this.#threads.add(thread)
     return thread
+  }
+
+  /** Keeps a thread for the next job, for so long. */
+  #rest(thread: Thread, time: Milliseconds): void {
+    this.#idle.push(thread)
+    thread.rest.set(time, () => {
+      this.#idle.splice(this.#idle.indexOf(thread), 1)
+      this.#end(thread)
+    })
+  }
+
+  #end(thread: Thread): void {
+    void thread.end().finally(() => this.#threads.delete(thread))
   }
 }
 
@@ -215,12 +237,15 @@ const ourselves: Client = { address: '', known: true }
 
 /** One thread: is asked one job at a time, and says when it has died. It keeps the process alive only while it works. */
 class Thread {
+  /** Ends its time without a job. */
+  readonly rest: Alarm
   readonly #worker: Worker
   #alive = true
   /** `never`, because an answer is of the kind of the job that was asked. */
   #settle: (answer: JobAnswer<never> | WorkerFailure) => void = () => {}
 
-  constructor(heapMegabytes: number) {
+  constructor(clock: Clock, heapMegabytes: number) {
+    this.rest = new Alarm(clock)
     this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
       // Secrets arrive with a job; the thread has no use for the environment.
       env: {},

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import type { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { loginBounds, type PoolBounds, WorkerPool } from '../../../../lib/auth/saml/worker/pool.ts'
 import { ScriptedIdp } from '../../../fixtures/saml/idp.ts'
@@ -92,6 +93,33 @@ t.test('a full queue drops what the client with the most jobs sent last', async 
     code: 'verifier_busy',
   })
 })
+
+t.test(
+  'a thread without a job ends after three seconds, one that a browser is expected for after a minute',
+  async t => {
+    const created: Worker[] = []
+    const onWorker = (worker: Worker) => void created.push(worker)
+    process.on('worker', onWorker)
+    t.teardown(() => process.off('worker', onWorker))
+    const { clock, pool, verify } = open(t, { threads: 1 })
+    pool.warm()
+    await setImmediate()
+    t.equal(created.length, 1)
+    clock.advance(59_000)
+    await verify()
+    clock.advance(2000)
+    await verify()
+    t.equal(created.length, 1, 'the same thread did both')
+    const [first] = created
+    const ended = new Promise(resolve => first?.once('exit', resolve))
+    clock.advance(3000)
+    await ended
+    t.equal((await verify()).ok, true)
+    t.equal(created.length, 2, 'the next job has a new one')
+    pool.warm()
+    t.equal(created.length, 2, 'one that is there is enough')
+  },
+)
 
 t.test('closing ends what is under way and what waits', async t => {
   const { pool, verify } = open(t, { threads: 1 })
