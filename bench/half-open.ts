@@ -30,7 +30,7 @@ const { directory, port, settings } = await startable(t)
 const gateway = await AuthproxyProcess.start(t, {
   directory,
   // As bin/authproxy has it.
-  nodeOptions: ['--max-semi-space-size=2'],
+  nodeOptions: ['--max-semi-space-size=4'],
   settings: {
     ...settings,
     proxy: { ...settings.proxy, targetURL: `http://127.0.0.1:${backendPort}` },
