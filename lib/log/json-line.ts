@@ -15,22 +15,35 @@ interface LineFrame {
   readonly message: string
 }
 
-/** The line, line feed included. `facts` need not be clean. */
-export function jsonLine(frame: LineFrame, facts: Readonly<Record<string, unknown>>): string {
+type Facts = Readonly<Record<string, unknown>>
+
+const none: Facts = {}
+
+/** The line, line feed included. Facts need not be clean; of two with one name the later counts, which is in `facts`. */
+export function jsonLine(frame: LineFrame, facts: Facts, before = none): string {
   const { level, time, message } = frame
-  let line = `{"level":"${level}","time":"${time}"`
+  const first = membersOf(before)
+  const rest = membersOf(facts, before)
+  // A fact has the name of another, or of a member of the frame. This is rare; the object then keeps the later of the two.
+  if (first === undefined || rest === undefined)
+    return `${JSON.stringify({ level, time, ...clean({ ...before, ...facts }), message })}\n`
+  const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
+  return `{"level":"${level}","time":"${time}"${first}${rest},"message":${last}}\n`
+}
+
+/** Undefined when a name is there already. */
+function membersOf(facts: Facts, before = none): string | undefined {
+  let text = ''
   for (const name of Object.keys(facts)) {
+    if (before !== none && name in before) return undefined
     const value = facts[name]
     if (value === undefined) continue
     const member = memberOf(name)
-    // A fact has the name of a member of the frame. This is rare; the object then keeps the later of the two.
-    if (member === undefined)
-      return `${JSON.stringify({ level, time, ...clean(facts), message })}\n`
-    if (value === member.last) line += member.lastText
-    else line += textOf(member, value)
+    if (member === undefined) return undefined
+    if (value === member.last) text += member.lastText
+    else text += textOf(member, value)
   }
-  const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
-  return `${line},"message":${last}}\n`
+  return text
 }
 
 /** The text of a member. It is kept where a line often has the value of the line before: a status, a user, a browser. */

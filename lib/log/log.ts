@@ -123,8 +123,7 @@ function jsonWriter(to: LineWriter): Write {
       lastMoment = moment
       time = new Date(moment).toISOString()
     }
-    const facts = own === none ? more : { ...own, ...more }
-    to.write(jsonLine({ level, time, message }, facts))
+    to.write(jsonLine({ level, time, message }, more, own))
   }
 }
 

@@ -21,9 +21,17 @@ t.test('a line is the clean facts as JSON, whatever they are', t => {
     { target: 'http://bob:secret@h.example.org/x?token=secret', agent: 'a "b" \\ \u2028\n\u0000é' },
     { password: 'secret', Cookie: 'secret', proxyAuthorization: 'secret', token: { a: 'secret' } },
     { long: 'x'.repeat(10_000), longer: `//u:secret@${'x'.repeat(10_000)}` },
+    { constructor: 1, a: 'x', part: undefined },
     { level: 'forged', time: 'forged', message: 'forged', b: 1 },
     { '"': 1, 'a b': 'c', é: 'd', __proto__: 'e', [`${'n'.repeat(100)}`]: 1 },
   ]
+  for (const [before, facts] of table.flatMap(one => table.map(other => [one, other] as const))) {
+    t.equal(
+      jsonLine(frame, facts, before),
+      expected(frame.message, { ...before, ...facts }),
+      'facts of a logger come first',
+    )
+  }
   for (const facts of table) {
     const line = jsonLine(frame, facts)
     t.equal(line, expected(frame.message, facts))
