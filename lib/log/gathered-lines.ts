@@ -29,17 +29,19 @@ const mostSpare = 8
 /** So many blocks are written with one call. */
 const mostTogether = 16
 
-/** A block of lines, or a line too long for one. */
+/** Lines that lie behind each other. */
 interface Batch {
-  readonly bytes: Buffer<ArrayBuffer>
+  readonly bytes: Buffer
   readonly lines: number
+  /** Where they lie; undefined for a line too long for a block, whose memory may be shared. */
+  readonly block: Buffer | undefined
 }
 
 export class GatheredLines {
   readonly #write: Write
   readonly #most: number
   /** Where lines are gathered: encoded at once, so that nothing they were made of is kept. */
-  #block = Buffer.allocUnsafeSlow(blockBytes)
+  #block: Buffer = Buffer.allocUnsafeSlow(blockBytes)
   #used = 0
   #lines = 0
   /** What did not fit into the block, and waits before it. */
@@ -49,7 +51,7 @@ export class GatheredLines {
   #lastTold = 0
   #writing = false
   /** Blocks that are not in use. */
-  readonly #spare: Buffer<ArrayBuffer>[] = []
+  readonly #spare: Buffer[] = []
   #pause: NodeJS.Timeout | undefined
   /** The reader has gone for good. */
   #closed = false
@@ -91,7 +93,7 @@ export class GatheredLines {
     // In UTF-8 a line takes at most three bytes for each of its characters.
     if (this.#used + 3 * line.length > blockBytes) this.#seal()
     const long = 3 * line.length > blockBytes
-    if (long) this.#full.push({ bytes: Buffer.from(line), lines: 1 })
+    if (long) this.#full.push({ bytes: Buffer.from(line), lines: 1, block: undefined })
     const bytes = long ? Buffer.byteLength(line) : this.#block.write(line, this.#used)
     this.#waiting += bytes
     if (long) return
@@ -102,7 +104,8 @@ export class GatheredLines {
   /** Lets the block wait for its turn, and takes another one. */
   #seal(): void {
     if (this.#lines === 0) return
-    this.#full.push({ bytes: this.#block.subarray(0, this.#used), lines: this.#lines })
+    const block = this.#block
+    this.#full.push({ bytes: block.subarray(0, this.#used), lines: this.#lines, block })
     this.#block = this.#spare.pop() ?? Buffer.allocUnsafeSlow(blockBytes)
     this.#used = 0
     this.#lines = 0
@@ -135,18 +138,14 @@ export class GatheredLines {
       if (left.length > 0) return this.#writeAll(left, batches)
       this.#writing = false
       if (code === 'EPIPE') this.#close()
-      else if (error !== null) this.#lost += batches.reduce((sum, { lines }) => sum + lines, 0)
-      for (const { bytes } of batches) this.#leave(bytes)
+      else if (error !== null) this.#lost += linesOf(batches.slice(-rest.length))
+      for (const { block } of batches) {
+        if (block !== undefined && this.#spare.length < mostSpare) this.#spare.push(block)
+      }
       if (this.#pause === undefined || this.#flushed.length + this.#full.length > 0) this.#send()
       if (this.#writing) return
       for (const settle of this.#flushed.splice(0)) settle()
     })
-  }
-
-  /** Keeps a block for later lines. */
-  #leave({ buffer }: Buffer<ArrayBuffer>): void {
-    if (buffer.byteLength !== blockBytes || this.#spare.length === mostSpare) return
-    this.#spare.push(Buffer.from(buffer))
   }
 
   #close(): void {
@@ -170,6 +169,10 @@ export class GatheredLines {
 
 function lengthOf(parts: readonly Buffer[]): number {
   return parts.reduce((sum, { length }) => sum + length, 0)
+}
+
+function linesOf(batches: readonly Batch[]): number {
+  return batches.reduce((sum, { lines }) => sum + lines, 0)
 }
 
 /** What is left of the parts behind their first bytes. */

@@ -75,6 +75,43 @@ t.test('what was written in part is written to its end', async t => {
   t.strictSame(to.texts.slice(2), ['c\n'], 'a full pipe is tried again')
 })
 
+t.test('memory of a long line is never written to again', async t => {
+  // As Node.js 26 has it: what a long line is encoded into is a part of memory that is shared.
+  const { poolSize } = Buffer
+  Buffer.poolSize = 64 * 1024
+  t.teardown(() => {
+    Buffer.poolSize = poolSize
+  })
+  Buffer.from('x'.repeat(32_000))
+  const to = new Manual()
+  const lines = new GatheredLines(to.write, 8 * 1024 * 1024)
+  lines.write(`${'y'.repeat(22_000)}\n`)
+  const others = Array.from({ length: 8 }, () => Buffer.from('other'.repeat(800)))
+  to.written()
+  await pause()
+  for (let n = 0; n < 3000; n += 1) lines.write(`${'z'.repeat(100)}\n`)
+  to.written()
+  await pause()
+  t.ok(others.every(other => other.toString() === 'other'.repeat(800)))
+})
+
+t.test('of lines that an error cuts off those already written are not lost', async t => {
+  const to = new Manual()
+  const lines = new GatheredLines(to.write, 8 * 1024 * 1024)
+  lines.write('first\n')
+  for (let n = 0; n < 100; n += 1) lines.write(`${'x'.repeat(1000)}\n`)
+  to.written()
+  await pause()
+  // 65 of them were in the first block, or fewer.
+  to.written(80_000)
+  to.failed('ENOSPC')
+  const flushed = lines.flush(1000)
+  to.written()
+  await flushed
+  const [, lost] = /"lines":(\d+)\}/.exec(to.texts.at(-1) ?? '') ?? []
+  t.ok(Number(lost) > 0 && Number(lost) < 100, `${lost} lost`)
+})
+
 t.test('lines to a reader that has gone take no memory', async t => {
   const allocate = t.capture(Buffer, 'allocUnsafeSlow', Buffer.allocUnsafeSlow)
   const to = new Manual()
