@@ -22,7 +22,8 @@ import { DecryptionTries, returnPath, type Saml, type SamlParts, safeReturn } fr
 import { comeBack, loginAddress } from './redirect-endpoint.ts'
 import { openReplayCache, type UsedIds } from './replay-cache.ts'
 import { logout } from './slo.ts'
-import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
+import { loginBounds, logoutBounds } from './worker/bounds.ts'
+import { WorkerPool } from './worker/pool.ts'
 
 export interface SamlReadings {
   /** Moments since the epoch; undefined when there is none. */

@@ -20,6 +20,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { Line } from '../../../async/line.ts'
 import { Failure } from '../../../errors.ts'
+import type { PoolBounds } from './bounds.ts'
 import type { Job, JobAnswer, ResultOf } from './jobs.ts'
 
 /** On whose behalf a job is done. */
@@ -28,45 +29,6 @@ export interface Client {
   readonly address: string
   /** Whether it has begun a login at this gateway. */
   readonly known: boolean
-}
-
-export interface PoolBounds {
-  /** Threads at a time. */
-  readonly threads: number
-  /** For one job in its thread. */
-  readonly deadline: Milliseconds
-  /** How long a job may wait for a thread. */
-  readonly patience: Milliseconds
-  /** Bytes of all jobs that wait; none waits with 0. */
-  readonly waiting: number
-  readonly heapMegabytes: number
-  /** How long a thread without a job is kept for the next one. */
-  readonly idle: Milliseconds
-}
-
-export const loginBounds: PoolBounds = {
-  threads: 2,
-  deadline: 10_000,
-  patience: 30_000,
-  waiting: 64 * 1024 * 1024,
-  heapMegabytes: 192,
-  idle: 3000,
-}
-
-/** Logout messages are small, and whether one is answered a second later does not matter. */
-export const logoutBounds: PoolBounds = { ...loginBounds, threads: 1, waiting: 8 * 1024 * 1024 }
-
-/**
- * An aggregate of 10 MiB takes two seconds, with its signature ten, and half of this memory; the deadline allows for a small
- * machine under load.
- */
-export const metadataBounds: PoolBounds = {
-  threads: 1,
-  deadline: 120_000,
-  patience: 120_000,
-  waiting: 64 * 1024 * 1024,
-  heapMegabytes: 512,
-  idle: 0,
 }
 
 /** There is no result: the job took too long, too many waited, or the thread died. For the log. */
@@ -108,6 +70,9 @@ export class WorkerPool {
   #running = 0
   /** Bytes of the jobs that wait. */
   #waiting = 0
+  /** Browsers that have gone to the IdP, and until when they are waited for. */
+  #awaited = 0
+  #awaitedUntil: Milliseconds = 0
 
   constructor(clock: Clock, bounds: PoolBounds) {
     this.#clock = clock
@@ -116,15 +81,18 @@ export class WorkerPool {
     setMaxListeners(0, this.#closing.signal)
   }
 
-  /** Starts the first thread ahead of its first job: a browser has gone to the IdP and will be back. */
+  /** Has a thread ready ahead of its job: a browser has gone to the IdP and will be back. */
   warm(): void {
     if (this.#closing.signal.aborted) return
-    if (this.#threads.size === 0) this.#rest(this.#thread(), expected)
+    this.#awaited = this.#awaits + 1
+    this.#awaitedUntil = this.#clock.elapsed() + expected
+    if (this.#alive === 0) this.#rest(this.#thread())
   }
 
   /** Does a job in a thread. Throws a WorkerFailure when there is no result. */
   async run<J extends Job>(job: J, client: Client = ourselves): Promise<ResultOf<J>> {
     const { deadline, patience } = this.#bounds
+    if (client.known) this.#awaited = Math.max(0, this.#awaits - 1)
     const size = ('encoded' in job ? job.encoded : job.bytes).length + ENTRY
     await this.#within(patience, 'verifier_busy', stop => this.#turn(size, client, stop))
     try {
@@ -202,8 +170,7 @@ export class WorkerPool {
       return await thread.ask(job)
     } finally {
       stop.removeEventListener('abort', end)
-      const { idle } = this.#bounds
-      if (thread.alive && idle > 0) this.#rest(thread, idle)
+      if (thread.alive && this.#bounds.idle > 0) this.#rest(thread)
       else this.#end(thread)
     }
   }
@@ -218,13 +185,28 @@ export class WorkerPool {
     return thread
   }
 
-  /** Keeps a thread for the next job, for so long. */
-  #rest(thread: Thread, time: Milliseconds): void {
+  /** Keeps a thread for the next job. */
+  #rest(thread: Thread): void {
     this.#idle.push(thread)
-    thread.rest.set(time, () => {
-      this.#idle.splice(this.#idle.indexOf(thread), 1)
-      this.#end(thread)
-    })
+    thread.rest.set(this.#bounds.idle, () => this.#rested(thread))
+  }
+
+  /** No job came. The last thread stays while a browser is awaited. */
+  #rested(thread: Thread): void {
+    if (thread.alive && this.#alive === 1 && this.#awaits > 0) {
+      const left = this.#awaitedUntil - this.#clock.elapsed()
+      return thread.rest.set(left, () => this.#rested(thread))
+    }
+    this.#idle.splice(this.#idle.indexOf(thread), 1)
+    this.#end(thread)
+  }
+
+  get #awaits(): number {
+    return this.#clock.elapsed() < this.#awaitedUntil ? this.#awaited : 0
+  }
+
+  get #alive(): number {
+    return [...this.#threads].filter(({ alive }) => alive).length
   }
 
   #end(thread: Thread): void {
