@@ -82,11 +82,11 @@ t.test('memory of a long line is never written to again', async t => {
   t.teardown(() => {
     Buffer.poolSize = poolSize
   })
-  Buffer.from('x'.repeat(32_000))
+  Buffer.from('more than the memory of before'.repeat(300))
+  const others = Array.from({ length: 8 }, () => Buffer.from('other'.repeat(800)))
   const to = new Manual()
   const lines = new GatheredLines(to.write, 8 * 1024 * 1024)
   lines.write(`${'y'.repeat(22_000)}\n`)
-  const others = Array.from({ length: 8 }, () => Buffer.from('other'.repeat(800)))
   to.written()
   await pause()
   for (let n = 0; n < 3000; n += 1) lines.write(`${'z'.repeat(100)}\n`)
