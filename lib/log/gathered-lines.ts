@@ -116,14 +116,16 @@ export class GatheredLines {
     this.#seal()
     const batches = this.#full.splice(0, mostTogether)
     if (batches.length === 0) return
-    const parts = batches.map(({ bytes }) => bytes)
-    this.#waiting -= lengthOf(parts)
+    for (const { bytes } of batches) this.#waiting -= bytes.length
     this.#writing = true
     this.#pause ??= setTimeout(() => {
       this.#pause = undefined
       this.#send()
     }, gathering).unref()
-    this.#writeAll(parts, batches)
+    this.#writeAll(
+      batches.map(({ bytes }) => bytes),
+      batches,
+    )
   }
 
   /** Writes `rest`, the end of `batches`. */
@@ -138,7 +140,9 @@ export class GatheredLines {
       if (left.length > 0) return this.#writeAll(left, batches)
       this.#writing = false
       if (code === 'EPIPE') this.#close()
-      else if (error !== null) this.#lost += linesOf(batches.slice(-rest.length))
+      else if (error !== null) {
+        for (const { lines } of batches.slice(-rest.length)) this.#lost += lines
+      }
       for (const { block } of batches) {
         if (block !== undefined && this.#spare.length < mostSpare) this.#spare.push(block)
       }
@@ -165,14 +169,6 @@ export class GatheredLines {
     // There was no room for this line either: it is reported later.
     if (this.#lost > 0) this.#lost = lines
   }
-}
-
-function lengthOf(parts: readonly Buffer[]): number {
-  return parts.reduce((sum, { length }) => sum + length, 0)
-}
-
-function linesOf(batches: readonly Batch[]): number {
-  return batches.reduce((sum, { lines }) => sum + lines, 0)
 }
 
 /** What is left of the parts behind their first bytes. */

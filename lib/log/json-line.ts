@@ -35,7 +35,7 @@ export function jsonLine(frame: LineFrame, facts: Facts, before = none): string 
 function membersOf(facts: Facts, before = none): string | undefined {
   let text = ''
   for (const name of Object.keys(facts)) {
-    if (before !== none && Object.hasOwn(before, name)) return undefined
+    if (Object.hasOwn(before, name)) return undefined
     const value = facts[name]
     if (value === undefined) continue
     const member = memberOf(name)
