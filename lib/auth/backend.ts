@@ -75,6 +75,7 @@ export class Backend {
     const { timeouts, limits } = config
     const { connect } = timeouts
     const { backendConnections } = limits
+    const passed = Math.ceil(backendConnections / 2)
     this.#options = options
     this.#trusted = AddressSet.fromCidrs(config.trustedProxies)
     this.#origin = new OriginClient({
@@ -89,9 +90,8 @@ export class Backend {
         content: timeouts.content === 0 ? Number.POSITIVE_INFINITY : timeouts.content,
       },
       limits: {
-        perOrigin: backendConnections,
-        lasting: backendConnections,
-        all: 2 * backendConnections,
+        ...{ perOrigin: backendConnections, passed, lasting: backendConnections },
+        all: 2 * (backendConnections + passed),
         // As many as were in use at once: to close some of them and open others for the next requests costs more than the requests.
         ...{ freePerOrigin: backendConnections, free: backendConnections },
         waiting: 10_000,
@@ -159,7 +159,7 @@ export class Backend {
   }
 
   #forwardingWith(identity: Fields | undefined, admitted: Admitted): Forwarding {
-    const { request, place, client } = admitted
+    const { request, place, client, session } = admitted
     const { config, clock, instanceId } = this.#options
     const { scheme, host: name, port } = config.target
     const { path, query } = place
@@ -182,6 +182,8 @@ export class Backend {
       uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
       host,
       client,
+      // What strangers may ask for never keeps those who are signed in from the backend.
+      line: session === undefined ? 'passed' : 'shared',
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       trailers: harmlessTrailers,
       clock,

@@ -9,14 +9,14 @@ import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const places = 8
 
-/** A gateway with few connections to its backend, and one user. */
-async function crowded(t: Test) {
+/** A gateway with few connections to its backend, one user, and others: signed in, or strangers on a passthrough path. */
+async function crowded(t: Test, { signedIn = true } = {}) {
   const target = await nodeBackend(t, (request, response) => {
-    if (request.url === '/open/events') {
+    if (request.url?.endsWith('/events')) {
       response.writeHead(200, { 'Content-Type': 'text/event-stream' })
       return void response.write('data: begun\n\n')
     }
-    if (request.url === '/open/large') return void response.end(Buffer.alloc(16 * 1024 * 1024))
+    if (request.url?.endsWith('/large')) return void response.end(Buffer.alloc(16 * 1024 * 1024))
     request.resume().on('end', () => response.end('short'))
   })
   const clock = new ManualClock(Date.UTC(2030, 0, 1))
@@ -25,8 +25,9 @@ async function crowded(t: Test) {
     settings: { passthroughPaths: ['/open/'], limits: { backendConnections: places } },
   })
   const cookie = await gateway.logIn({ email: ['ada@example.org'] })
+  const [under, own] = signedIn ? ['', `Cookie: ${cookie}\r\n`] : ['/open', '']
   const head = (method: string, path: string, fields = '') =>
-    `${method} ${path} HTTP/1.1\r\nHost: ${domain}\r\n${fields}\r\n`
+    `${method} ${under}${path} HTTP/1.1\r\nHost: ${domain}\r\n${own}${fields}\r\n`
   const clients = async (count: number, bytes: string, from?: string) => {
     const all = []
     for (let i = 0; i < count; i += 1) {
@@ -36,11 +37,14 @@ async function crowded(t: Test) {
     }
     return all
   }
+  const page = async () => {
+    const client = await RawClient.connect(t, gateway.port)
+    return client.get('/page', { Host: domain, Cookie: cookie })
+  }
   /** A user's request, while time passes for those that wait. */
   const asks = async () => {
-    const client = await RawClient.connect(t, gateway.port)
     let over = false
-    const answer = client.get('/page', { Host: domain, Cookie: cookie }).finally(() => {
+    const answer = page().finally(() => {
       over = true
     })
     while (!over) {
@@ -49,21 +53,21 @@ async function crowded(t: Test) {
     }
     return (await answer).text
   }
-  return { gateway, clients, asks, head }
+  return { gateway, clients, asks, page, head }
 }
 
 const waysToHold: Array<[string, (head: (m: string, p: string, f?: string) => string) => string]> =
   [
-    ['event streams', head => head('GET', '/open/events')],
-    ['slow readers', head => head('GET', '/open/large')],
+    ['event streams', head => head('GET', '/events')],
+    ['slow readers', head => head('GET', '/large')],
     [
       'dripping uploads',
-      head => `${head('POST', '/open/up', 'Content-Length: 900000\r\n')}${'x'.repeat(999)}`,
+      head => `${head('POST', '/up', 'Content-Length: 900000\r\n')}${'x'.repeat(999)}`,
     ],
-    ['dripping small uploads', head => `${head('POST', '/open/up', 'Content-Length: 900\r\n')}x`],
+    ['dripping small uploads', head => `${head('POST', '/up', 'Content-Length: 900\r\n')}x`],
     [
       'dripping chunks',
-      head => `${head('POST', '/open/up', 'Transfer-Encoding: chunked\r\n')}1\r\nx\r\n`,
+      head => `${head('POST', '/up', 'Transfer-Encoding: chunked\r\n')}1\r\nx\r\n`,
     ],
   ]
 
@@ -75,9 +79,27 @@ for (const [name, holding] of waysToHold) {
   })
 }
 
+t.test('nobody who is signed in waits for strangers, however many they are', async t => {
+  const { gateway, clients, page, head } = await crowded(t, { signedIn: false })
+  await clients(4 * places, head('GET', '/events'))
+  for (let i = 0; i < 3; i += 1) t.equal((await page()).text, 'short', 'without a wait')
+  t.ok(gateway.log.lines.length > 0)
+})
+
+t.test('strangers share half as many connections among themselves', async t => {
+  const { clients, head } = await crowded(t, { signedIn: false })
+  const streams = await clients(places, head('GET', '/events'))
+  const begun = streams.slice(0, places / 2)
+  for (const stream of begun) t.equal((await stream.head()).status, 200)
+  t.ok(
+    streams.slice(places / 2).every(({ socket }) => socket.bytesRead === 0),
+    'the rest wait',
+  )
+})
+
 t.test('those that last go on as long as there is room in their own line', async t => {
   const { clients, asks, head } = await crowded(t)
-  const streams = await clients(places, head('GET', '/open/events'))
+  const streams = await clients(places, head('GET', '/events'))
   for (const stream of streams) t.equal((await stream.head()).status, 200)
   for (let i = 0; i < 3; i += 1) t.equal(await asks(), 'short')
   for (const stream of streams) t.match(String(await stream.bytes(3)), /^d/)
@@ -86,9 +108,9 @@ t.test('those that last go on as long as there is room in their own line', async
 
 t.test('when there is none, the client with most of them loses its newest', async t => {
   const { gateway, clients, asks, head } = await crowded(t)
-  const few = await clients(2, head('GET', '/open/events'), '127.0.0.2')
+  const few = await clients(2, head('GET', '/events'), '127.0.0.2')
   for (const stream of few) await stream.head()
-  const many = await clients(2 * places, head('GET', '/open/events'), '127.0.0.3')
+  const many = await clients(2 * places, head('GET', '/events'), '127.0.0.3')
   for (let i = 0; i < places; i += 1) t.equal(await asks(), 'short')
   const cut = gateway.log.lines.filter(({ facts }) => facts['complete'] === false)
   t.ok(cut.length > 0 && cut.length < many.length)

@@ -17,6 +17,7 @@ import { type ExchangeOwner, OriginExchange } from './exchange.ts'
 import type { ConnectionPool, Lessee, Turn } from './pool.ts'
 import type { Holder, Relief } from './relief.ts'
 import {
+  type ConnectionLine,
   type OriginDeadlines,
   type OriginRequest,
   type OriginResponse,
@@ -106,6 +107,10 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
     const { client = '' } = this.#asked
     this.#network ??= client === '' ? '' : networkOf(client)
     return this.#network
+  }
+
+  get line(): ConnectionLine {
+    return this.#asked.line ?? 'shared'
   }
 
   /** The connection that is its own now. */

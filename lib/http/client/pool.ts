@@ -10,17 +10,20 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { Line } from '../../async/line.ts'
 import { Members } from '../../members.ts'
 import type { OriginConnection } from './connection.ts'
+import type { ConnectionLine } from './request.ts'
 
 export interface PoolLimits {
   /** Connections to one origin, busy and free. */
   readonly perOrigin: number
+  /** The same for what is `passed` (request.ts); undefined: as many. */
+  readonly passed?: number | undefined
   /** Connections to all origins together, busy and free: file descriptors are the whole process's. */
   readonly all: number
   /** Free connections kept for one origin. */
   readonly freePerOrigin: number
   /** Free connections kept for all origins together. */
   readonly free: number
-  /** Connections to one origin besides, of requests that last; undefined: none is set apart. */
+  /** Connections to one origin besides, of requests that last, at most `passed` of those; undefined: none is set apart. */
   readonly lasting?: number | undefined
   /** Requests that may wait for a connection to one origin; those of one client at most a quarter of them, if it has a name. */
   readonly waiting: number
@@ -44,6 +47,8 @@ export type Turn = OriginConnection | 'open'
 /** A request that wants a connection. */
 export interface Lessee {
   readonly key: string
+  /** Whose connections those under the key are. */
+  readonly line: ConnectionLine
   /** Who asks, or "". */
   readonly client: string
   /** Whether only a new connection will do. */
@@ -53,6 +58,9 @@ export interface Lessee {
 }
 
 interface Place {
+  /** Connections that it may hold, and that may be set apart. */
+  readonly most: number
+  readonly mostLasting: number
   /** Connections that count against the limit: leased, being dialled, free. */
   held: number
   /** Connections set apart, which count against a limit of their own. */
@@ -77,13 +85,13 @@ export class ConnectionPool {
   /** A turn at once, `full` when there can be none, or undefined: the request stands in line until its turn comes or `leave`. */
   lease(lessee: Lessee): Turn | 'full' | undefined {
     const { key, fresh } = lessee
-    const place = this.#places.get(key) ?? { held: 0, lasting: 0, free: [], line: new Line() }
+    const place = this.#places.get(key) ?? this.#placeOf(lessee)
     const newest = fresh ? undefined : place.free.at(-1)
     if (newest !== undefined) {
       this.#take(place, newest)
       return newest
     }
-    if (place.held < this.#limits.perOrigin) {
+    if (place.held < place.most) {
       if (this.#held >= this.#limits.all && !this.#makeRoom()) return 'full'
       this.#places.set(key, place)
       place.held += 1
@@ -128,7 +136,7 @@ export class ConnectionPool {
     const keep = connection.keep ?? this.#limits.idle
     connection.reused = true
     if (connection.apart) {
-      if (place.held >= this.#limits.perOrigin) return connection.destroy()
+      if (place.held >= place.most) return connection.destroy()
       connection.apart = false
       place.lasting -= 1
       place.held += 1
@@ -158,9 +166,9 @@ export class ConnectionPool {
     return all.filter(([, { size }]) => size > 0)
   }
 
-  /** Connections that one of so many clients may hold when all of them want as many. */
-  share(clients: number): number {
-    return Math.floor(this.#limits.perOrigin / clients)
+  /** Connections under a key that one of so many clients may hold when all of them want as many. */
+  share(key: string, clients: number): number {
+    return Math.floor((this.#places.get(key)?.most ?? 0) / clients)
   }
 
   /** How many places under a key are about to be free: their connections are destroyed and have not closed yet. */
@@ -180,7 +188,7 @@ export class ConnectionPool {
   /** Counts a connection among those that last and gives its place to the next in line; false when as many do as may. */
   setApart(connection: OriginConnection): boolean {
     const place = this.#places.get(connection.key)
-    if (place === undefined || place.lasting >= (this.#limits.lasting ?? 0)) return false
+    if (place === undefined || place.lasting >= place.mostLasting) return false
     connection.apart = true
     place.lasting += 1
     if (this.#giveOn(place)) this.#held += 1
@@ -193,6 +201,13 @@ export class ConnectionPool {
     const next = place.line.take()
     next?.turn('open')
     return next !== undefined
+  }
+
+  #placeOf({ line }: Lessee): Place {
+    const { perOrigin, passed = perOrigin, lasting = 0 } = this.#limits
+    const most = line === 'passed' ? passed : perOrigin
+    const mostLasting = line === 'passed' ? Math.min(passed, lasting) : lasting
+    return { most, mostLasting, held: 0, lasting: 0, free: [], line: new Line() }
   }
 
   #forget(key: string, place: Place): void {

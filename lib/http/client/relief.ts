@@ -81,7 +81,7 @@ export class Relief {
     }
     const waiting = line.waiting()
     line.weigh(held)
-    let wanted = this.#wanted(waiting, held) - pool.leaving(key)
+    let wanted = this.#wanted(key, waiting, held) - pool.leaving(key)
     for (const { connection } of [...lasting.values()].flat()) {
       if (wanted > 0 && connection && !connection.apart && pool.setApart(connection)) wanted -= 1
     }
@@ -104,8 +104,12 @@ export class Relief {
   }
 
   /** How many places those that wait shall get: each client one, or as many as it lacks of its share. */
-  #wanted(waiting: ReadonlyMap<string, number>, held: ReadonlyMap<string, number>): number {
-    const share = this.#parts.pool.share(new Set([...waiting.keys(), ...held.keys()]).size)
+  #wanted(
+    key: string,
+    waiting: ReadonlyMap<string, number>,
+    held: ReadonlyMap<string, number>,
+  ): number {
+    const share = this.#parts.pool.share(key, new Set([...waiting.keys(), ...held.keys()]).size)
     let wanted = 0
     for (const [client, count] of waiting) {
       wanted += Math.min(count, Math.max(1, share - (held.get(client) ?? 0)))

@@ -30,6 +30,9 @@ export interface Lasting {
   onceOver(act: () => void): void
 }
 
+/** Which of the connections to an origin; those of one line are never used by the other. */
+export type ConnectionLine = 'shared' | 'passed'
+
 export interface OriginRequest {
   readonly method: string
   /** Its userinfo is not sent. */
@@ -45,9 +48,9 @@ export interface OriginRequest {
   readonly trusted: boolean
   /**
    * Whose connections it uses: the shared ones unless told. A client that reads slowly what is `passed` to it alone keeps its
-   * connection for as long, and must not keep it from the others.
+   * connection for as long, and must not keep it from the others. Nor may strangers, of whom a gateway knows no session.
    */
-  readonly line?: 'shared' | 'passed'
+  readonly line?: ConnectionLine
   /** IP address of the client that asks, so that clients take turns at connections; undefined: all are one. */
   readonly client?: string | undefined
   readonly deadlines?: Partial<OriginDeadlines>

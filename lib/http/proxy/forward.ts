@@ -11,6 +11,7 @@ import { iterate, type Source, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { Lasting, OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
+import type { ConnectionLine } from '../client/request.ts'
 import { Fields, isWritable } from '../message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../message/message.ts'
 import { announced } from '../message/reply.ts'
@@ -27,6 +28,8 @@ export interface Forwarding {
   readonly uri: TargetUri
   /** IP address of the client, so that clients take turns at connections. */
   readonly client: string | undefined
+  /** Whose connections it uses. */
+  readonly line: ConnectionLine
   /** Host field for the origin; that of the URI when undefined. */
   readonly host: string | undefined
   /** The fields the origin gets. */
@@ -123,6 +126,7 @@ function outgoing(request: Request, to: Forwarding, content: Content): OriginReq
     within: lasts ? (request as Request & Lasting) : undefined,
     trusted: true,
     client: to.client,
+    line: to.line,
     awaitContinue: awaits ? CONTINUE_TIME : undefined,
     trailers: /(?:^|[,\s])trailers(?:[,\s]|$)/i.test(fields.get('TE') ?? ''),
     onInterim: interim,

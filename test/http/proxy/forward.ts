@@ -17,6 +17,7 @@ import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 const to: Omit<Forwarding, 'origin' | 'room'> = {
   uri: { scheme: 'http', host: 'a', port: 80, path: '/' },
   client: undefined,
+  line: 'shared',
   host: undefined,
   fields: Fields.empty,
   trailers: fields => fields,
