@@ -1,5 +1,5 @@
 /**
- * Memory for content that is transferred: blocks of two sizes, reused, bounded for the process.
+ * Memory for content that is transferred: blocks of three sizes, reused, bounded for the process.
  *
  * # Facts
  * - A socket or a file is read straight into a block. The hash, the disk and every client get the same bytes by reference
@@ -9,6 +9,8 @@
  *   a tenth faster than 256 KiB and than 1 MiB.
  */
 
+/** Bytes of a block for little, or when blocks are scarce (landing.ts). */
+export const smallBlock = 64 * 1024
 /** Bytes of a block that a file is read into. */
 export const fileBlock = 512 * 1024
 /** Bytes of a block that a socket is read into. */
@@ -46,7 +48,11 @@ const mostSpare = 64 * 1024 * 1024
 export class BlockPool {
   readonly #limit: number
   /** By their size. */
-  readonly #spare: Record<number, Block[]> = { [fileBlock]: [], [socketBlock]: [] }
+  readonly #spare: Record<number, Block[]> = {
+    [smallBlock]: [],
+    [fileBlock]: [],
+    [socketBlock]: [],
+  }
   #spareBytes = 0
   #used = 0
 
@@ -66,7 +72,7 @@ export class BlockPool {
   }
 
   /** A block, held once by the caller; undefined when the limit is reached. */
-  take(bytes: typeof fileBlock | typeof socketBlock): Block | undefined {
+  take(bytes: typeof smallBlock | typeof fileBlock | typeof socketBlock): Block | undefined {
     if (this.#used + bytes > this.#limit) return undefined
     this.#used += bytes
     const spare = this.#spare[bytes]?.pop()
@@ -79,7 +85,7 @@ export class BlockPool {
     return spare
   }
 
-  /** Spare blocks of the other size count as well. */
+  /** Spare blocks of the other sizes count as well. */
   #makeRoom(): void {
     for (const spare of Object.values(this.#spare)) {
       while (this.#used + this.#spareBytes > this.#limit && spare.length > 0) {

@@ -7,15 +7,11 @@
  * - A connection that is silent keeps the memory offered to it for its next read. So none of those that say little, event
  *   streams and idle tunnels for instance, keeps a block.
  */
-import { type Block, type BlockPool, socketBlock } from './block-pool.ts'
+import { type Block, type BlockPool, smallBlock, socketBlock } from './block-pool.ts'
 import { Piece } from './piece.ts'
 
 /** Bytes of the shared memory: a response of 100 KB comes with one read. */
 const scratchBytes = 256 * 1024
-/** Bytes of what stands in for a block when the pool has none. */
-const standInBytes = 64 * 1024
-/** A rest up to this size gets memory of its own. */
-const smallRest = 64 * 1024
 /** Reads of this size are worth a block when it is not known how much comes. */
 const busyRead = 128 * 1024
 /** From this size on what lies in the shared memory is copied into a block: large ordinary memory costs more to make. */
@@ -54,7 +50,7 @@ export class Landing {
       this.#memory = memory
     }
     const scarce = memory === shared && this.#pool.scarce
-    const room = scarce ? standInBytes : memory.length
+    const room = scarce ? smallBlock : memory.length
     const end = most === undefined ? room : Math.min(room, this.#at + most)
     return memory.subarray(this.#at, end)
   }
@@ -76,7 +72,8 @@ export class Landing {
   }
 
   #copy(bytes: Buffer): Piece {
-    const block = bytes.length < worthBlock ? undefined : this.#pool.take(socketBlock)
+    const size = bytes.length <= smallBlock ? smallBlock : socketBlock
+    const block = bytes.length < worthBlock ? undefined : this.#pool.take(size)
     if (block === undefined) return new Piece(Buffer.from(bytes))
     bytes.copy(block.memory)
     return new Piece(block.memory.subarray(0, bytes.length), block)
@@ -104,11 +101,10 @@ export class Landing {
   }
 
   #renew(most: number | undefined): Buffer {
-    if (most !== undefined && most <= smallRest) return Buffer.allocUnsafe(most)
-    if (most === undefined && (this.#pace < busyRead || this.#pool.scarce)) return scratch()
-    this.#block = this.#pool.take(socketBlock)
-    return (
-      this.#block?.memory ?? Buffer.allocUnsafeSlow(Math.min(standInBytes, most ?? standInBytes))
-    )
+    if (most !== undefined && most <= smallBlock) return Buffer.allocUnsafe(most)
+    const { scarce } = this.#pool
+    if (most === undefined && (this.#pace < busyRead || scarce)) return scratch()
+    this.#block = this.#pool.take(scarce ? smallBlock : socketBlock)
+    return this.#block?.memory ?? Buffer.allocUnsafeSlow(smallBlock)
   }
 }

@@ -41,6 +41,12 @@ interface ReliefParts {
 const lasts: Milliseconds = 1000
 /** From one look at all requests to the next, however many come to wait. */
 const between: Milliseconds = 20
+/**
+ * Places given on in one look, and those of them for which a request is ended: to dial for hundreds at once, and to answer hundreds
+ * that are ended, would keep all others waiting.
+ */
+const mostAtOnce = 16
+const mostEnded = 4
 
 export class Relief {
   readonly #parts: ReliefParts
@@ -81,7 +87,7 @@ export class Relief {
     }
     const waiting = line.waiting()
     line.weigh(held)
-    let wanted = this.#wanted(key, waiting, held) - pool.leaving(key)
+    let wanted = Math.min(mostAtOnce, this.#wanted(key, waiting, held) - pool.leaving(key))
     for (const { connection } of [...lasting.values()].flat()) {
       if (wanted > 0 && connection && !connection.apart && pool.setApart(connection)) wanted -= 1
     }
@@ -95,10 +101,14 @@ export class Relief {
     }
     // What does not last gives its place back by itself.
     const soon = [...young.values()].flat().length
-    wanted = Math.max(Math.min(wanted, waiting.size), wanted - soon)
-    for (; wanted > 0; wanted -= 1) {
-      const newest = largest(lasting).pop()
-      if (newest === undefined) return
+    wanted = Math.min(mostEnded, Math.max(Math.min(wanted, waiting.size), wanted - soon))
+    const least = Math.min(...[...waiting.keys()].map(client => held.get(client) ?? 0))
+    for (let ended = 0; ended < wanted; ended += 1) {
+      const most = largest(lasting)
+      const newest = most.at(-1)
+      // Between equals it is no matter of fairness: then one gives way to another now and then.
+      if (newest === undefined || (ended > 0 && most.length <= least + 1)) return
+      most.pop()
       newest.cancel(failureOf('queue', newest.origin, {}))
     }
   }

@@ -22,14 +22,13 @@ const nothing: Sent = { bytes: 0, complete: false }
 
 /**
  * Writes the response. Calls `done` once, when its last byte is with the kernel or the connection has gone; who watches the
- * connections (connections.ts) sees to it that one of the two comes. Without `share` content never waits for new connections.
- * Never throws.
+ * connections (connections.ts) sees to it that one of the two comes. Never throws.
  */
 export function send(
   out: ResponseWriter,
   request: LiveRequest,
   response: Response,
-  share: LoopShare | undefined,
+  share: LoopShare,
   done: (sent: Sent) => void,
 ): void {
   const { status, reason, fields, content } = response
@@ -87,15 +86,12 @@ function finish(
   })
 }
 
-/** While fewer bytes than this wait in the connection the next piece is asked for. */
-const mostUntaken = 512 * 1024
-
 /** A response whose content comes piece by piece. */
 class Streaming {
   readonly #out: ResponseWriter
   readonly #request: LiveRequest
   readonly #content: StreamedContent
-  readonly #share: LoopShare | undefined
+  readonly #share: LoopShare
   readonly #done: (sent: Sent) => void
   readonly #source: Source
   /** Bytes handed to the connection, and those the kernel has taken. */
@@ -112,7 +108,7 @@ class Streaming {
     out: ResponseWriter,
     request: LiveRequest,
     content: StreamedContent,
-    share: LoopShare | undefined,
+    share: LoopShare,
     done: (sent: Sent) => void,
   ) {
     this.#out = out
@@ -133,7 +129,7 @@ class Streaming {
   #ask(): void {
     if (this.#looping) return
     this.#looping = true
-    while (!this.#asking && !this.#over && this.#written - this.#taken < mostUntaken) {
+    while (!this.#asking && !this.#over && this.#share.mayAsk(this.#written - this.#taken)) {
       this.#asking = true
       this.#source.next(this.#take)
     }
@@ -144,7 +140,7 @@ class Streaming {
     if (this.#over) return piece?.release()
     if (error !== undefined) return this.#break(error)
     if (piece === undefined) return this.#end()
-    if (this.#share === undefined || this.#written === 0) this.#write(piece)
+    if (this.#written === 0) this.#write(piece)
     else this.#share.take(piece.bytes.length, () => this.#write(piece))
   }
 
@@ -157,8 +153,10 @@ class Streaming {
       return this.#break(new RangeError('more content than was announced'))
     }
     this.#written += size
+    this.#share.wait(size)
     this.#out.write(piece.bytes, error => {
       piece.release()
+      this.#share.wait(-size)
       if (error) return this.#over ? undefined : this.#fail(error)
       this.#taken += size
       if (this.#over) return

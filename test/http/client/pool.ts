@@ -176,6 +176,34 @@ t.test('no more is ended for a client than does not come free by itself', async 
   t.equal((await ended).filter(text => text === 'ended').length, 1, 'though its share is two')
 })
 
+t.test('clients that hold the same number give way to each other one by one', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  t.teardown(() => gate.open())
+  origin.at('/slow', reply({ content: 'hello', pauses: [{ at: 2, gate }] }))
+  const { client, clock } = makeClient(t, { limits: { perOrigin: 4, lasting: 4 } })
+  const slow = (from: string) => client.request(asking(origin.url('/slow'), { client: from }))
+  const both = ['192.0.2.1', '192.0.2.2']
+  const first = await Promise.all([...both, ...both].map(slow))
+  clock.advance(1000)
+  const second = [...both, ...both].map(slow)
+  for (const _ of second) clock.advance(20)
+  const streams = [...first, ...(await Promise.all(second))]
+  let ended = 0
+  for (const { content } of streams) {
+    void textOf(content).catch(() => {
+      ended += 1
+    })
+  }
+  clock.advance(1000)
+  const more = [...both, ...both].map(from => slow(from).catch(() => undefined))
+  for (const count of [1, 2]) {
+    await until(() => ended === count)
+    await until(() => client.counts().waiting === more.length - count)
+    clock.advance(20)
+  }
+})
+
 t.test('all origins together have so many connections, free ones make room', async t => {
   const gate = new Gate()
   t.teardown(() => gate.open())
