@@ -1,5 +1,5 @@
 import t from 'tap'
-import { BlockPool, socketBlock } from '../../lib/bytes/block-pool.ts'
+import { BlockPool, smallBlock, socketBlock } from '../../lib/bytes/block-pool.ts'
 import { Landing, scratch } from '../../lib/bytes/landing.ts'
 import type { Piece } from '../../lib/bytes/piece.ts'
 
@@ -95,6 +95,32 @@ t.test('without a free block a read goes into ordinary memory', t => {
   landing.room(most)
   t.equal(pool.used, socketBlock, 'and into a block as soon as there is one')
   landing.close()
+  t.equal(pool.used, 0)
+  t.end()
+})
+
+t.test('when blocks are scarce a large rest is read into small ones', t => {
+  const { pool, landing } = makeLanding()
+  while (!pool.scarce) pool.take(socketBlock)
+  const { used } = pool
+  const most = 10 * socketBlock
+  t.equal(landing.room(most).length, smallBlock)
+  const piece = reads(landing, Buffer.from('hello'), most)
+  t.equal(pool.used, used + smallBlock)
+  landing.close()
+  piece.release()
+  t.equal(pool.used, used)
+  t.end()
+})
+
+t.test('what lay in shared memory is copied into a block of its size', t => {
+  const { pool, landing } = makeLanding()
+  const small = reads(landing, Buffer.alloc(smallBlock, 'a'))
+  t.equal(pool.used, smallBlock)
+  const large = reads(landing, Buffer.alloc(smallBlock + 1, 'b'))
+  t.equal(pool.used, smallBlock + socketBlock)
+  small.release()
+  large.release()
   t.equal(pool.used, 0)
   t.end()
 })

@@ -141,3 +141,20 @@ t.test('forty clients that come at once are let in before a download goes on', a
   const after = blocks
   while (blocks < after + 10) await turn()
 })
+
+t.test('a client that takes nothing is given plenty, many are given little each', t => {
+  const share = new LoopShare(new ManualClock(0))
+  const [little, plenty] = [64 << 10, 512 << 10]
+  /** How much one of them is given that takes nothing. */
+  const given = () => {
+    let bytes = 0
+    for (; share.mayAsk(bytes); bytes += little) share.wait(little)
+    return bytes
+  }
+  const first = Array.from({ length: 64 }, given)
+  t.ok(first.every(bytes => bytes === plenty))
+  t.equal(given(), little)
+  share.wait(-first.length * plenty)
+  t.equal(given(), plenty, 'until they have taken theirs')
+  t.end()
+})
