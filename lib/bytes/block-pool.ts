@@ -9,8 +9,8 @@
  *   a tenth faster than 256 KiB and than 1 MiB.
  */
 
-/** Bytes of a block for little, or when blocks are scarce (landing.ts). */
-export const smallBlock = 64 * 1024
+/** Bytes of a block for what is no larger, or for a part of it when blocks are scarce. */
+export const smallBlock = 128 * 1024
 /** Bytes of a block that a file is read into. */
 export const fileBlock = 512 * 1024
 /** Bytes of a block that a socket is read into. */

@@ -101,10 +101,11 @@ export class Landing {
   }
 
   #renew(most: number | undefined): Buffer {
-    if (most !== undefined && most <= smallBlock) return Buffer.allocUnsafe(most)
+    if (most !== undefined && most < worthBlock) return Buffer.allocUnsafe(most)
     const { scarce } = this.#pool
     if (most === undefined && (this.#pace < busyRead || scarce)) return scratch()
-    this.#block = this.#pool.take(scarce ? smallBlock : socketBlock)
+    const little = scarce || (most !== undefined && most <= smallBlock)
+    this.#block = this.#pool.take(little ? smallBlock : socketBlock)
     return this.#block?.memory ?? Buffer.allocUnsafeSlow(smallBlock)
   }
 }
