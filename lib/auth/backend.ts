@@ -44,6 +44,8 @@ export interface Admitted {
   readonly client: string
   /** Undefined: it passes without one. */
   readonly session: Session | undefined
+  /** Whether anybody may ask for it: it passes for its path alone. */
+  readonly public: boolean
 }
 
 /** What a field block becomes, and what that was made of. */
@@ -159,7 +161,7 @@ export class Backend {
   }
 
   #forwardingWith(identity: Fields | undefined, admitted: Admitted): Forwarding {
-    const { request, place, client, session } = admitted
+    const { request, place, client, public: isPublic } = admitted
     const { config, clock, instanceId } = this.#options
     const { scheme, host: name, port } = config.target
     const { path, query } = place
@@ -183,7 +185,7 @@ export class Backend {
       host,
       client,
       // What strangers may ask for never keeps those who are signed in from the backend.
-      line: session === undefined ? 'passed' : 'shared',
+      line: isPublic ? 'passed' : 'shared',
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       trailers: harmlessTrailers,
       clock,

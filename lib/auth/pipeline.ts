@@ -125,7 +125,8 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     case 'passthrough': {
       const { because, name } = verdict
       const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` }
-      return pass(asked, { request, session: undefined }, { ...facts, passthrough: name })
+      const admitted = { request, session: undefined, public: because === 'path' }
+      return pass(asked, admitted, { ...facts, passthrough: name })
     }
     case 'authenticated':
       return authenticated(asked, verdict.session)
@@ -154,7 +155,7 @@ function authenticated<A extends Response | TakenOver>(
   const facts = { client, outcome: 'forwarded', because: 'session', user: session.subject }
   return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
-      const answered = pass(asked, { request: opened.request, session }, facts)
+      const answered = pass(asked, { request: opened.request, session, public: false }, facts)
       return sessions.wantsRenewal(session) ? renewed(asked, session, answered) : answered
     }
     const target = pathAndQuery(place)
@@ -162,7 +163,7 @@ function authenticated<A extends Response | TakenOver>(
     if ('refuse' in instead) return withFacts(instead.refuse, facts)
     const answered = pass(
       asked,
-      { request: instead.request, session },
+      { request: instead.request, session, public: false },
       { ...facts, resubmitted: true },
     )
     return answered.then(answer => withLines(answer, instead.setCookie))
@@ -172,11 +173,10 @@ function authenticated<A extends Response | TakenOver>(
 /** The one way to the backend, with a session and without. */
 function pass<A extends Response | TakenOver>(
   { request, place, client, rules, parts, forward }: Asked<A>,
-  admitted: Pick<Admitted, 'request' | 'session'>,
+  admitted: Omit<Admitted, 'place' | 'client'>,
   facts: Facts,
 ): Promise<A | Response> {
-  const { request: sent, session } = admitted
-  return forward(rules.backend, { request: sent, session, place, client }).then(
+  return forward(rules.backend, { ...admitted, place, client }).then(
     answered => withFacts(answered, facts),
     (error: unknown) => withFacts(failed(request, error, parts.failurePage), facts),
   )

@@ -274,7 +274,7 @@ export const settings = group('', {
       'Most connections of clients.',
     ),
     backendConnections: setting(integer(1, 100_000, 'a number of connections'), 512).says(
-      'Most connections to the backend for requests with a session, not counting WebSockets. Further requests wait. Requests that last longer than a second may have as many again. Requests on passthrough paths have connections of their own, half as many of each kind.',
+      'Most connections to the backend for requests with a session or a passthrough token, not counting WebSockets. Further requests wait. Requests that last longer than a second may have as many again. Requests on passthrough paths have connections of their own, half as many of each kind.',
     ),
   }),
   admin: group('Health, readiness and figures, on a listener of their own.', {
