@@ -185,10 +185,16 @@ export class ConnectionPool {
     return this.#limits.lasting !== undefined
   }
 
+  /** Whether one more connection under a key may be set apart. */
+  hasRoomApart(key: string): boolean {
+    const place = this.#places.get(key)
+    return place !== undefined && place.lasting < place.mostLasting
+  }
+
   /** Counts a connection among those that last and gives its place to the next in line; false when as many do as may. */
   setApart(connection: OriginConnection): boolean {
     const place = this.#places.get(connection.key)
-    if (place === undefined || place.lasting >= place.mostLasting) return false
+    if (place === undefined || !this.hasRoomApart(connection.key)) return false
     connection.apart = true
     place.lasting += 1
     if (this.#giveOn(place)) this.#held += 1

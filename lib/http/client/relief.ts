@@ -43,10 +43,12 @@ const lasts: Milliseconds = 1000
 const between: Milliseconds = 20
 /**
  * Places given on in one look, and those of them for which a request is ended: to dial for hundreds at once, and to answer hundreds
- * that are ended, would keep all others waiting.
+ * that are ended, would keep all others waiting. Many clients that wait have so many of them ended that it takes all of them
+ * about a second, up to what is given on at once.
  */
 const mostAtOnce = 16
 const mostEnded = 4
+const looksForAll = 25
 
 export class Relief {
   readonly #parts: ReliefParts
@@ -99,16 +101,20 @@ export class Relief {
       if (connection === undefined || !pool.setApart(connection)) break
       wanted -= 1
     }
+    // There is room for the first that is old enough.
+    if (pool.hasRoomApart(key)) return
     // What does not last gives its place back by itself.
     const soon = [...young.values()].flat().length
-    wanted = Math.min(mostEnded, Math.max(Math.min(wanted, waiting.size), wanted - soon))
+    const most = Math.max(mostEnded, Math.ceil(waiting.size / looksForAll))
+    wanted = Math.min(most, Math.max(Math.min(wanted, waiting.size), wanted - soon))
     const least = Math.min(...[...waiting.keys()].map(client => held.get(client) ?? 0))
     for (let ended = 0; ended < wanted; ended += 1) {
-      const most = largest(lasting)
-      const newest = most.at(-1)
-      // Between equals it is no matter of fairness: then one gives way to another now and then.
-      if (newest === undefined || (ended > 0 && most.length <= least + 1)) return
-      most.pop()
+      const own = largest(lasting)
+      const newest = own.at(-1)
+      // Between clients that hold the same number it is no matter of fairness: then one gives way to another now and then.
+      const equal = least > 0 && own.length <= least + 1
+      if (newest === undefined || (ended > 0 && equal)) return
+      own.pop()
       newest.cancel(failureOf('queue', newest.origin, {}))
     }
   }

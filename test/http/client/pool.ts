@@ -204,6 +204,73 @@ t.test('clients that hold the same number give way to each other one by one', as
   }
 })
 
+t.test('one is ended for a client that waits, not one at each look', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  t.teardown(() => gate.open())
+  origin.at('/slow', reply({ content: 'hello', pauses: [{ at: 2, gate }] }))
+  const { client, clock } = makeClient(t, { limits: { perOrigin: 4, lasting: 4 } })
+  let ended = 0
+  const slow = async (from: number) => {
+    const who = `198.51.100.${from}`
+    const { content } = await client.request(asking(origin.url('/slow'), { client: who }))
+    void textOf(content).catch(() => {
+      ended += 1
+    })
+  }
+  await Promise.all([1, 2, 3, 4].map(slow))
+  clock.advance(1000)
+  const young = Promise.all([5, 6, 7, 8].map(slow))
+  clock.advance(20)
+  await young
+  t.match(client.counts(), { busy: 8, lasting: 4, waiting: 0 })
+  const newcomer = slow(9)
+  for (let i = 0; i < 5; i += 1) {
+    clock.advance(20)
+    await until(() => ended > 0 && client.counts().lasting < 4)
+  }
+  t.match(client.counts(), { waiting: 1 }, 'all places are held by requests too young to last')
+  while (client.counts().waiting > 0) {
+    clock.advance(100)
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  await newcomer
+  t.equal(ended, 1)
+})
+
+t.test('a newcomer gets a place soon among many clients that hold one each', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  t.teardown(() => gate.open())
+  origin.at('/slow', reply({ content: 'hello', pauses: [{ at: 2, gate }] }))
+  const places = 200
+  const { client, clock } = makeClient(t, { limits: { perOrigin: places, lasting: places } })
+  let ended = 0
+  const slow = async (from: string) => {
+    const { content } = await client.request(asking(origin.url('/slow'), { client: from }))
+    void textOf(content).catch(() => {
+      ended += 1
+    })
+  }
+  const network = (i: number) => `198.18.${i >> 8}.${i & 255}`
+  const first = Array.from({ length: 2 * places }, (_, i) => slow(network(i)))
+  await Promise.all(first.slice(0, places))
+  clock.advance(2000)
+  await Promise.all(first)
+  clock.advance(1000)
+  const others = Array.from({ length: places }, (_, i) => slow(network(1000 + i)).catch(() => {}))
+  const newcomer = slow('192.0.2.1')
+  let looks = 0
+  for (; client.counts().waiting > 0; looks += 1) {
+    clock.advance(20)
+    await new Promise(resolve => setImmediate(resolve))
+    await until(() => client.counts().opened - client.counts().busy === ended)
+  }
+  t.ok(looks < places / 2, `after ${looks} looks`)
+  gate.open()
+  await Promise.all([newcomer, ...others])
+})
+
 t.test('all origins together have so many connections, free ones make room', async t => {
   const gate = new Gate()
   t.teardown(() => gate.open())
