@@ -95,7 +95,7 @@ export class Backend {
         ...{ perOrigin: backendConnections, passed, lasting: backendConnections },
         all: 2 * (backendConnections + passed),
         // As many as were in use at once: to close some of them and open others for the next requests costs more than the requests.
-        ...{ freePerOrigin: backendConnections, free: backendConnections },
+        ...{ freePerOrigin: backendConnections, free: backendConnections + passed },
         waiting: 10_000,
         head: limits.responseHead,
       },
@@ -184,7 +184,7 @@ export class Backend {
       uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
       host,
       client,
-      // What strangers may ask for never keeps those who are signed in from the backend.
+      // What anybody may ask for keeps nothing from the backend for which a session or a token is needed.
       line: isPublic ? 'passed' : 'shared',
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       trailers: harmlessTrailers,

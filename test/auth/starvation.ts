@@ -92,6 +92,35 @@ t.test('nobody who is signed in waits for strangers, however many they are', asy
   t.equal((await page(robot)).text, 'short', 'nor does who has a token')
 })
 
+t.test('strangers push no kept connection of users out', async t => {
+  const connections = new Set<unknown>()
+  const held: Array<() => void> = []
+  let awaited = 0
+  const target = await nodeBackend(t, ({ socket, url }, response) => {
+    if (url === '/') return void response.end()
+    connections.add(socket)
+    held.push(() => response.end('short'))
+    if (held.length === awaited) for (const answer of held.splice(0)) answer()
+  })
+  const gateway = await startGateway(t, {
+    target,
+    settings: { passthroughPaths: ['/open/'], limits: { backendConnections: places } },
+  })
+  const cookie = await gateway.logIn({ email: ['ada@example.org'] })
+  const ask = async (path: string, count: number) => {
+    awaited = count
+    const get = async () => {
+      const client = await RawClient.connect(t, gateway.port)
+      return (await client.get(path, { Host: domain, Cookie: cookie })).status
+    }
+    t.same(await Promise.all(Array.from({ length: count }, get)), new Array(count).fill(200))
+  }
+  await ask('/page', places)
+  await ask('/open/page', places / 2)
+  await ask('/page', places)
+  t.equal(connections.size, places + places / 2)
+})
+
 t.test('strangers share half as many connections among themselves', async t => {
   const { clients, head } = await crowded(t, { signedIn: false })
   const streams = await clients(places, head('GET', '/events'))
