@@ -77,7 +77,7 @@ export class BlockPool {
     this.#used += bytes
     const spare = this.#spare[bytes]?.pop()
     if (spare === undefined) {
-      this.#makeRoom()
+      this.#keepSpare(this.#limit - this.#used, bytes)
       return new Block(Buffer.allocUnsafeSlow(bytes), this)
     }
     this.#spareBytes -= bytes
@@ -85,12 +85,12 @@ export class BlockPool {
     return spare
   }
 
-  /** Spare blocks of the other sizes count as well. */
-  #makeRoom(): void {
-    for (const spare of Object.values(this.#spare)) {
-      while (this.#used + this.#spareBytes > this.#limit && spare.length > 0) {
-        this.#spareBytes -= spare.pop()?.memory.length ?? 0
-      }
+  /** Gives spare blocks back to the system until no more than `most` bytes are left, those of the given size last. */
+  #keepSpare(most: number, last: number): void {
+    const others = Object.keys(this.#spare).map(Number)
+    for (const size of [...others.filter(other => other !== last), last]) {
+      const spare = this.#spare[size] ?? []
+      while (this.#spareBytes > most && spare.pop() !== undefined) this.#spareBytes -= size
     }
   }
 
@@ -98,8 +98,8 @@ export class BlockPool {
   giveBack(block: Block): void {
     const { length } = block.memory
     this.#used -= length
-    if (this.#spareBytes + length > mostSpare) return
     this.#spareBytes += length
     this.#spare[length]?.push(block)
+    if (this.#spareBytes > mostSpare) this.#keepSpare(mostSpare, length)
   }
 }

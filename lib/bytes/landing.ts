@@ -106,6 +106,6 @@ export class Landing {
     if (most === undefined && (this.#pace < busyRead || scarce)) return scratch()
     const little = scarce || (most !== undefined && most <= smallBlock)
     this.#block = this.#pool.take(little ? smallBlock : socketBlock)
-    return this.#block?.memory ?? Buffer.allocUnsafeSlow(smallBlock)
+    return this.#block?.memory ?? Buffer.allocUnsafeSlow(Math.min(smallBlock, most ?? smallBlock))
   }
 }

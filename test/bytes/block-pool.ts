@@ -1,5 +1,11 @@
 import t from 'tap'
-import { type Block, BlockPool, fileBlock, socketBlock } from '../../lib/bytes/block-pool.ts'
+import {
+  type Block,
+  BlockPool,
+  fileBlock,
+  smallBlock,
+  socketBlock,
+} from '../../lib/bytes/block-pool.ts'
 import { Piece } from '../../lib/bytes/piece.ts'
 
 function taken(pool: BlockPool): Block {
@@ -50,6 +56,20 @@ t.test('spare blocks of one size give way to the other', t => {
   t.equal(pool.take(fileBlock), undefined)
   for (const block of again) block?.release()
   large?.release()
+  t.end()
+})
+
+t.test('what was used last is kept when spare blocks of another size fill their share', t => {
+  const all = 64
+  const pool = new BlockPool({ limit: 2 * all * socketBlock })
+  const large = Array.from({ length: all }, () => pool.take(socketBlock))
+  for (const block of large) block?.release()
+  const small = pool.take(smallBlock)
+  small?.release()
+  t.equal(pool.take(smallBlock)?.memory, small?.memory)
+  const again = Array.from({ length: all }, () => pool.take(socketBlock)?.memory)
+  const kept = new Set(large.map(block => block?.memory))
+  t.equal(again.filter(memory => kept.has(memory)).length, all - 1)
   t.end()
 })
 
