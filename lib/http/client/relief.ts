@@ -101,7 +101,7 @@ export class Relief {
       if (connection === undefined || !pool.setApart(connection)) break
       wanted -= 1
     }
-    // There is room for the first that is old enough.
+    // The first that becomes old enough has room there, and gives its place on.
     if (pool.hasRoomApart(key)) return
     // What does not last gives its place back by itself.
     const soon = [...young.values()].flat().length
