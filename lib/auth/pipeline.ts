@@ -125,7 +125,8 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     case 'passthrough': {
       const { because, name } = verdict
       const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` }
-      const admitted = { request, session: undefined, public: because === 'path' }
+      const open = because === 'path'
+      const admitted = { request, session: undefined, public: open, place, client }
       return pass(asked, admitted, { ...facts, passthrough: name })
     }
     case 'authenticated':
@@ -155,7 +156,9 @@ function authenticated<A extends Response | TakenOver>(
   const facts = { client, outcome: 'forwarded', because: 'session', user: session.subject }
   return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
-      const answered = pass(asked, { request: opened.request, session, public: false }, facts)
+      // Written out, not copied from `asked`: the copy costs an eighth of a small request.
+      const admitted = { request: opened.request, session, public: false, place, client }
+      const answered = pass(asked, admitted, facts)
       return sessions.wantsRenewal(session) ? renewed(asked, session, answered) : answered
     }
     const target = pathAndQuery(place)
@@ -163,7 +166,7 @@ function authenticated<A extends Response | TakenOver>(
     if ('refuse' in instead) return withFacts(instead.refuse, facts)
     const answered = pass(
       asked,
-      { request: instead.request, session, public: false },
+      { request: instead.request, session, public: false, place, client },
       { ...facts, resubmitted: true },
     )
     return answered.then(answer => withLines(answer, instead.setCookie))
@@ -172,11 +175,11 @@ function authenticated<A extends Response | TakenOver>(
 
 /** The one way to the backend, with a session and without. */
 function pass<A extends Response | TakenOver>(
-  { request, place, client, rules, parts, forward }: Asked<A>,
-  admitted: Omit<Admitted, 'place' | 'client'>,
+  { request, rules, parts, forward }: Asked<A>,
+  admitted: Admitted,
   facts: Facts,
 ): Promise<A | Response> {
-  return forward(rules.backend, { ...admitted, place, client }).then(
+  return forward(rules.backend, admitted).then(
     answered => withFacts(answered, facts),
     (error: unknown) => withFacts(failed(request, error, parts.failurePage), facts),
   )
