@@ -181,7 +181,7 @@ export class Backend {
     const { host, fields } = sent
     return {
       origin: this.#origin,
-      uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
+      uri: { scheme, host: name, port, path, query },
       host,
       client,
       // What anybody may ask for keeps nothing from the backend for which a session or a token is needed.

@@ -9,7 +9,7 @@ import { ownCookies } from '../session/cookie.ts'
 /** Path and query of a request line. */
 export interface Place {
   readonly path: string
-  readonly query?: string
+  readonly query?: string | undefined
 }
 
 /** What a request line asks for; undefined for a target this instance does not answer (RFC 9112 section 3.2). */

@@ -43,7 +43,7 @@ type EffectiveTarget =
 
 /** What a request asks for that is no file of an archive. */
 export type NoFile =
-  | { readonly kind: 'operations'; readonly path: string; readonly query?: string }
+  | { readonly kind: 'operations'; readonly path: string; readonly query?: string | undefined }
   | { readonly kind: 'connect'; readonly authority: Authority }
   | Refused
 

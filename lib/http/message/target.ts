@@ -24,11 +24,11 @@ export interface TargetUri extends Authority {
   /** Path with its leading slash, bytes as they came. */
   readonly path: string
   /** Query without its question mark; undefined when there was no question mark. */
-  readonly query?: string
+  readonly query?: string | undefined
 }
 
 export type Target =
-  | { readonly form: 'origin'; readonly path: string; readonly query?: string }
+  | { readonly form: 'origin'; readonly path: string; readonly query?: string | undefined }
   | { readonly form: 'absolute'; readonly uri: TargetUri }
   | { readonly form: 'authority'; readonly authority: Authority }
   | { readonly form: 'asterisk' }
@@ -105,12 +105,12 @@ export function formatUri(uri: TargetUri): string {
 }
 
 /** Path and query as origin-form has them. */
-export function pathAndQuery(of: { readonly path: string; readonly query?: string }): string {
+export function pathAndQuery(of: { readonly path: string; readonly query?: string | undefined }): string {
   return of.query === undefined ? of.path : `${of.path}?${of.query}`
 }
 
 /** The path and the query that a target names; `*` for one that names none. */
-export function originForm(target: Target): { readonly path: string; readonly query?: string } {
+export function originForm(target: Target): { readonly path: string; readonly query?: string | undefined } {
   if (target.form === 'origin') return target
   return target.form === 'absolute' ? target.uri : { path: '*' }
 }
@@ -186,7 +186,7 @@ const END_OF_AUTHORITY = /[/?]|$/
 const USERINFO = /^(?:[A-Za-z0-9\-._~!$&'()*+,;=:]|%[0-9A-Fa-f]{2})*$/
 
 /** An empty path means "/" (RFC 9110 section 4.2.3). */
-function splitPath(text: string): { readonly path: string; readonly query?: string } {
+function splitPath(text: string): { readonly path: string; readonly query?: string | undefined } {
   const mark = text.indexOf('?')
   if (mark < 0) return { path: text === '' ? '/' : text }
   return { path: mark === 0 ? '/' : text.slice(0, mark), query: text.slice(mark + 1) }
