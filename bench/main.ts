@@ -195,6 +195,7 @@ async function main(print: (text: string) => void): Promise<void> {
   const whole = !values.quick && rounds >= enough && names.length === all.length
   const place = values.out ?? (whole ? join(import.meta.dirname, '../../bench') : undefined)
   if (place === undefined) return
+  await mkdir(place, { recursive: true })
   await writeFile(join(place, 'results.md'), text)
   await writeFile(join(place, 'results.svg'), plot(results, names))
 }
