@@ -105,12 +105,18 @@ export function formatUri(uri: TargetUri): string {
 }
 
 /** Path and query as origin-form has them. */
-export function pathAndQuery(of: { readonly path: string; readonly query?: string | undefined }): string {
+export function pathAndQuery(of: {
+  readonly path: string
+  readonly query?: string | undefined
+}): string {
   return of.query === undefined ? of.path : `${of.path}?${of.query}`
 }
 
 /** The path and the query that a target names; `*` for one that names none. */
-export function originForm(target: Target): { readonly path: string; readonly query?: string | undefined } {
+export function originForm(target: Target): {
+  readonly path: string
+  readonly query?: string | undefined
+} {
   if (target.form === 'origin') return target
   return target.form === 'absolute' ? target.uri : { path: '*' }
 }
