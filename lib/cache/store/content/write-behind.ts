@@ -33,11 +33,11 @@ interface WriteBehindParts {
   readonly changed: () => void
 }
 
-/** What waits before the file is made, and before the next write. */
-const firstBatch = 1024 * 1024
-const batch = 256 * 1024
+/** What waits before the next write, and before the file is made; the second when blocks are scarce. */
+const batch = 1024 * 1024
+const batchScarce = 256 * 1024
 const mostAtOnce = 1024 * 1024
-/** How far the disk may be behind before the origin waits; the second when blocks are scarce. */
+/** How far the disk may be behind before the origin waits, more than a batch; the second when blocks are scarce. */
 const mostBehind = 2 * 1024 * 1024
 const mostBehindScarce = 512 * 1024
 /** What is kept for readers; the second when blocks are scarce. */
@@ -118,9 +118,8 @@ export class WriteBehind {
     const { tail, blocks, to } = this.#parts
     if (this.#busy || this.because !== undefined || this.#closed) return
     const waiting = tail.end - this.written
-    const least = this.#file === undefined && !blocks.scarce ? firstBatch : batch
     const now = this.#flushed.length > 0 && (waiting > 0 || this.#file === undefined)
-    if (waiting < least && !now) return
+    if (waiting < (blocks.scarce ? batchScarce : batch) && !now) return
     const because = 'path' in to ? to.refusal?.(tail.end) : undefined
     if (because !== undefined) return this.#stop(because)
     this.#busy = true
