@@ -125,8 +125,8 @@ export function metricsOf(
       const figure = (name: string): number =>
         Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(metrics)?.[1])
       resolve({
-        // Its clock ticks every 10 ms, which it counts as delay.
-        loopDelay: Math.max(0, figure('nodejs_eventloop_lag_p99_seconds') * 1000 - 10),
+        // Its timer has 50 ms (lib/metrics.ts), which it counts as delay.
+        loopDelay: Math.max(0, figure('nodejs_eventloop_lag_p99_seconds') * 1000 - 50),
         adopting: figure('cachesvc_suites_being_adopted'),
         adopted: figure('cachesvc_adopted_suites'),
       })
