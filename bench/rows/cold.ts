@@ -37,7 +37,7 @@ export const coldSmall: Row = {
     time: { title: 'ms each, median', better: 'less' },
     cpu: { title: 'CPU ms each', better: 'less' },
   },
-  subjects: [...proxies, 'direct'],
+  subjects: [...proxies, 'bare proxy', 'direct'],
   async run(stage) {
     const count = stage.effort.downloads
     const { result, cpu } = await costOf(stage, () => fresh(stage, count, 10_000), true)
