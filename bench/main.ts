@@ -1,6 +1,8 @@
 /**
  * The bench: measures every subject in turn, row by row and round by round, and writes the results.
  */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -99,11 +101,13 @@ class Bench {
       const row: Row = rows[name]
       // What an earlier row wrote is not to disturb this one.
       await command('sync', [], { deadline: 300_000 })
+      const release = row.memoryInUse && effort === full ? await holdMemory() : undefined
       for (let round = 0; round < (row.once === true ? 1 : rounds); round += 1) {
         for (const subject of row.subjects.filter(one => subjects.includes(one))) {
           await this.#measure(name, subject, { load, effort })
         }
       }
+      await release?.()
     }
   }
 
@@ -149,6 +153,20 @@ class Bench {
     )
     this.#running.set(subject, program)
     return program
+  }
+}
+
+/** Memory that stays free while the rest is held. */
+const leftFree = 1.5e9
+
+/** Has another process hold the free memory. Answers what lets go of it. */
+async function holdMemory(): Promise<() => Promise<unknown>> {
+  const holder = fork(join(import.meta.dirname, 'hold.js'), [String(leftFree)])
+  await once(holder, 'message')
+  return () => {
+    const gone = once(holder, 'exit')
+    holder.disconnect()
+    return gone
   }
 }
 

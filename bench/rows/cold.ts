@@ -24,6 +24,7 @@ export const coldLarge: Row = {
   note: 'not stored before, three in a row over one connection',
   figures: throughputFigures,
   subjects: [...proxies, 'bare proxy', 'direct'],
+  memoryInUse: true,
   async run(stage) {
     const { rate, cpu } = throughputOf(await costOf(stage, () => fresh(stage, 3, large), true))
     return comparable(stage) ? { rate, cpu } : { rate }
@@ -38,6 +39,7 @@ export const coldSmall: Row = {
     cpu: { title: 'CPU ms each', better: 'less' },
   },
   subjects: [...proxies, 'bare proxy', 'direct'],
+  memoryInUse: true,
   async run(stage) {
     const count = stage.effort.downloads
     const { result, cpu } = await costOf(stage, () => fresh(stage, count, 10_000), true)

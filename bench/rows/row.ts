@@ -22,6 +22,8 @@ export interface Row {
   readonly subjects: readonly SubjectName[]
   /** Measured once, because it hardly varies and takes long. */
   readonly once?: boolean
+  /** Measured while most memory of the machine is in use (hold.ts). */
+  readonly memoryInUse?: boolean
   /** One measurement. */
   run(stage: Stage): Promise<Figures>
 }
