@@ -54,9 +54,9 @@ export async function command(line: Line): Promise<ExitCode> {
 /** Runs the daemon until it is told to stop; `load` loads the configuration again. */
 async function serveInstance(config: Config, load: () => Promise<LoadedConfig>): Promise<ExitCode> {
   traceSources()
-  // Garbage is collected when it is a quarter of what is in use. By default V8 waits for three times as much, and an instance
+  // Garbage is collected when it is a third of what is in use. By default V8 waits for three times as much, and an instance
   // that has become idle keeps that.
-  setFlagsFromString('--heap-growing-percent=25')
+  setFlagsFromString('--heap-growing-percent=35')
   // For the heaps of threads, which begin later: 1 MB each where the main one has what bin/authproxy says.
   setFlagsFromString('--max-semi-space-size=1')
   const [{ startService }, { serve }, { createLog }] = await Promise.all([
