@@ -38,7 +38,7 @@ const misnamed = ['handles', 'requests', 'resources'].map(of => `nodejs_active_$
 
 /**
  * The delay of the event loop is measured with a timer of so many milliseconds, and its figures count from there. With prom-client's
- * own 10 an idle daemon woke a hundred times a second, which took a hundredth of a processor.
+ * own 10 an idle daemon woke a hundred times a second, which took half of the processor time it used.
  */
 const precision = 50
 
