@@ -181,6 +181,7 @@ export class Download {
   /** Calls `act` once when the download takes more, or has failed. */
   whenReady(act: () => void): void {
     this.#ready = act
+    this.#file.write() // Blocks may have become scarce since: what holds the origin up is always being written.
     this.#relieve()
   }
 
@@ -191,12 +192,11 @@ export class Download {
   complete({ patient = false } = {}): Completed {
     try {
       this.#mustGrow()
-      const { size } = this
-      const digest = this.#parts.expectation.verify(size)
+      const digest = this.#parts.expectation.verify(this.size)
       this.#state = 'verified'
       this.#parts.onWhole(digest)
       this.#readers.wake()
-      return { digest, size, kept: this.#keep(digest, patient) }
+      return { digest, size: this.size, kept: this.#keep(digest, patient) }
     } catch (error) {
       throw this.#fail(error)
     }

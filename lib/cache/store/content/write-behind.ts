@@ -206,7 +206,6 @@ export class WriteBehind {
         if (this.because !== undefined) return
         this.written += written
         this.#goOn()
-        this.#parts.changed()
       },
       release,
     )
@@ -216,6 +215,7 @@ export class WriteBehind {
     this.#busy = false
     this.#tell()
     this.write()
+    this.#parts.changed()
   }
 
   #tell(): void {

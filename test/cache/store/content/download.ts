@@ -228,39 +228,6 @@ t.test('the origin waits for the disk, in bounded memory', async t => {
   await leavesNothing(t, made)
 })
 
-t.test('content that comes in small parts is written in large ones', async t => {
-  const sizes: number[] = []
-  const made = grown(t, {
-    decide: call => {
-      if (call === 'writev') sizes.push(made.download.size - made.download.file.written)
-      return 'done'
-    },
-  })
-  const { download, pool } = made
-  for (let count = 0; count < 32; count += 1) {
-    download.take(pieceIn(pool, Buffer.alloc(256 * KiB, count)))
-    await settle()
-  }
-  await download.complete().kept
-  t.ok(sizes.length <= 8 && sizes.every(size => size >= 1024 * KiB), sizes.join())
-  await leavesNothing(t, made)
-})
-
-t.test('while others hold the blocks small parts are written, for the origin to go on', async t => {
-  const made = grown(t, { memory: 8 * 1024 * KiB })
-  const { download, pool } = made
-  const others = Array.from({ length: 7 }, () => pool.take(socketBlock))
-  t.ok(pool.scarce)
-  for (let count = 0; count < 12; count += 1) {
-    const ready = download.take(new Piece(Buffer.alloc(100 * KiB, count)))
-    if (!ready) await new Promise<void>(resolve => download.whenReady(resolve))
-  }
-  await until(() => download.file.written > 512 * KiB)
-  for (const other of others) other?.release()
-  await download.complete().kept
-  await leavesNothing(t, made)
-})
-
 t.test('when blocks are scarce little is kept', async t => {
   const made = grown(t, { memory: 20 * 256 * KiB, most: 4 * MiB })
   const { download, pool } = made
