@@ -23,7 +23,7 @@ const none: Facts = {}
 export function jsonLine(frame: LineFrame, facts: Facts, before = none): string {
   const { level, time, message } = frame
   const first = membersOf(before)
-  const rest = membersOf(facts, before)
+  const rest = membersOf(facts, first === '' ? none : before)
   // A fact has the name of another, or of a member of the frame. This is rare; the object then keeps the later of the two.
   if (first === undefined || rest === undefined)
     return `${JSON.stringify({ level, time, ...clean({ ...before, ...facts }), message })}\n`
@@ -35,7 +35,7 @@ export function jsonLine(frame: LineFrame, facts: Facts, before = none): string 
 function membersOf(facts: Facts, before = none): string | undefined {
   let text = ''
   for (const name of Object.keys(facts)) {
-    if (Object.hasOwn(before, name)) return undefined
+    if (before !== none && Object.hasOwn(before, name)) return undefined
     const value = facts[name]
     if (value === undefined) continue
     const member = memberOf(name)
