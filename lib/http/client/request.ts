@@ -106,12 +106,20 @@ export function onWire(
 ): WireRequest {
   const { method, uri, content = noContent, awaitContinue, onInterim } = asked
   const parent = uri.scheme === 'http' ? via : undefined
-  const host = Fields.fromFlat(['Host', asked.host ?? formatAuthority(uri, uri.scheme)])
+  const host = hostField(asked.host ?? formatAuthority(uri, uri.scheme))
   const theirs = asked.fields.where(isTheirs)
   const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
   const head = requestHead(method, target, host, theirs, ownFields(asked, parent, upgrade))
   return { method, head, content, awaitContinue, onInterim, upgrade }
 }
+
+/** Most requests have the host of the one before. */
+function hostField(host: string): Fields {
+  if (host !== last.host) last = { host, fields: Fields.lasting(['Host', host]) }
+  return last.fields
+}
+
+let last = { host: 'localhost', fields: Fields.lasting(['Host', 'localhost']) }
 
 /** The fields of framing and of the connection. */
 function ownFields(asked: OriginRequest, parent: Parent | undefined, upgrade: boolean): Fields {
@@ -129,7 +137,7 @@ function ownFields(asked: OriginRequest, parent: Parent | undefined, upgrade: bo
 }
 
 /** What most requests have. */
-const KEEP_ALIVE = Fields.of(['Connection', 'keep-alive'])
+const KEEP_ALIVE = Fields.lasting(['Connection', 'keep-alive'])
 
 function isTheirs(name: string): boolean {
   return !OURS.has(name.toLowerCase())

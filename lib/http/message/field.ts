@@ -48,6 +48,13 @@ export class Fields {
     return Fields.fromFlat(flat)
   }
 
+  /** From pairs, for many messages: the lines are made once, and at once. Throws as `lines` does. */
+  static lasting(...pairs: ReadonlyArray<readonly [name: string, value: string]>): Fields {
+    const fields = Fields.of(...pairs)
+    fields.#lines = inOnePiece(fields.lines)
+    return fields
+  }
+
   /** The flat list, ready for `writeHead`. */
   get flat(): readonly string[] {
     if (this.#begin === undefined) return this.#own
@@ -69,8 +76,7 @@ export class Fields {
     const begin = this.#begin
     const lines = linesOf(this.#own, this.#sound)
     if (begin === undefined) return lines
-    // One piece of memory instead of a tree of pieces that every message would walk through again.
-    begin.#lines ??= Buffer.from(begin.lines, 'latin1').toString('latin1')
+    begin.#lines ??= inOnePiece(begin.lines)
     return begin.#lines + lines
   }
 
@@ -165,6 +171,11 @@ function linesOf(flat: readonly string[], sound: boolean): string {
     lines += `${name}: ${value}\r\n`
   }
   return lines
+}
+
+/** The same text in one piece of memory, instead of a tree of pieces that every message would walk through again. */
+function inOnePiece(lines: string): string {
+  return Buffer.from(lines, 'latin1').toString('latin1')
 }
 
 /** Whether a field value (5.5) or a reason phrase can be written: no control character but tab, nothing beyond a byte. */

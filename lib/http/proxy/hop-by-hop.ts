@@ -18,6 +18,8 @@ export function endToEnd(fields: Fields, besides?: string): Fields {
   const options = connectionOptions(fields)
   const named = options.length === 0 ? NONE : new Set(options)
   return fields.where(name => {
+    // Most names are as long as none of these, and need no copy in lower case.
+    if (named === NONE && !LENGTHS.has(name.length) && name.length !== besides?.length) return true
     const lower = name.toLowerCase()
     if (HOP_BY_HOP.has(lower) || lower === besides) return false
     return !named.has(lower) || isProtected(lower)
@@ -44,6 +46,8 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   // For the next proxy only (11.7): we are that proxy, or have no business passing them on.
   ...['proxy-authenticate', 'proxy-authorization', 'proxy-authentication-info'],
 ])
+
+const LENGTHS: ReadonlySet<number> = new Set([...HOP_BY_HOP].map(name => name.length))
 
 /** Kept though Connection names them. */
 const PROTECTED: ReadonlySet<string> = new Set([
