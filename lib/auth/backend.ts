@@ -110,11 +110,8 @@ export class Backend {
   /** Forwards a request. Rejects with an OriginFailure. */
   handle(admitted: Admitted): Promise<Response> {
     const to = this.#forwarding(admitted)
-    const response =
-      to instanceof Promise
-        ? to.then(ready => forward(admitted.request, ready))
-        : forward(admitted.request, to)
-    return response.then(answer => this.#answered(answer, admitted.session))
+    if (to instanceof Promise) return to.then(ready => forward(admitted.request, ready))
+    return forward(admitted.request, to)
   }
 
   #answered(response: Response, session: Session | undefined): Response | Promise<Response> {
@@ -134,7 +131,7 @@ export class Backend {
   async upgrade(admitted: Admitted, socket: Socket, head: Buffer): Promise<Response | TakenOver> {
     const { config, closing } = this.#options
     const { tunnel } = config.timeouts
-    const answer = await forwardUpgrade(admitted.request, {
+    return forwardUpgrade(admitted.request, {
       ...(await this.#forwarding(admitted)),
       socket,
       head,
@@ -142,7 +139,6 @@ export class Backend {
       signal: closing,
       agreed: harmlessAnswer,
     })
-    return 'fields' in answer ? { ...answer, fields: harmlessAnswer(answer.fields) } : answer
   }
 
   counts() {
@@ -187,6 +183,7 @@ export class Backend {
       // What anybody may ask for keeps nothing from the backend for which a session or a token is needed.
       line: isPublic ? 'passed' : 'shared',
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
+      answered: response => this.#answered(response, admitted.session),
       trailers: harmlessTrailers,
       clock,
       room: this.#room,

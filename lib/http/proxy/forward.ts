@@ -34,6 +34,8 @@ export interface Forwarding {
   readonly host: string | undefined
   /** The fields the origin gets. */
   readonly fields: Fields
+  /** Makes the response of the origin fit for the client. */
+  readonly answered: (response: Response) => Response | Promise<Response>
   /** Makes the trailer fields fit to be sent. */
   readonly trailers: (fields: Fields) => Fields
   readonly clock: Clock
@@ -67,7 +69,7 @@ export function forward(request: Request, to: Forwarding): Promise<Response> {
 
 function exchange(request: Request, content: Content, to: Forwarding): Promise<Response> {
   const asked = outgoing(request, to, content)
-  return to.origin.request(asked).then(response => answerOf(request, response))
+  return to.origin.request(asked).then(response => to.answered(answerOf(request, response)))
 }
 
 interface UpgradeForwarding extends Forwarding {
@@ -91,7 +93,7 @@ export async function forwardUpgrade(
 ): Promise<Response | TakenOver> {
   const { clock, idle, socket: client } = to
   const answer = await to.origin.upgrade({ ...outgoing(request, to, noContent), trailers: false })
-  if ('status' in answer) return answerOf(request, answer)
+  if ('status' in answer) return to.answered(answerOf(request, answer))
   const { transport: far, address } = answer
   if ((answer.fields.get('Upgrade') ?? '').toLowerCase() !== 'websocket') {
     far.destroy()

@@ -20,6 +20,7 @@ const to: Omit<Forwarding, 'origin' | 'room'> = {
   line: 'shared',
   host: undefined,
   fields: Fields.empty,
+  answered: response => response,
   trailers: fields => fields,
   clock: systemClock,
   contentTime: 60_000,
