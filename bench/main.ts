@@ -40,7 +40,7 @@ const full: Effort = {
   seconds: 4,
   settle: 6000,
   rest: 3000,
-  downloads: 400,
+  downloads: 1000,
   requests: 100_000,
   gigabytes: 20,
   entries: 1_000_000,
