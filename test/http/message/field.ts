@@ -26,6 +26,19 @@ t.test('fields keep their order, their case and their repetitions', t => {
   t.end()
 })
 
+t.test('lines that are made once are those made each time, and are refused at once', t => {
+  const pairs = [
+    ['Connection', 'keep-alive'],
+    ['X', '\xe9'],
+  ] as const
+  const lasting = Fields.lasting(...pairs)
+  t.equal(lasting.lines, Fields.of(...pairs).lines)
+  t.equal(lasting.followedBy(['Y', '2']).lines, `${lasting.lines}Y: 2\r\n`)
+  t.throws(() => Fields.lasting(['X', 'a\r\nY: b']), TypeError)
+  t.throws(() => Fields.lasting(['X\r\nY', 'a']), TypeError)
+  t.end()
+})
+
 t.test('names are found whatever their case, lines of one name are joined', t => {
   const fields = Fields.of(['Via', '1.1 a'], ['Left-Out', undefined], ['VIA', '1.1 b'], ['X', ''])
   t.equal(fields.get('via'), '1.1 a, 1.1 b')
