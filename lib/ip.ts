@@ -33,12 +33,15 @@ export function isIP(text: string): 0 | 4 | 6 {
  * brackets. Undefined when the text is no IP address.
  */
 export function normaliseAddress(text: string): string | undefined {
+  // Node takes no IPv4 address in another spelling.
+  if (isIPv4(text)) return text
   const groups = parse(text)
   return groups === undefined ? undefined : format(groups)
 }
 
 /** What counts as one client: an IPv4 address, or the /64 of an IPv6 address, all of which a host may use. Other text stays. */
 export function networkOf(address: string): string {
+  if (isIPv4(address)) return address
   const groups = parse(address)
   if (groups === undefined || isMapped(groups)) return address
   return format([...groups.slice(0, 4), 0, 0, 0, 0])
