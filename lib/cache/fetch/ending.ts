@@ -21,8 +21,7 @@ export function keep(
   { store, log }: { readonly store: Store; readonly log: Logger },
 ): Settled {
   const { stored: storing } = download
-  // A client waits until an index is stored, not until a package is.
-  const completed = download.complete({ patient: wanted.archive.kind === 'pool' })
+  const completed = download.complete()
   const verified = verifiedBy(wanted)
   const finished = finishedEntry(draft, completed, wanted.stored)
   const entry = verified === undefined ? finished : { ...finished, verified }

@@ -66,7 +66,7 @@ export function wire(options: StoreOptions) {
     log,
     read: (digest, size) => contents.read({ digest, size, first: 0, end: size }),
     proven: digest => {
-      blobs.fresh.add(digest)
+      blobs.flushLater(digest)
       checkpoints.soon()
     },
     discard: digest => blobs.discard(digest),

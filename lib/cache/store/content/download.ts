@@ -43,13 +43,11 @@ interface DownloadParts {
   readonly disk: Disk
   readonly health: Pick<DiskHealth, 'failed'>
   readonly blocks: SharedBlocks
-  readonly blobs: Pick<Blobs, 'commit'>
+  readonly blobs: Pick<Blobs, 'commit' | 'place'>
   readonly contents: Pick<Contents, 'read'>
   readonly checks: Pick<Checks, 'passed'>
   readonly expectation: Expectation
   readonly to: Destination
-  /** Does `work`, which stores content of this size, when others let it. */
-  readonly giveWay: (work: () => Promise<void>, size: number) => Promise<void>
   /** Told at once when the content is whole and verified. */
   readonly onWhole: (digest: string) => void
   /** Called once, when it is complete or has failed and its file is dealt with. */
@@ -73,7 +71,9 @@ export class Download {
     this.#parts = parts
     this.#readers = new Readers(parts.clock)
     this.#tail = new Tail('begun' in parts.to ? parts.to.begun?.size : 0, this.length)
-    this.#file = new WriteBehind({ ...parts, tail: this.#tail, changed: () => this.#changed() })
+    const { disk, health, to, blocks, most } = parts
+    const changed = (): void => this.#changed()
+    this.#file = new WriteBehind({ disk, health, to, tail: this.#tail, blocks, most, changed })
     this.#content = {
       tail: this.#tail,
       clock: this.#parts.clock,
@@ -187,16 +187,16 @@ export class Download {
 
   /**
    * Everything has arrived: verifies it, lets readers have the rest, and stores it behind the answer. Throws a Failure when it
-   * is not what was expected: then readers fail and nothing is stored. With `patient`, small content is written when others let it.
+   * is not what was expected: then readers fail and nothing is stored.
    */
-  complete({ patient = false } = {}): Completed {
+  complete(): Completed {
     try {
       this.#mustGrow()
       const digest = this.#parts.expectation.verify(this.size)
       this.#state = 'verified'
       this.#parts.onWhole(digest)
       this.#readers.wake()
-      return { digest, size: this.size, kept: this.#keep(digest, patient) }
+      return { digest, size: this.size, kept: this.#keep(digest) }
     } catch (error) {
       throw this.#fail(error)
     }
@@ -207,13 +207,10 @@ export class Download {
     if (this.growing) this.#fail(reason)
   }
 
-  async #keep(digest: string, patient: boolean): Promise<Kept> {
-    const store = async (): Promise<void> => {
-      await this.#file.flush()
-      if (this.stored) await this.#commit(digest).catch(error => this.#file.giveUp(error))
-    }
-    const small = this.length !== undefined && this.#file.written === 0
-    await (patient && small && this.stored ? this.#parts.giveWay(store, this.size) : store())
+  async #keep(digest: string): Promise<Kept> {
+    // What the readers were given leaves first.
+    await new Promise(resolve => setImmediate(resolve))
+    await this.#commit(digest).catch(error => this.#file.giveUp(error))
     if (!this.stored) await this.#file.remove()
     this.#state = 'settled'
     if (!this.stored && this.awaited) this.#readers.watch(0, () => this.#changed())
@@ -224,9 +221,16 @@ export class Download {
 
   async #commit(digest: string): Promise<void> {
     const { blobs, checks } = this.#parts
-    const { file, path } = this.#file
-    if (file === undefined || path === undefined) throw new Error('there is no file')
-    await blobs.commit(file, { path, digest, size: this.size })
+    const content = { digest, size: this.size }
+    const placed =
+      this.#file.atOnce() && (await blobs.place(content, file => this.#file.writeAll(file)))
+    if (!placed) {
+      await this.#file.flush()
+      if (!this.stored) return
+      const { file, path } = this.#file
+      if (file === undefined || path === undefined) throw new Error('there is no file')
+      await blobs.commit(file, { path, ...content })
+    }
     checks.passed(digest)
     this.#stored = digest
   }

@@ -1,9 +1,6 @@
 /**
  * The downloads under way: begins them, continues them after a crash, finds those that can be read.
  */
-import { Lull } from '../../../async/lull.ts'
-import { socketBlock } from '../../../bytes/block-pool.ts'
-import { worthBlock } from '../../../bytes/landing.ts'
 import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
 import { Arrivals } from '../upkeep/arrivals.ts'
@@ -57,9 +54,6 @@ interface DownloadsParts extends UpkeepParts {
   readonly soon: () => void
 }
 
-/** Memory that small contents keep until they are written. */
-const mostWaiting = 8 * 1024 * 1024
-
 interface Ending {
   readonly continuation: Continuation | undefined
   /** A crash now would leave something to be continued. */
@@ -72,7 +66,6 @@ export class Downloads {
   /** Keys of such entries, by the digest of their content; also of some that have gone meanwhile. */
   readonly #keys = new Map<string, Set<string>>()
   readonly #parts: DownloadsParts
-  readonly #lull: Lull
   /** Downloads that a crash broke off, by key. */
   #partials: Map<string, Partial> = new Map()
   /** Those that are just being read again. */
@@ -86,7 +79,6 @@ export class Downloads {
   constructor(parts: DownloadsParts) {
     this.#parts = parts
     this.#arrivals = new Arrivals(parts.clock)
-    this.#lull = new Lull(parts.clock)
   }
 
   /** Finds what an earlier process left, to be continued, and removes the rest. Answers how much that was. */
@@ -122,11 +114,11 @@ export class Downloads {
 
   /** What they take of the disk, together with what crashes have left of earlier ones. */
   get bytes(): UnderWay {
-    const { arrived, ...more } = this.#arrivals.bytes
+    const { arrived, unwritten, coming } = this.#arrivals.bytes
     let left = 0
     for (const { bytes } of this.#partials.values()) left += bytes
     for (const { bytes } of this.#resuming) left += bytes
-    return { arrived: arrived + left, ...more }
+    return { arrived: arrived + left, unwritten, coming }
   }
 
   /** Remembers an entry until its content, which must be whole, is stored. */
@@ -175,7 +167,6 @@ export class Downloads {
   /** Fails all of them, and those that still begin, with `reason`; waits until their files are dealt with. */
   async close(reason: Error): Promise<void> {
     this.#closing = reason
-    this.#lull.end()
     for (const download of [...this.#underWay.keys()]) download.discard(reason)
     if (this.#underWay.size === 0) return
     await new Promise<void>(resolve => {
@@ -202,12 +193,18 @@ export class Downloads {
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
+    const { clock, disk, health, blocks, blobs, contents, checks } = this.#parts
     let digest: string | undefined
     const download: Download = new Download({
-      ...this.#parts,
+      clock,
+      disk,
+      health,
+      blocks,
+      blobs,
+      contents,
+      checks,
       expectation,
       to,
-      giveWay: this.#giveWay,
       onWhole: found => {
         digest = found
         this.#arrivals.whole(download)
@@ -221,13 +218,6 @@ export class Downloads {
     this.#parts.room.look()
     if (this.#closing !== undefined) download.discard(this.#closing)
     return download
-  }
-
-  /** Small contents are written when no others come, but where memory or room is scarce. */
-  readonly #giveWay = (work: () => Promise<void>, size: number): Promise<void> => {
-    const { blocks, room } = this.#parts
-    const held = size < worthBlock ? size : Math.max(size, socketBlock)
-    return this.#lull.run(work, held, blocks.scarce ? 0 : Math.min(mostWaiting, room.mayWait))
   }
 
   #end(download: Download, digest: string | undefined): void {

@@ -1,9 +1,9 @@
 /**
- * The temporary file a download grows into: written behind the tail in large batches, and what happens when the disk will not
+ * The temporary file a large download grows into: written behind the tail in large batches, and what happens when the disk will not
  * take it.
  *
- * The file is made with the first batch: small content touches the disk only when all of it is there. What was written stays
- * readable until `close`, also after the disk has failed.
+ * The file is made with the first batch: small content touches the disk only when all of it is there, and then goes straight to
+ * the file that has its name. What was written stays readable until `close`, also after the disk has failed.
  */
 import type { Disk, DiskFile } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
@@ -114,14 +114,36 @@ export class WriteBehind {
     return this.#content
   }
 
+  /** Whether one write can store all there is: nothing of it is on the disk yet, and nothing refuses it. */
+  atOnce(): boolean {
+    const begun = this.#busy || this.#file !== undefined || this.#parts.tail.start > 0
+    return !begun && !this.#closed && this.because === undefined && !this.#refused()
+  }
+
+  /** Writes all there is into another file. Answers whether the disk took all of it. Rejects when it fails. */
+  writeAll(file: DiskFile): Promise<boolean> {
+    const { tail } = this.#parts
+    const pieces = tail.slices(0, tail.end)
+    const buffers = pieces.map(({ bytes }) => bytes)
+    return new Promise((resolve, reject) => {
+      file.write(
+        buffers,
+        0,
+        (error, written) => (error ? reject(error) : resolve(written === tail.end)),
+        () => {
+          for (const piece of pieces) piece.release()
+        },
+      )
+    })
+  }
+
   write(): void {
-    const { tail, blocks, to } = this.#parts
+    const { tail, blocks } = this.#parts
     if (this.#busy || this.because !== undefined || this.#closed) return
     const waiting = tail.end - this.written
     const now = this.#flushed.length > 0 && (waiting > 0 || this.#file === undefined)
     if (waiting < (blocks.scarce ? batchScarce : batch) && !now) return
-    const because = 'path' in to ? to.refusal?.(tail.end) : undefined
-    if (because !== undefined) return this.#stop(because)
+    if (this.#refused()) return
     this.#busy = true
     if (this.#file === undefined) this.#create()
     else this.#writeTo(this.#file)
@@ -152,6 +174,13 @@ export class WriteBehind {
   giveUp(error: unknown): void {
     if (this.because !== undefined) return
     this.#stop(this.#parts.health.failed(error, 'storing a download'))
+  }
+
+  #refused(): boolean {
+    const { tail, to } = this.#parts
+    const because = 'path' in to ? to.refusal?.(tail.end) : undefined
+    if (because !== undefined) this.#stop(because)
+    return because !== undefined
   }
 
   #stop(because: string): void {

@@ -6,6 +6,10 @@
  * or after its bytes were hashed. That holds as long as no entry from before a checkpoint names the same digest. Where one
  * does, or did until a checkpoint that is still to come, the content is flushed before it takes the name, and so is the name.
  *
+ * # Small contents
+ * Such a file is made under its name and written at once. What a crash leaves of it no entry names. It stays open until the
+ * checkpoint, because opening it again costs as much as writing it.
+ *
  * # Turns
  * Naming and removing one content take turns. A removal forgets the digest before it begins, and from then on no entry is put
  * for it; a content that is named at the same time comes before and is then in demand, or after, and brings its own file. So
@@ -14,6 +18,7 @@
 import { dirname } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
+import { unlessMissing } from '../../../errors.ts'
 import type { DiskFile, Surroundings } from './disk.ts'
 import { DiskHung } from './slots.ts'
 
@@ -35,9 +40,12 @@ export interface Unnamed {
   readonly since: Milliseconds
 }
 
+/** Of so many contents that are not flushed the files stay open. */
+const mostOpen = 512
+
 export class Blobs {
-  /** Contents that have their names and are not flushed. */
-  fresh = new Set<string>()
+  /** Contents that have their names and are not flushed; of some, the file is still open. */
+  fresh = new Map<string, DiskFile | undefined>()
   /** Contents that are removed, until a checkpoint has come after the removal of their entries. */
   readonly removed = new Map<string, Unnamed>()
   unnamedBytes = 0
@@ -53,6 +61,13 @@ export class Blobs {
 
   has(digest: string): boolean {
     return this.#there(digest) && !this.#wrong.has(digest)
+  }
+
+  /** The next checkpoint flushes it, without opening the file again when it is given. */
+  flushLater(digest: string, file?: DiskFile): void {
+    const open = this.fresh.get(digest) ?? (this.fresh.size < mostOpen ? file : undefined)
+    this.fresh.set(digest, open)
+    if (file !== open) file?.close()
   }
 
   freed(digest: string, size: number, since = this.#parts.clock.elapsed()): void {
@@ -72,12 +87,43 @@ export class Blobs {
     return [...this.#unnamed.values()].filter(({ since }) => since <= before)
   }
 
+  /**
+   * Makes the file of a content under its name and has `write` write it: nothing reads it before an entry names it. Answers
+   * whether it is there. Not where all was not taken, nor where such a file is or was until lately: a finished one must take its
+   * place. Rejects when the disk fails.
+   */
+  place(
+    { digest, size }: { digest: string; size: number },
+    write: (file: DiskFile) => Promise<boolean>,
+  ): Promise<boolean> {
+    const { disk, layout } = this.#parts
+    return this.#turns.run(digest, async () => {
+      if (this.#there(digest) || this.removed.has(digest)) return false
+      const path = layout.blob(digest)
+      const file = await unlessMissing(disk.open(path, 'creating'), ['EEXIST'])
+      if (file === undefined) return false
+      let whole = false
+      try {
+        whole = await write(file)
+      } finally {
+        if (!whole) {
+          file.close()
+          await disk.remove(path).catch(() => undefined)
+        }
+      }
+      if (!whole) return false
+      this.flushLater(digest, file)
+      this.#arrived({ digest, size })
+      return true
+    })
+  }
+
   /** Gives a finished file its name, in place of any that has it. Rejects when the disk fails. */
   async commit(
     file: DiskFile,
     { path, digest, size }: { path: string; digest: string; size: number },
   ): Promise<void> {
-    const { disk, layout, changed, keepUnnamed } = this.#parts
+    const { disk, layout, changed } = this.#parts
     await this.#turns.run(digest, async () => {
       const place = layout.blob(digest)
       const flushed = this.#there(digest) || this.removed.has(digest)
@@ -85,10 +131,9 @@ export class Blobs {
       await disk.rename(path, place)
       changed(digest)
       if (flushed) await disk.syncDirectory(dirname(place))
-      else this.fresh.add(digest)
+      else this.flushLater(digest)
       this.#wrong.delete(digest)
-      if (this.#parts.named(digest)) return
-      this.freed(digest, size, keepUnnamed ? Number.POSITIVE_INFINITY : undefined)
+      this.#arrived({ digest, size })
     })
   }
 
@@ -125,9 +170,9 @@ export class Blobs {
    * Makes a content survive a power cut. One that is gone meanwhile needs no more. Rejects when the disk fails; what it
    * failed to take is then removed, for the kernel forgets what it could not write and says of the next flush that all is well.
    */
-  async flush(digest: string): Promise<void> {
+  async flush(digest: string, open?: DiskFile): Promise<void> {
     const { disk, layout } = this.#parts
-    const file = await disk.openIfThere(layout.blob(digest))
+    const file = open ?? (await disk.openIfThere(layout.blob(digest)))
     try {
       await file?.sync()
     } catch (error) {
@@ -156,6 +201,12 @@ export class Blobs {
     })
   }
 
+  #arrived({ digest, size }: { digest: string; size: number }): void {
+    const { named, keepUnnamed } = this.#parts
+    if (named(digest)) return
+    this.freed(digest, size, keepUnnamed ? Number.POSITIVE_INFINITY : undefined)
+  }
+
   /** The log names it, or did until lately. */
   #there(digest: string): boolean {
     return this.#unnamed.has(digest) || this.#parts.named(digest)
@@ -164,6 +215,7 @@ export class Blobs {
   async #remove(digest: string): Promise<void> {
     const { disk, layout, changed } = this.#parts
     changed(digest)
+    this.fresh.get(digest)?.close()
     this.fresh.delete(digest)
     await disk.remove(layout.blob(digest))
   }

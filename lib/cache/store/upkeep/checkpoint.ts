@@ -81,22 +81,26 @@ export class Checkpoints {
     // From here to the mark nothing may come between what is counted and what is flushed.
     const durable = journal.position
     const { fresh } = blobs
-    blobs.fresh = new Set()
+    blobs.fresh = new Map()
     const removed = [...blobs.removed]
     const left = [...checks.unproven]
     try {
-      const rest = fresh.values()
+      const rest = fresh.entries()
       const lane = async (): Promise<void> => {
-        for (const digest of rest) await blobs.flush(digest)
+        for (const [digest, file] of rest) await blobs.flush(digest, file)
       }
-      await Promise.all(Array.from({ length: flushedAtOnce }, lane))
+      const lanes = await Promise.allSettled(Array.from({ length: flushedAtOnce }, lane))
+      for (const ended of lanes) if (ended.status === 'rejected') throw ended.reason
       if (!clean && (await downloads.save())) this.soon()
       await journal.mark({ durable, unproven: left, clean })
       for (const [digest, content] of removed) {
         if (blobs.removed.get(digest) === content) blobs.removed.delete(digest)
       }
     } catch (error) {
-      for (const digest of fresh) blobs.fresh.add(digest)
+      for (const [digest, file] of fresh) {
+        file?.close()
+        blobs.flushLater(digest)
+      }
       throw error
     }
   }

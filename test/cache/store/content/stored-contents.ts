@@ -150,6 +150,7 @@ t.test('idle files are bounded', async t => {
   for (let n = 0; n < 80; n += 1) {
     await store.content(await keep(store, `${key}${n}`, bytesOf(300_000)))
   }
+  await store.checkpoint()
   await until(async () => (await openBelow(directory)).length === 64)
   await store.close()
   await until(async () => (await openBelow(directory)).length === 0)

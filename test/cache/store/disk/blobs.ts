@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
@@ -9,6 +9,7 @@ import {
   contentBytes,
   entryOf,
   keep,
+  openBelow,
   opened,
   pour,
   sha256,
@@ -211,5 +212,58 @@ t.test(
     await t.rejects(readFile(path), { code: 'ENOENT' })
     await keep(store, key, bytesOf(500))
     t.ok(await store.get(key))
+  },
+)
+
+t.test('what a crash left under the name of a content is replaced', async t => {
+  const { store, directory } = await opened(t)
+  const content = bytesOf(500)
+  const path = new Layout(directory).blob(sha256(content))
+  await mkdir(dirname(path), { recursive: true })
+  await writeFile(path, content.subarray(0, 100))
+  await keep(store, key, content)
+  t.ok((await readFile(path)).equals(content))
+})
+
+t.test('a disk that takes no content leaves nothing under its name', async t => {
+  for (const fate of [{ code: 'ENOSPC' }, { part: 100 }]) {
+    const scripted = scriptedFiles()
+    const { store, directory } = await opened(t, {
+      files: scripted.files,
+      directory: t.testdir({ [JSON.stringify(fate)]: {} }),
+    })
+    const content = bytesOf(500)
+    const path = new Layout(directory).blob(sha256(content))
+    scripted.decide = (call, about) => (call === 'writev' && about === path ? fate : 'done')
+    const download = store.download({ length: 500 })
+    await pour(download, content)
+    const { stored } = await download.complete().kept
+    // A disk that took a part is asked again, with a file of the download's own.
+    t.equal(stored, 'part' in fate)
+    if (stored) t.ok((await readFile(path)).equals(content))
+    else await t.rejects(readFile(path), { code: 'ENOENT' })
+    await store.close()
+  }
+})
+
+t.test(
+  'a file that is open until a checkpoint is closed by its removal, and by a failure',
+  async t => {
+    const scripted = scriptedFiles()
+    const { store, directory, clock } = await opened(t, { files: scripted.files })
+    const layout = new Layout(directory)
+    await keep(store, key, bytesOf(500))
+    const removed = layout.blob((await keep(store, `${key}?2`, bytesOf(600))).digest)
+    t.equal((await openBelow(directory)).filter(one => one.includes('/blobs/')).length, 2)
+    scripted.decide = (call, about) =>
+      call === 'fdatasync' && about === layout.log ? { code: 'EIO' } : 'done'
+    store.remove(`${key}?2`)
+    await t.rejects(store.checkpoint(), { code: 'EIO' })
+    scripted.decide = () => 'done'
+    clock.advance(60_000)
+    await store.checkpoint()
+    await until(() => scripted.calls.includes(`unlink ${removed}`))
+    const open = async () => (await openBelow(directory)).filter(one => one.includes('/blobs/'))
+    await until(async () => (await open()).length === 0)
   },
 )
