@@ -37,6 +37,8 @@ const sameUse: Seconds = 0.01
 const flushInterval: Milliseconds = 60_000
 const mostUses = 1_000
 const linesAtOnce = 1_000
+/** What changes within so long is written together. */
+const together: Milliseconds = 25
 /** So many bytes of log, or as many as the snapshot has, make a new snapshot worth while. */
 const snapshotEvery = 16 * 1024 * 1024
 const snapshotRow = 64
@@ -49,7 +51,7 @@ export class Journal extends Catalogue<JournalParts> {
   readonly #turns = new KeyedMutex()
   #cancelUses: (() => void) | undefined
   #writing: Promise<void> | undefined
-  #soon = false
+  #cancelFlush: (() => void) | undefined
   /** The name of the log survives a power cut. */
   #named = false
   /** The disk failed to flush the log: the kernel forgets what it could not write, and only a new file can be relied on. */
@@ -211,6 +213,7 @@ export class Journal extends Catalogue<JournalParts> {
   /** Writes down all that waits, that the log was closed in order, and the table. Rejects when the disk fails. */
   async close(): Promise<void> {
     this.#cancelUses?.()
+    this.#cancelFlush?.()
     try {
       await this.flush()
       await this.snapshot()
@@ -247,16 +250,17 @@ export class Journal extends Catalogue<JournalParts> {
 
   readonly #flushUses = (): void => {
     this.#cancelUses = undefined
-    this.#flushSoon()
+    this.#flushNow()
   }
 
   #flushSoon(): void {
-    if (this.#soon) return
-    this.#soon = true
-    setImmediate(() => {
-      this.#soon = false
-      this.flush().catch(error => this.parts.health.failed(error, 'writing entries'))
-    })
+    this.#cancelFlush ??= this.parts.clock.after(together, () => this.#flushNow())
+  }
+
+  #flushNow(): void {
+    this.#cancelFlush?.()
+    this.#cancelFlush = undefined
+    this.flush().catch(error => this.parts.health.failed(error, 'writing entries'))
   }
 
   async #writeAll(): Promise<void> {

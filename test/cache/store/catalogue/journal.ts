@@ -169,7 +169,7 @@ t.test(
   'a disk that fails costs nothing that memory can hold, and what it left is cut off',
   async t => {
     const scripted = scriptedFiles()
-    const { journal, layout, failures } = await openJournal(t, { files: scripted.files })
+    const { journal, layout, failures, clock } = await openJournal(t, { files: scripted.files })
     journal.put(numbered(1))
     await journal.flush()
     const { position } = journal
@@ -182,6 +182,7 @@ t.test(
       t.match(await journal.get(keyOf(2)), { validated: 5 })
       t.equal(journal.get(keyOf(1)), undefined)
     }
+    clock.advance(25)
     await until(() => failures.length > 0)
     // What a failed append may have left: a whole line, which must not come back.
     await appendFile(layout.log, encodeRecord({ is: 'entry', entry: numbered(9), used: 1 }))
