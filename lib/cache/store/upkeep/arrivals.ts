@@ -42,8 +42,11 @@ export class Arrivals {
 
   get bytes(): UnderWay {
     const now = this.#clock.elapsed()
-    let [arrived, unwritten, coming] = [this.#wholeBytes, this.#wholeBytes, 0]
-    for (const [{ size, length = 0, stored, file }, { since, begun }] of this.#growing) {
+    let arrived = this.#wholeBytes
+    let unwritten = this.#wholeBytes
+    let coming = 0
+    for (const [download, { since, begun }] of this.#growing) {
+      const { size, length = 0, stored, file } = download
       // A file that is not stored any more takes its space as long as a client reads it.
       if (!stored) arrived += file.file === undefined ? 0 : file.written
       else {

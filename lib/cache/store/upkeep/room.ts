@@ -23,6 +23,22 @@ export interface UnderWay {
   readonly coming: number
 }
 
+/** What there is at one moment, bytes. */
+interface Measured {
+  /** Contents, named or not, and what has arrived of downloads. */
+  readonly stored: number
+  /** Of that, what the disk does not have yet. */
+  readonly unwritten: number
+  /** What the pace of downloads brings within a minute. */
+  readonly coming: number
+  /** Of the file system. Infinite when it does not say. */
+  readonly free: number
+  /** What is to stay free of the file system. */
+  readonly floor: number
+  /** Other programs hold so much that removing everything would not reach the floor. */
+  readonly foreign: boolean
+}
+
 interface RoomParts extends UpkeepParts {
   readonly space: Space
   readonly underWay: () => UnderWay
@@ -80,38 +96,34 @@ export class Room {
    * Why content of so many bytes, of which `here` are on the disk already, must not be stored now; undefined when it may be.
    */
   refusal(length: number, here = 0): string | undefined {
-    const because = this.#tooLarge(length)
+    const measured = this.#measure()
+    const because = this.#tooLarge(length, measured)
     if (because !== undefined) return because
-    const spare = this.#spare
+    const spare = spareOf(measured)
     if (length - here <= spare) return undefined
     // Room for more than there is now is made while it arrives, unless it cannot be made.
-    const most = this.#vain || this.#foreign ? 0 : (spare + this.#parts.journal.table.bytes) / 2
+    const most = this.#vain || measured.foreign ? 0 : (spare + this.#parts.journal.table.bytes) / 2
     if (spare >= 0 && length <= most) return undefined
     return `${length} bytes do not fit into the ${Math.max(0, Math.floor(spare))} that may be used of the file system`
   }
 
   /** Why a download of which so many bytes are here must not be stored any more; undefined when it may be. */
   overflow(size: number): string | undefined {
-    const because = this.#tooLarge(size)
+    const measured = this.#measure()
+    const because = this.#tooLarge(size, measured)
     if (because !== undefined) return because
-    const spare = this.#spare
+    const spare = spareOf(measured)
     if (spare < 0) return 'too little of the file system is free'
     // Other contents are not removed for one that takes most of the room by itself.
-    if (spare >= this.#floor / 2 || size <= (spare + this.stored) / 2) return undefined
+    if (spare >= measured.floor / 2 || size <= (spare + measured.stored) / 2) return undefined
     return `${size} bytes are more than half of what may be used of the file system`
-  }
-
-  /** Bytes that may wait until they are written: so few that nothing is refused because of them that would not have been. */
-  get mayWait(): number {
-    const { size } = this.rules
-    const shares = [size * headroomShare || mostHeadroom, this.#floor / 4 || mostHeadroom]
-    return this.#excess(1) > 0 ? 0 : Math.min(...shares, this.#spare / 4)
   }
 
   look(): void {
     if (this.#closing.signal.aborted) return
-    this.#tellForeign()
-    if (this.#excess(1) <= 0) return
+    const measured = this.#measure()
+    this.#tellForeign(measured)
+    if (this.#excess(1, measured) <= 0) return
     this.#making ??= this.#make()
       .catch(error => {
         if (this.#closing.signal.aborted) return
@@ -128,7 +140,7 @@ export class Room {
     this.#stopWatch?.()
   }
 
-  #tooLarge(length: number): string | undefined {
+  #tooLarge(length: number, { stored }: Measured): string | undefined {
     const { objectSize, size } = this.rules
     if (objectSize > 0 && length > objectSize) {
       return `${length} bytes are more than retention.object_size`
@@ -136,7 +148,7 @@ export class Room {
     if (size > 0 && length > size / 2) {
       return `${length} bytes are more than half of retention.size`
     }
-    if (size > 0 && this.stored > size) {
+    if (size > 0 && stored > size) {
       return 'room for it is still being made within retention.size'
     }
     return undefined
@@ -155,7 +167,7 @@ export class Room {
         await space.fresh()
         continue
       }
-      const before = { free: (await space.get())?.free, onDisk: this.#onDisk }
+      const before = { free: (await space.get())?.free, onDisk: onDisk(this.#measure()) }
       let contents = this.#unnamed(excess)
       if (contents.length === 0 && victims.length === 0) {
         victims = await findVictims(rowsOf(table, signal), table, this.rules)
@@ -210,53 +222,39 @@ export class Room {
     return this.#contents + this.#parts.underWay().arrived
   }
 
-  get #onDisk(): number {
-    return this.stored - this.#parts.underWay().unwritten
-  }
-
   get #contents(): number {
     return this.#parts.journal.table.bytes + this.#parts.blobs.unnamedBytes
   }
 
+  #measure(): Measured {
+    const { space, underWay } = this.#parts
+    const { arrived, unwritten, coming } = underWay()
+    const stored = this.#contents + arrived
+    const free = space.free(stored)
+    const share = Math.min((space.latest?.total ?? 0) * floorShare, mostFloor)
+    const floor = this.rules.free ?? share
+    return { stored, unwritten, coming, free, floor, foreign: free + stored < floor }
+  }
+
   /** How many bytes too many there are, when so many times the headroom is to be kept. */
-  #excess(headrooms: number): number {
+  #excess(headrooms: number, { stored, coming, free, floor, foreign } = this.#measure()): number {
     const { size } = this.rules
-    const { arrived, coming } = this.#parts.underWay()
     const headroom = Math.min(size * headroomShare, mostHeadroom) * headrooms
-    const over = size > 0 ? this.#contents + arrived + coming - (size - headroom) : 0
-    if (this.#vain || this.#foreign) return over
-    const floor = this.#floor
+    const over = size > 0 ? stored + coming - (size - headroom) : 0
+    if (this.#vain || foreign) return over
     const ahead = (floor * (headrooms - 1)) / 8
-    return Math.max(over, floor + ahead - (this.#parts.space.free - coming))
-  }
-
-  /** Bytes of the file system that may still be used: half of the floor is there while room is being made. */
-  get #spare(): number {
-    return this.#parts.space.free - this.#floor / 2
-  }
-
-  /** Other programs hold so much that removing everything would not reach the floor. */
-  get #foreign(): boolean {
-    return this.#parts.space.free + this.stored < this.#floor
+    return Math.max(over, floor + ahead - (free - coming))
   }
 
   get #vain(): boolean {
     return this.#parts.clock.elapsed() < this.#vainUntil
   }
 
-  get #floor(): number {
-    const { free } = this.rules
-    const total = this.#parts.space.latest?.total ?? 0
-    return free ?? Math.min(total * floorShare, mostFloor)
-  }
-
-  #tellForeign(): void {
-    const foreign = this.#foreign
+  #tellForeign({ foreign, free, stored, floor }: Measured): void {
     if (foreign && !this.#told) {
-      const { free } = this.#parts.space
       this.#parts.log.warn(
         'retention: other programs fill the file system; nothing is removed for retention.free, and what does not fit is not stored',
-        { free, stored: this.stored, floor: this.#floor },
+        { free, stored, floor },
       )
     }
     this.#told = foreign
@@ -267,9 +265,11 @@ export class Room {
     before: { readonly free: number | undefined; readonly onDisk: number },
     free: number | undefined,
   ): void {
-    if (before.free === undefined || free === undefined || this.#floor === 0) return
-    const expected = before.onDisk - this.#onDisk
-    if (free >= this.#floor || expected <= 0 || free - before.free >= expected / 4) return
+    const measured = this.#measure()
+    const { floor } = measured
+    if (before.free === undefined || free === undefined || floor === 0) return
+    const expected = before.onDisk - onDisk(measured)
+    if (free >= floor || expected <= 0 || free - before.free >= expected / 4) return
     this.#vainUntil = this.#parts.clock.elapsed() + vainPause
     this.#parts.log.warn('retention: removing contents frees no space on the file system', {
       removed: expected,
@@ -289,4 +289,13 @@ export class Room {
       this.#removed = { contents: 0, bytes: 0 }
     })
   }
+}
+
+/** Bytes of the file system that may still be used: half of the floor is there while room is being made. */
+function spareOf({ free, floor }: Measured): number {
+  return free - floor / 2
+}
+
+function onDisk({ stored, unwritten }: Measured): number {
+  return stored - unwritten
 }

@@ -37,16 +37,19 @@ export class Space {
     this.#stored = stored
   }
 
-  /** Free bytes: what the file system said last, less what was stored since. Infinite when it does not say. */
-  get free(): number {
+  /**
+   * Free bytes, now that the store takes so many: what the file system said last, less what was stored since. Infinite when it
+   * does not say.
+   */
+  free(stored: number): number {
     const { latest } = this
     if (latest === undefined) return Number.POSITIVE_INFINITY
-    return latest.free - (this.#stored() - this.#storedThen)
+    return latest.free - (stored - this.#storedThen)
   }
 
   /** What was known some seconds ago, at once. */
   get latest(): FileSystemSpace | undefined {
-    void this.get()
+    if (this.#old) void this.get()
     return this.#known
   }
 
@@ -63,13 +66,17 @@ export class Space {
 
   /** Undefined when the file system does not say. */
   async get(): Promise<FileSystemSpace | undefined> {
-    if (this.#around.clock.elapsed() - this.#asked >= spaceAge) {
+    if (this.#old) {
       this.#asking ??= this.#ask().finally(() => {
         this.#asking = undefined
       })
       await this.#asking
     }
     return this.#known
+  }
+
+  get #old(): boolean {
+    return this.#around.clock.elapsed() - this.#asked >= spaceAge
   }
 
   async #ask(): Promise<void> {
