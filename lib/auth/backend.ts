@@ -115,7 +115,7 @@ export class Backend {
   }
 
   #answered(response: Response, session: Session | undefined): Response | Promise<Response> {
-    const fields = harmlessAnswer(response.fields)
+    const fields = response.fields.through(harmlessAnswer)
     const content = this.#endless(response)
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }

@@ -11,6 +11,9 @@
  * has to be converted on the way in or out.
  */
 
+/** Makes other fields of fields; for the same ones always the same. */
+export type Change = (fields: Fields) => Fields
+
 export class Fields {
   static readonly empty = new Fields([])
 
@@ -20,10 +23,14 @@ export class Fields {
   readonly #begin: Fields | undefined
   #joined: readonly string[] | undefined
   #lines: string | undefined
+  /** Whether `lines` was asked before. */
+  #written = false
   /** Whether every name is a token and every value can be written: a reader of bytes has looked at each of them. */
   readonly #sound: boolean
   /** What `where` was last asked when it kept them all. */
   #kept: ((name: string) => boolean) | undefined
+  /** What `through` was last asked, and its answer. */
+  #through: { readonly change: Change; readonly fields: Fields } | undefined
 
   private constructor(own: readonly string[], begin?: Fields, sound = false) {
     this.#own = own
@@ -75,7 +82,12 @@ export class Fields {
     if (this.#lines !== undefined) return this.#lines
     const begin = this.#begin
     const lines = linesOf(this.#own, this.#sound)
-    if (begin === undefined) return lines
+    if (begin === undefined) {
+      // Those of many messages.
+      if (this.#written) this.#lines = inOnePiece(lines)
+      this.#written = true
+      return lines
+    }
     begin.#lines ??= inOnePiece(begin.lines)
     return begin.#lines + lines
   }
@@ -139,6 +151,12 @@ export class Fields {
     const flat = linesWhere(this.flat, kept)
     if (flat.length === this.flat.length) return this
     return this.#sound ? Fields.fromSound(flat) : Fields.fromFlat(flat)
+  }
+
+  /** These fields after a change. What came of the last one is kept: many messages may have the same fields. */
+  through(change: Change): Fields {
+    if (this.#through?.change !== change) this.#through = { change, fields: change(this) }
+    return this.#through.fields
   }
 
   /** The lines as pairs of name and value, as they came. */

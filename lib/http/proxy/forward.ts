@@ -204,9 +204,14 @@ function contentInTime({ content }: Request, { clock, contentTime }: Forwarding)
   }
 }
 
+/** The fields of a response that go on to the client; its length is written anew. */
+function forwarded(fields: Fields): Fields {
+  return endToEnd(fields, 'content-length')
+}
+
 function answerOf(request: Request, response: OriginResponse): Response {
   const { status, content, length, trailers } = response
-  const fields = endToEnd(response.fields, 'content-length')
+  const fields = response.fields.through(forwarded)
   const reason = response.reason !== '' && isWritable(response.reason) ? response.reason : undefined
   // Each answer is written out: a copy of a common part costs as much as all of this.
   if (request.method === 'HEAD' || status === 204 || status === 304) {

@@ -16,6 +16,7 @@
 import { Fields } from '../message/field.ts'
 import type { Target } from '../message/target.ts'
 import { alphanumeric, byteTable, FieldLines } from './field-lines.ts'
+import { LastBlock } from './last-block.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
 import type { TargetReader } from './target-reader.ts'
 
@@ -45,13 +46,9 @@ export interface PlainLimits {
   readonly heads: HeadLimits
 }
 
-interface FieldBlock extends Pick<PlainHead, 'fields' | 'keepAlive' | 'length'> {
-  /** From the first field line to the empty one. */
-  readonly bytes: Buffer
-}
+/** What a block of field lines means, the empty one included. */
+type FieldBlock = Pick<PlainHead, 'fields' | 'keepAlive' | 'length'>
 
-/** Longer blocks are read anew each time. */
-const longestKept = 8192
 /** Longer heads are rare, and Node's parser reads their bytes faster. */
 const longestPlain = 65_536
 
@@ -60,9 +57,7 @@ export class PlainHeadReader {
   readonly #targets: TargetReader
   readonly #limits: PlainLimits
   readonly #lines = new FieldLines(plainValues, Number.POSITIVE_INFINITY)
-  #kept: FieldBlock | undefined
-  /** Where its bytes lie. */
-  #memory: Buffer = none
+  readonly #last = new LastBlock<FieldBlock>()
   /** Where the target ends, or how far it was read, of the head that has begun; and the target itself once it was read. */
   #at = 0
   #target: Target | undefined
@@ -110,10 +105,10 @@ export class PlainHeadReader {
   }
 
   #block(bytes: Buffer, from: number): Omit<PlainHead, 'method' | 'version' | 'target'> | Undone {
-    const kept = this.#kept
-    if (kept !== undefined && startsWith(bytes, from, kept.bytes)) {
-      const { fields, keepAlive, length } = kept
-      return { fields, keepAlive, length, end: from + kept.bytes.length }
+    const known = this.#last.meaningAt(bytes, from)
+    if (known !== undefined) {
+      const { fields, keepAlive, length } = known
+      return { fields, keepAlive, length, end: from + this.#last.length }
     }
     const read = this.#lines.read(bytes, from)
     if (typeof read === 'string') return read === 'incomplete' ? read : 'other'
@@ -127,22 +122,11 @@ export class PlainHeadReader {
     // By the rules there is one at most, of digits.
     const length = Number(fields.get('Content-Length') ?? 0)
     if (!Number.isSafeInteger(length)) return 'other'
-    if (end - from <= longestKept) {
-      this.#kept = { bytes: this.#copy(bytes, from, end), fields, keepAlive, length }
-    }
+    this.#last.keep(bytes, from, end, { fields, keepAlive, length })
     return { fields, keepAlive, length, end }
-  }
-
-  /** In the memory of the one before if it fits: what is kept does not hold on to memory that others share. */
-  #copy(bytes: Buffer, from: number, end: number): Buffer {
-    const length = end - from
-    if (length > this.#memory.length) this.#memory = Buffer.allocUnsafeSlow(length)
-    bytes.copy(this.#memory, 0, from, end)
-    return this.#memory.subarray(0, length)
   }
 }
 
-const none = Buffer.alloc(0)
 const version = ' HTTP/1.1\r\n'
 
 function methodAt(bytes: Buffer, at: number): Method | Undone {
@@ -165,11 +149,6 @@ function expect(bytes: Buffer, at: number, text: string): 'there' | Undone {
     if (bytes[at + i] !== text.charCodeAt(i)) return 'other'
   }
   return 'there'
-}
-
-function startsWith(bytes: Buffer, at: number, wanted: Buffer): boolean {
-  const end = at + wanted.length
-  return end <= bytes.length && bytes.compare(wanted, 0, wanted.length, at, end) === 0
 }
 
 /** Whether the connection goes on after the answer; undefined when the fields are not a plain request. */

@@ -8,10 +8,14 @@
  *
  * # Where we take less
  * - No empty line before the status line, and no status below 100.
+ *
+ * # Memory
+ * Heads of the same bytes in a row are one object: what was made of its fields need not be made again.
  */
 import { Gathered } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
 import { byteTable, FieldLines, valueBytes } from './field-lines.ts'
+import { LastBlock } from './last-block.ts'
 
 export interface ResponseHead {
   readonly version: '1.0' | '1.1'
@@ -50,6 +54,7 @@ export class ResponseHeadReader {
   readonly #lines: FieldLines
   /** What has come of a head that arrives in parts. */
   readonly #parts = new Gathered()
+  readonly #last = new LastBlock<ResponseHead>()
   /** Bytes of the status line that were looked at. */
   #at = 0
   /** Where the field lines begin; 0 when that is not known yet. */
@@ -63,6 +68,8 @@ export class ResponseHeadReader {
   /** Reads on, from the first byte behind those it was given before. */
   read(bytes: Buffer): WholeHead | HeadProblem | 'incomplete' {
     const before = this.#parts.length
+    const known = before === 0 ? this.#last.meaningAt(bytes, 0) : undefined
+    if (known !== undefined) return { head: known, used: this.#last.length }
     const all = before === 0 ? bytes : this.#parts.add(bytes)
     const reading = this.#read(all)
     if (reading === 'incomplete') {
@@ -72,6 +79,7 @@ export class ResponseHeadReader {
     }
     if ('problem' in reading) return reading
     if (reading.used > this.#limits.bytes) return tooLarge
+    this.#last.keep(all, 0, reading.used, reading.head)
     this.#parts.clear()
     this.#lines.reset()
     this.#at = 0
