@@ -6,18 +6,20 @@
  * that does not take what it is sent stops the other from sending. Silence in both directions ends the tunnel, and so does an
  * error or the signal; then both connections are destroyed. What the far side sends is read into blocks and written from them.
  */
-import type { Duplex } from 'node:stream'
+import type { Socket } from 'node:net'
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { socketBlock } from '../../bytes/block-pool.ts'
 import { Landing } from '../../bytes/landing.ts'
+import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Reader, Transport } from '../client/transport.ts'
+import { leaveReads, takeReads } from '../server/accepted.ts'
 
 /** Why a tunnel ended: both sides were done, nothing was said, a connection broke, or we were told to stop. */
 export type TunnelEnd = 'ended' | 'idle' | 'client-broke' | 'far-broke' | 'aborted'
 
 export interface TunnelOptions {
-  readonly client: Duplex
+  readonly client: Socket
   /** Bytes the client sent before the tunnel stood; they go first. */
   readonly head?: Buffer
   readonly far: Transport
@@ -48,6 +50,10 @@ export function join(options: TunnelOptions): Promise<TunnelReport> {
  */
 const mostUntaken = 2 * socketBlock
 const mostUntakenScarce = 64 * 1024
+/** So many bytes wait for the far side before the client is stopped. */
+const mostUntakenUp = 64 * 1024
+/** A read up to this size is copied to what leaves at the end of the turn: a message rather than a part of a stream. */
+const mostCopied = 4096
 /** What a piece that keeps a block counts for at least. */
 const leastUntaken = 256 * 1024
 /** For a byte once one side has ended and nothing waits to be taken by the other. */
@@ -60,8 +66,9 @@ class Tunnel implements Reader {
   readonly #landing: Landing
   #up = 0
   #down = 0
-  /** Bytes written to the client that its kernel has not taken. */
+  /** Bytes written to the client, and to the far side, that the kernel has not taken. */
   #untaken = 0
+  #untakenUp = 0
   #openDirections = 2
   #over = false
 
@@ -89,7 +96,7 @@ class Tunnel implements Reader {
     signal.addEventListener('abort', this.#onAbort)
     if (signal.aborted) return this.#onAbort()
     this.#watch()
-    this.#passUp(head)
+    this.#beginUp(head)
     far.handTo(this)
     far.resume()
     if (far.socket.readableEnded) this.ended()
@@ -101,19 +108,29 @@ class Tunnel implements Reader {
   }
 
   read(count: number): boolean {
-    const { client, far } = this.#options
-    const piece = this.#landing.piece(this.#landing.landed(count))
+    const { client } = this.#options
+    const bytes = this.#landing.landed(count)
+    if (count <= mostCopied) {
+      this.#untaken += count
+      writeSoon(client, [bytes], error => this.#taken(count, count, error))
+      return this.#wantsMore
+    }
+    const piece = this.#landing.piece(bytes)
     const weight = piece.keepsBlock ? Math.max(count, leastUntaken) : count
     this.#untaken += weight
-    client.write(piece.bytes, error => {
+    writeNow(client, [piece.bytes], error => {
       piece.release()
-      this.#untaken -= weight
-      if (error) return
-      this.#down += count
-      this.#passed(count)
-      if (this.#wantsMore) far.resume()
+      this.#taken(count, weight, error)
     })
     return this.#wantsMore
+  }
+
+  #taken(count: number, weight: number, error: Error | null | undefined): void {
+    this.#untaken -= weight
+    if (error) return
+    this.#down += count
+    this.#passed(count)
+    if (this.#wantsMore) this.#options.far.resume()
   }
 
   get #wantsMore(): boolean {
@@ -123,6 +140,7 @@ class Tunnel implements Reader {
 
   ended(): void {
     this.#landing.close()
+    flushWrites()
     this.#options.client.end()
   }
 
@@ -130,24 +148,37 @@ class Tunnel implements Reader {
     this.#landing.close()
   }
 
-  /** Reads of the client are the stream's own. */
-  #passUp(head: Buffer | undefined): void {
+  /** What the client has sent, and what it sends. */
+  #beginUp(head: Buffer | undefined): void {
     const { client, far } = this.#options
-    const { socket } = far
-    const write = (block: Buffer): void => {
-      const room = socket.write(block, error => {
-        if (error) return
-        this.#up += block.length
-        this.#passed(block.length)
-      })
-      if (!room) client.pause()
+    client.once('end', this.#endUp)
+    if (head !== undefined) this.#passUp(head)
+    for (let rest = client.read(); rest !== null; rest = client.read()) this.#passUp(rest)
+    takeReads(client, this.#passUp)
+    if (client.readableEnded) far.socket.end()
+  }
+
+  /** The bytes lie in memory that all connections share: they leave at the end of the turn, or are copied. */
+  readonly #passUp = (bytes: Buffer): boolean => {
+    const { client, far } = this.#options
+    const { length } = bytes
+    const taken = (error?: Error | null): void => {
+      this.#untakenUp -= length
+      if (error) return
+      this.#up += length
+      this.#passed(length)
+      if (this.#untakenUp < mostUntakenUp && client.isPaused()) client.resume()
     }
-    socket.on('drain', () => client.resume())
-    client.once('end', () => socket.end())
-    client.on('data', write)
-    client.resume() // its reader before us may have left it paused
-    if (head !== undefined && head.length > 0) write(head)
-    if (client.readableEnded) socket.end()
+    this.#untakenUp += length
+    if (length <= mostCopied) writeSoon(far.socket, [bytes], taken)
+    else writeNow(far.socket, [Buffer.from(bytes)], taken)
+    if (this.#untakenUp >= mostUntakenUp) client.pause()
+    return length >= mostUntakenUp
+  }
+
+  readonly #endUp = (): void => {
+    flushWrites()
+    this.#options.far.socket.end()
   }
 
   #passed(count: number): void {
@@ -185,7 +216,9 @@ class Tunnel implements Reader {
     const { client, far, signal } = this.#options
     this.#alarm.close()
     signal.removeEventListener('abort', this.#onAbort)
+    leaveReads(client, this.#passUp)
     if (because !== 'ended') {
+      flushWrites()
       client.destroy()
       far.destroy()
     }

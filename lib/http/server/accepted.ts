@@ -80,8 +80,8 @@ export function sharingReads(accepted: Socket): Socket {
 
 /** Has `take` told of each read, and lets the bytes flow. */
 export function takeReads(socket: Socket, take: Taker): void {
-  if (!(socket instanceof AcceptedSocket)) return void socket.on('data', take)
-  socket.taker = take
+  if (socket instanceof AcceptedSocket) socket.taker = take
+  else socket.on('data', take)
   socket.resume()
 }
 

@@ -39,6 +39,28 @@ t.test('lines that are made once are those made each time, and are refused at on
   t.end()
 })
 
+t.test('what came of a change is kept, and so are lines that are asked for again', t => {
+  let asked = 0
+  const less = (fields: Fields) => {
+    asked += 1
+    return fields.without('X')
+  }
+  const fields = Fields.of(['X', '1'], ['Y', '2'])
+  const changed = fields.through(less)
+  t.strictSame(changed.flat, ['Y', '2'])
+  t.equal(fields.through(less), changed)
+  t.equal(asked, 1)
+  t.equal(
+    fields.through(same => same),
+    fields,
+  )
+  t.strictSame(fields.through(less).flat, ['Y', '2'])
+  t.equal(asked, 2)
+  for (const _ of [1, 2, 3]) t.equal(fields.lines, 'X: 1\r\nY: 2\r\n')
+  for (const _ of [1, 2, 3]) t.throws(() => Fields.fromFlat(['a b', 'c']).lines, TypeError)
+  t.end()
+})
+
 t.test('names are found whatever their case, lines of one name are joined', t => {
   const fields = Fields.of(['Via', '1.1 a'], ['Left-Out', undefined], ['VIA', '1.1 b'], ['X', ''])
   t.equal(fields.get('via'), '1.1 a, 1.1 b')

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
-import { createServer, type Socket } from 'node:net'
-import { Duplex } from 'node:stream'
+import { createServer, Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
 import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
+import { sharingReads } from '../../../lib/http/server/accepted.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
@@ -29,19 +29,31 @@ async function listener(t: Teardown) {
   return { port: address.port, accepted }
 }
 
+interface JoinedOptions extends Partial<TunnelOptions> {
+  readonly farHead?: Buffer
+  /** Sent by the client, and read into its stream, before the tunnel stands. */
+  readonly early?: string
+  /** Whether the client's connection is as Node accepts it, as those with TLS are. */
+  readonly asAccepted?: boolean
+}
+
 /** A client and a far side, each joined through a socket of ours. */
-async function joined(
-  t: Teardown,
-  { farHead = Buffer.alloc(0), ...options }: Partial<TunnelOptions> & { farHead?: Buffer } = {},
-) {
+async function joined(t: Teardown, given: JoinedOptions = {}) {
+  const { farHead = Buffer.alloc(0), early, asAccepted = false, ...options } = given
   const near = await listener(t)
   const distant = await listener(t)
-  const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
+  const [client, accepted] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
+  const clientSide = asAccepted ? accepted : sharingReads(accepted)
+  t.teardown(() => clientSide.destroy())
   const blocks = new BlockPool({ limit: 8 * socketBlock })
   const far = Transport.connect({ port: distant.port, host: '127.0.0.1' }, blocks)
   const [farEnd] = await Promise.all([distant.accepted(), once(far.socket, 'connect')])
   const farClient = RawClient.over(farEnd)
   far.give(farHead)
+  if (early !== undefined) {
+    await Promise.all([client.write(early), once(clientSide, 'readable')])
+    clientSide.removeAllListeners('readable').pause()
+  }
   const tunnel = join({
     client: clientSide,
     far,
@@ -55,20 +67,42 @@ async function joined(
 }
 
 t.test('bytes pass both ways and are counted, the head goes first', async t => {
-  const told: number[] = []
-  const { client, far, tunnel } = await joined(t, {
-    head: Buffer.from('head '),
-    farHead: Buffer.from('hi '),
-    onBytes: count => told.push(count),
-  })
-  await client.write('up')
-  t.equal((await far.bytes(7)).toString(), 'head up')
-  await far.write('down')
-  t.equal((await client.bytes(7)).toString(), 'hi down')
+  for (const asAccepted of [false, true]) {
+    const told: number[] = []
+    const { client, far, tunnel } = await joined(t, {
+      head: Buffer.from('head '),
+      farHead: Buffer.from('hi '),
+      early: 'early ',
+      onBytes: count => told.push(count),
+      asAccepted,
+    })
+    t.equal((await far.bytes(11)).toString(), 'head early ')
+    await client.write('up')
+    t.equal((await far.bytes(2)).toString(), 'up')
+    await far.write('down')
+    t.equal((await client.bytes(7)).toString(), 'hi down')
+    client.end()
+    far.end()
+    t.strictSame(await tunnel, { up: 13, down: 7, because: 'ended' })
+    t.strictSame(told.sort(), [2, 3, 4, 5, 6])
+  }
+})
+
+t.test('small and large writes of a side stay in order', async t => {
+  const { client, far, tunnel } = await joined(t, { idle: 60_000 })
+  const parts = Array.from({ length: 300 }, (_, n) => Buffer.alloc(1 + ((n * 977) % 9000), n))
+  const all = Buffer.concat(parts)
+  for (const [from, to] of [
+    [client, far],
+    [far, client],
+  ] as const) {
+    const arrived = to.bytes(all.length)
+    for (const part of parts) await from.write(part)
+    t.ok((await arrived).equals(all))
+  }
   client.end()
   far.end()
-  t.strictSame(await tunnel, { up: 7, down: 7, because: 'ended' })
-  t.strictSame(told.sort(), [2, 3, 4, 5])
+  t.match(await tunnel, { up: all.length, down: all.length, because: 'ended' })
 })
 
 t.test('the end of one side is passed on while the other goes on', async t => {
@@ -251,7 +285,7 @@ t.test('a failed attempt is thrown and leaves the client to be told', async t =>
 })
 
 t.test('a client that leaves ends the attempt', async t => {
-  const client = new Duplex({ read() {}, write: (_block, _encoding, done) => done() })
+  const client = new Socket()
   const tunnel = openTunnel({
     client,
     dial: signal =>

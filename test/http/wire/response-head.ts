@@ -88,6 +88,38 @@ t.test('bytes and lines are bounded', t => {
   t.end()
 })
 
+t.test('heads of the same bytes in a row are one object, and no others are', t => {
+  const reader = new ResponseHeadReader({ bytes: 20_000, lines: 10 })
+  const next = (text: string) => {
+    const reading = reader.read(Buffer.from(text, 'latin1'))
+    if (typeof reading === 'string' || 'problem' in reading) throw new Error('not taken')
+    return reading
+  }
+  const head = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\nDate: a\r\n\r\n'
+  const first = next(`${head}more`)
+  t.strictSame(next(`${head}else`), first)
+  t.equal(next(head).head, first.head)
+  for (const other of [
+    head.replace('200', '201'),
+    head.replace('4', '5'),
+    head.replace('Date', 'date'),
+  ]) {
+    t.match(next(other), { used: head.length })
+    t.not(next(head).head, first.head, 'only the last one is kept')
+    t.strictSame(next(head).head, first.head)
+  }
+  // In parts it is read anew, whatever was kept.
+  t.equal(reader.read(Buffer.from(head.slice(0, 30))), 'incomplete')
+  t.match(next(head.slice(30)), { head: first.head, used: head.length - 30 })
+  const known = next(head).head
+  t.equal(reader.read(Buffer.from(head.slice(0, -1))), 'incomplete')
+  t.match(next('\nx'), { used: 1 })
+  t.ok(known)
+  const large = `HTTP/1.1 200 OK\r\nA: ${'b'.repeat(9000)}\r\n\r\n`
+  t.not(next(large).head, next(large).head, 'large ones are not kept')
+  t.end()
+})
+
 t.test('one head after the other, and none is read again from its first byte', t => {
   const reader = new ResponseHeadReader({ bytes: 1 << 20, lines: 1000 })
   const text = `HTTP/1.1 200 OK\r\nA: ${'b'.repeat(200_000)}\r\n\r\n`

@@ -1,4 +1,4 @@
-import { connect } from 'node:net'
+import { connect, Socket } from 'node:net'
 import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
 import { BlockPool } from '../../../../lib/bytes/block-pool.ts'
@@ -27,6 +27,7 @@ function tunnelTo(port: number) {
   return async (answer: Answer) => {
     await answer.write('HTTP/1.1 200 Go ahead\r\n\r\n')
     const client = answer.takeOver()
+    if (!(client instanceof Socket)) throw new Error('not on a socket')
     const far = Transport.over(connect(port, '127.0.0.1'), new BlockPool({ limit: 0 }))
     await join({ client, far, idle: 10_000, clock: systemClock, signal: never })
   }
