@@ -22,6 +22,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { Members } from '../../members.ts'
 import { formatAuthority } from '../message/target.ts'
+import { LastBlock } from '../wire/last-block.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { OriginFailure } from './errors.ts'
 import { type ClientParts, OriginNames, PendingRequest, type Told } from './pending-request.ts'
@@ -98,6 +99,7 @@ export class OriginClient {
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
+      lastHead: new LastBlock(),
       underWay,
       counts: { opened: 0, reused: 0, retried: 0 },
       names: new OriginNames(),

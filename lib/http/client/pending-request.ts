@@ -9,7 +9,8 @@ import { networkOf } from '../../ip.ts'
 import type { Member, Members } from '../../members.ts'
 import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
-import { ResponseHeadReader } from '../wire/response-head.ts'
+import type { LastBlock } from '../wire/last-block.ts'
+import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import { type Dialled, OriginConnection } from './connection.ts'
 import type { Dialler } from './dialling/dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
@@ -35,6 +36,8 @@ export interface ClientParts {
   readonly deadlines: OriginDeadlines
   /** Bytes of a response's head. */
   readonly headLimit: number
+  /** The head that came last: an origin says much the same over all its connections. */
+  readonly lastHead: LastBlock<ResponseHead>
   /** Requests whose responses have not ended. */
   readonly underWay: Members<PendingRequest>
   readonly counts: { opened: number; reused: number; retried: number }
@@ -216,9 +219,9 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   }
 
   #opened(dialled: Dialled, stopped: AbortSignal): void {
-    const { clock, pool, headLimit, counts } = this.#parts
+    const { clock, pool, headLimit, lastHead, counts } = this.#parts
     this.#stopWaiting = undefined
-    const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines })
+    const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines }, lastHead)
     const connection = new OriginConnection(this.key, dialled, { clock, heads })
     counts.opened += 1
     if (!this.#upgrade) pool.add(connection)

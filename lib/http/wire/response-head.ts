@@ -54,14 +54,16 @@ export class ResponseHeadReader {
   readonly #lines: FieldLines
   /** What has come of a head that arrives in parts. */
   readonly #parts = new Gathered()
-  readonly #last = new LastBlock<ResponseHead>()
+  readonly #last: LastBlock<ResponseHead>
   /** Bytes of the status line that were looked at. */
   #at = 0
   /** Where the field lines begin; 0 when that is not known yet. */
   #fieldsAt = 0
 
-  constructor(limits: ResponseHeadLimits) {
+  /** `last` may be that of many readers with the same limits. */
+  constructor(limits: ResponseHeadLimits, last = new LastBlock<ResponseHead>()) {
     this.#limits = limits
+    this.#last = last
     this.#lines = new FieldLines(valueBytes, limits.lines)
   }
 
