@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
+import { Lifetime } from '../../async/lifetime.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -90,7 +91,7 @@ export class Answerer {
     if (claim !== undefined && stored?.digest !== claim.digest) {
       if (directives.noStore) return stored
       const received = { requested: now, received: now }
-      const draft = draftEntry(file.key, nothingSaid, { ...received, previous: stored })
+      const draft = draftEntry(file.key, nothingSaid, received, stored)
       const { digest, size } = claim
       const entry = { ...draft, digest, size, ...(verified && { verified }) }
       return this.#parts.store.put(entry).stored ? entry : stored
@@ -225,7 +226,8 @@ export class Answerer {
     const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
     try {
       const { uri } = file
-      const asked = ask({ method: 'HEAD', uri, stored: entry, signal: request.signal })
+      const lifetime = Lifetime.until(request.signal)
+      const asked = ask({ method: 'HEAD', uri, stored: entry, lifetime })
       const answer = await inTime(asked, clock, wait)
       answer?.response.content.close()
       if (entry !== undefined && answer === undefined) {

@@ -35,12 +35,13 @@ export function promisesNothing({ kind }: ArchivePath): boolean {
  * `telling` only when the content is.
  */
 export function impostor(
-  file: ArchivePath & { readonly name: string },
+  file: ArchivePath,
+  name: string,
   fields: Fields,
   first: Buffer,
 ): Impostor | undefined {
   if (promisesNothing(file)) return undefined
-  const ending = /\.([a-z0-9]+)$/.exec(file.name)?.[1] ?? ''
+  const ending = /\.([a-z0-9]+)$/.exec(name)?.[1] ?? ''
   const promised = Object.hasOwn(beginnings, ending) ? beginnings[ending] : undefined
   const fixed = promised !== undefined || file.kind === 'pool'
   const type = fields.get('Content-Type') ?? ''

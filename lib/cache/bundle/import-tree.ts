@@ -164,7 +164,7 @@ class Tree {
     }
     // The moment apt and apt-cacher-ng give a file is that of the origin.
     const fields = Fields.of(['Last-Modified', formatDate(modified)])
-    const draft = draftEntry(key, fields, { requested: now, received: now, previous: undefined })
+    const draft = draftEntry(key, fields, { requested: now, received: now })
     const entry = { ...draft, digest, size }
     const known = !dryRun && store.put(entry).stored
     if (!dryRun && !known) {
@@ -202,7 +202,7 @@ function whyNot(
   if (!place.archive.immutable) return { reason: 'changing' }
   if (place.archive.digest !== undefined) return undefined
   if (!head?.fields.has('Content-Length')) return { reason: 'incomplete' }
-  const found = impostor({ ...place.archive, name: basename(path) }, head.fields, first)
+  const found = impostor(place.archive, basename(path), head.fields, first)
   return found && { reason: 'other-content', because: `it is a ${found}` }
 }
 

@@ -11,6 +11,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Lifetime } from '../../async/lifetime.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { prefixed, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
@@ -58,7 +59,7 @@ interface ResumptionOptions {
   readonly ask: Ask
   readonly clock: Clock
   readonly log: Logger
-  readonly signal: AbortSignal
+  readonly lifetime: Lifetime
 }
 
 /**
@@ -68,7 +69,7 @@ interface ResumptionOptions {
 export async function resumed(
   wanted: Wanted,
   left: Resumable,
-  { clock, log, ask, signal }: ResumptionOptions,
+  { clock, log, ask, lifetime }: ResumptionOptions,
 ): Promise<Begun | undefined> {
   const { key, uri } = wanted
   const requested = clock.now()
@@ -81,15 +82,14 @@ export async function resumed(
   // Which of several origins the beginning came from is not known: only a promised digest would show a part of another file.
   const more = (_: TargetUri, others: boolean): Fields =>
     others && !begun.promised ? Fields.empty : rest
-  const answer = await ask({ uri, stored: undefined, signal, more })
+  const answer = await ask({ uri, stored: undefined, lifetime, more })
   const { status, content, fields: part } = answer.response
   try {
     const whole = status === 206 ? checkRest(begun, part, clock.now()) : undefined
     const download = whole === undefined ? undefined : await left.resume(expected)
     if (download !== undefined) {
       log.info('continues a fetch that a stop broke off', { key, received: size })
-      const times = { requested, received: clock.now(), previous: undefined }
-      const draft = draftEntry(key, fields, times)
+      const draft = draftEntry(key, fields, { requested, received: clock.now() })
       return { draft, download, length: whole, content, from: answer }
     }
   } catch (error) {

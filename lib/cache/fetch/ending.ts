@@ -22,9 +22,7 @@ export function keep(
 ): Settled {
   const { stored: storing } = download
   const completed = download.complete()
-  const verified = verifiedBy(wanted)
-  const finished = finishedEntry(draft, completed, wanted.stored)
-  const entry = verified === undefined ? finished : { ...finished, verified }
+  const entry = finishedEntry(draft, completed, wanted.stored, verifiedBy(wanted))
   const put = storing && store.put(entry).stored
   const kept = completed.kept.then(kept => {
     if (!kept.stored && storing) log.warn('not stored', { key: wanted.key, because: kept.because })

@@ -7,6 +7,7 @@
  * - A large file of which a crash left the beginning is asked for from there on.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Lifetime } from '../../async/lifetime.ts'
 import type { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import type { TargetUri } from '../../http/message/target.ts'
@@ -50,7 +51,7 @@ export interface FetcherOptions extends FetchEvents {
 
 interface Running {
   readonly wanted: Wanted
-  readonly stop: AbortController
+  readonly lifetime: Lifetime
   /** Origins that sent something else, by `originName`. */
   readonly except: Set<string>
   /** What has come of it, once it has begun to come. */
@@ -85,7 +86,7 @@ export class Fetcher {
       }
       return { found: Promise.resolve(failed), joined: false }
     }
-    const begins: Running = { wanted, stop: new AbortController(), except: new Set() }
+    const begins: Running = { wanted, lifetime: new Lifetime(), except: new Set() }
     const found = this.#find(begins).catch((error: unknown): Found => {
       this.#over(wanted)
       return { kind: 'failed', failure: this.#noteFailure(wanted, error) }
@@ -133,7 +134,8 @@ export class Fetcher {
       this.#onIdle = resolve
     })
     const giveUp = () => {
-      for (const { stop } of this.#underWay.values()) stop.abort()
+      const reason = new Error('the service stops')
+      for (const { lifetime } of this.#underWay.values()) lifetime.end(reason)
     }
     if (deadline.aborted) giveUp()
     else deadline.addEventListener('abort', giveUp, { once: true })
@@ -148,15 +150,14 @@ export class Fetcher {
 
   async #find(running: Running): Promise<Found> {
     const { clock, store, ask } = this.#options
-    const { wanted, except } = running
+    const { wanted, except, lifetime } = running
     const { key, uri, stored } = wanted
-    const { signal } = running.stop
     const requested = clock.now()
     const left = stored === undefined && !wanted.insist ? store.resumable(key) : undefined
-    const continued = left && (await resumed(wanted, left, { ...this.#options, signal }))
+    const continued = left && (await resumed(wanted, left, { ...this.#options, lifetime }))
     if (continued !== undefined) return this.#fill(running, continued)
     const more = () => conditionalFields(wanted)
-    const answer = await ask({ uri, stored, except, signal, more })
+    const answer = await ask({ uri, stored, except, lifetime, more })
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
     const { response, certain } = answer
@@ -194,13 +195,13 @@ export class Fetcher {
     }
     try {
       const previous = this.#wrong.before(key) ?? stored
-      const draft = draftEntry(key, fields, { ...times, previous })
+      const draft = draftEntry(key, fields, times, previous)
       const download = store.download({
         key,
         length,
         expected: expectedOf(wanted),
         passing: unstorable(fields) ?? found,
-        fields: Object.fromEntries(draft.fields),
+        fields: draft.fields,
       })
       return this.#fill(running, { draft, download, length, content, from: answer })
     } catch (error) {
@@ -229,23 +230,22 @@ export class Fetcher {
   }
 
   /** The content, to its last byte. */
-  async #run({ wanted, stop }: Running, begun: Begun): Promise<Settled> {
+  async #run({ wanted, lifetime }: Running, begun: Begun): Promise<Settled> {
     const { clock, log, ask, onBroken, onFetched } = this.#options
     const { draft, download } = begun
-    const { signal } = stop
     const { key, uri } = wanted
     const before = download.size
     let last: TargetUri | undefined
     const unwatch = watchAbandoned(download, clock, reason => {
       log.info('fetch given up, no client waits for it', { key, received: download.size })
-      stop.abort(reason)
+      lifetime.end(reason)
     })
     try {
       last = await transfer(begun, {
         clock,
-        signal,
+        lifetime,
         promised: expectedOf(wanted) !== undefined,
-        again: question => ask({ uri, stored: undefined, signal, ...question }),
+        again: question => ask({ uri, stored: undefined, lifetime, ...question }),
         onBroken,
         onResume: (received, error) => {
           log.warn('fetch broke off, resuming', { key, received, error })

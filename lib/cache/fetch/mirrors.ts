@@ -12,6 +12,7 @@
  * - A request that waits for a connection because all are in use says nothing about the origin.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Lifetime } from '../../async/lifetime.ts'
 import type { OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
 import { failureOf, OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
@@ -39,7 +40,8 @@ export interface Question {
   readonly stored: Entry | undefined
   /** Origins that are not asked, by `originName`. */
   readonly except?: ReadonlySet<string> | undefined
-  readonly signal: AbortSignal
+  /** Its end is the end of the question. */
+  readonly lifetime: Lifetime
 }
 
 /** An answer to a question. */
@@ -57,12 +59,16 @@ export interface Answer {
 /** Asks one origin and follows its redirects. Throws what the origin client throws. */
 type AskOne = (
   place: TargetUri,
-  how: {
-    readonly deadlines?: Partial<OriginDeadlines>
-    readonly signal: AbortSignal
-    readonly others: boolean
-  },
+  others: boolean,
+  hurry: Hurry | undefined,
 ) => Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }>
+
+/** For a request that gives way to another origin. */
+interface Hurry {
+  readonly deadlines: Partial<OriginDeadlines>
+  /** Ends the request before the question ends. */
+  readonly signal: AbortSignal
+}
 
 /** Time without a head, or without a byte of content, that is too long while another origin could answer. */
 export const patience: Milliseconds = 10_000
@@ -132,7 +138,7 @@ export class Mirrors {
       else if (standing === 'missing') round.missing ??= answer
       else round.behind ??= place
     } catch (error) {
-      if (question.signal.aborted || !isUpstream(error)) throw error
+      if (question.lifetime.over || !isUpstream(error)) throw error
       if (!waitedInLine(error)) this.#note(place)
       round.failed.push(place)
       round.failure ??= error
@@ -164,15 +170,14 @@ export class Mirrors {
   }
 
   async #hurried(round: Round, place: TargetUri): Promise<Answer> {
+    const { lifetime } = round.question
     const late = new AbortController()
     const cancel = this.#parts.clock.after(patience, () => late.abort())
     try {
-      return await askAt(round, place, {
-        deadlines: this.#parts.impatient(),
-        signal: AbortSignal.any([round.question.signal, late.signal]),
-      })
+      const deadlines = this.#parts.impatient()
+      return await askAt(round, place, { deadlines, signal: late.signal })
     } catch (error) {
-      if (!late.signal.aborted || round.question.signal.aborted) throw error
+      if (!late.signal.aborted || lifetime.over) throw error
       const name = originName(place)
       throw waitedInLine(error) ? failureOf('queue', name, { after: patience }) : slowOrigin(name)
     } finally {
@@ -212,12 +217,8 @@ export function originName(place: TargetUri): string {
   return formatAuthority(place)
 }
 
-async function askAt(
-  { question, askOne, others }: Round,
-  place: TargetUri,
-  how: Omit<Parameters<AskOne>[1], 'others'> = { signal: question.signal },
-): Promise<Answer> {
-  const { response, uri } = await askOne(place, { ...how, others })
+async function askAt({ askOne, others }: Round, place: TargetUri, hurry?: Hurry): Promise<Answer> {
+  const { response, uri } = await askOne(place, others, hurry)
   return { response, place, source: uri, others, certain: true }
 }
 

@@ -71,9 +71,12 @@ export type Ask = (
 /** Asks the origins of an archive in turn, redirects followed or passed, nothing of the client in it. */
 export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
   const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
-  return ({ method, more, ...question }) =>
-    mirrors.ask(question, (uri, { others, ...how }) => {
-      const fields = Fields.fromFlat([...shared.flat, ...(more?.(uri, others).flat ?? [])])
-      return follow({ method: method ?? 'GET', uri, fields, ...how }, follows)
+  return question => {
+    const { method = 'GET', more, lifetime: within } = question
+    return mirrors.ask(question, (uri, others, hurry) => {
+      const fields = shared.followedBy(more?.(uri, others).flat ?? [])
+      const deadlines = hurry?.deadlines
+      return follow(uri, { method, fields, within, deadlines, signal: hurry?.signal }, follows)
     })
+  }
 }

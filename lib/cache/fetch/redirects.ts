@@ -16,6 +16,9 @@ export interface FollowOptions {
   readonly passes: (uri: TargetUri) => boolean
 }
 
+/** What every target of the chain is asked. */
+type Asked = Pick<OriginRequest, 'method' | 'fields' | 'within' | 'deadlines' | 'signal'>
+
 /** Redirects in a row that are followed; a chain of archives rarely has two. */
 const maxRedirects = 5
 
@@ -24,16 +27,18 @@ const maxRedirects = 5
  * client's failures, and `RedirectRefused`.
  */
 export async function follow(
-  request: Omit<OriginRequest, 'trusted'>,
+  from: TargetUri,
+  { method, fields, within, deadlines, signal }: Asked,
   options: FollowOptions,
 ): Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }> {
-  let { uri } = request
+  let uri = from
   const chain: string[] = []
   for (;;) {
     const admission = options.admit(uri)
     if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
     const { trusted } = admission
-    const response = await options.origin.request({ ...request, uri, trusted })
+    const asked = { method, uri, fields, within, deadlines, signal, trusted }
+    const response = await options.origin.request(asked)
     const location = redirection(response)
     if (location === undefined) return { response, uri }
     response.content.close()

@@ -4,6 +4,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'
+import type { Lifetime } from '../../async/lifetime.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -22,7 +23,7 @@ import { type Answer, originName, type Question } from './mirrors.ts'
 
 interface TransferOptions {
   readonly clock: Clock
-  readonly signal: AbortSignal
+  readonly lifetime: Lifetime
   /** Whether the archive promises a digest of the file. */
   readonly promised: boolean
   /** Asks the origins of the same target again, each with the fields `more` gives for it. */
@@ -59,12 +60,12 @@ export async function transfer(begun: Begun, options: TransferOptions): Promise<
   for (;;) {
     const before = download.size
     try {
-      await pour(content, download, options.signal)
+      await pour(content, download, options.lifetime)
       return place
     } catch (error) {
       content.close()
       search.fruitless = download.size > before ? 0 : search.fruitless + 1
-      if (options.signal.aborted || !isUpstream(error)) throw error
+      if (options.lifetime.over || !isUpstream(error)) throw error
       options.onBroken(place)
       if (isFinal(error) || search.fruitless >= mostFruitless) throw error
       options.onResume(download.size, error)
@@ -75,18 +76,16 @@ export async function transfer(begun: Begun, options: TransferOptions): Promise<
   }
 }
 
-/** Gives the download every piece of a source. Rejects with what either breaks off with, and when the signal fires. */
-function pour(source: Source, download: Download, signal: AbortSignal): Promise<void> {
+/** Gives the download every piece of a source. Rejects with what either breaks off with, and at the end of the lifetime. */
+function pour(source: Source, download: Download, lifetime: Lifetime): Promise<void> {
   return new Promise((resolve, reject) => {
     let over = false
     const end = (error: unknown): void => {
       if (over) return
       over = true
-      signal.removeEventListener('abort', stop)
       if (error === undefined) resolve()
       else reject(error)
     }
-    const stop = (): void => end(signal.reason)
     // A loop in place of a recursion: pieces that are there already are taken at once.
     let pulling = false
     let wanted = false
@@ -110,8 +109,7 @@ function pour(source: Source, download: Download, signal: AbortSignal): Promise<
         end(failure)
       }
     }
-    if (signal.aborted) return stop()
-    signal.addEventListener('abort', stop)
+    lifetime.onceOver(end)
     pull()
   })
 }
@@ -128,13 +126,13 @@ type Rest = Pick<Begun, 'content'> & Pick<Answer, 'place'>
 async function rest(begun: Begun, search: Search, options: TransferOptions): Promise<Rest> {
   let delay = firstPause * 2 ** search.fruitless
   for (let attempt = 1; ; ) {
-    await pause(options.clock, delay, options.signal)
-    options.signal.throwIfAborted()
+    await pause(options.clock, delay, options.lifetime.signal)
+    if (options.lifetime.over) throw options.lifetime.reason
     try {
       const found = await askForRest(begun, search, options)
       if (found !== undefined) return found
     } catch (error) {
-      if (options.signal.aborted || !isUpstream(error)) throw error
+      if (options.lifetime.over || !isUpstream(error)) throw error
       if (isFinal(error) || attempt >= mostFruitless) throw error
       attempt += 1
       delay *= 2

@@ -77,7 +77,7 @@ export async function examined(
   if (promisesNothing(archive)) return { content }
   const { first, broken, whole } = await opening(content, telling)
   const name = uri.path.slice(uri.path.lastIndexOf('/') + 1)
-  const found = broken ? undefined : impostor({ ...archive, name }, fields, first)
+  const found = broken ? undefined : impostor(archive, name, fields, first)
   return { content: whole, found }
 }
 
@@ -100,7 +100,10 @@ function opening(content: Source, count: number): Promise<Opening> {
         size += piece.bytes.length
         if (size < count) return content.next(step)
       }
-      const first = Buffer.concat(pieces.map(({ bytes }) => bytes.subarray(0, count)))
+      const first =
+        pieces.length === 1 && piece !== undefined
+          ? piece.bytes
+          : Buffer.concat(pieces.map(({ bytes }) => bytes.subarray(0, count)))
       const ended: Source = { next: take => take(error, undefined), close: () => content.close() }
       const whole = prefixed(pieces, piece === undefined ? ended : content)
       resolve({ first: first.subarray(0, count), broken: error !== undefined, whole })

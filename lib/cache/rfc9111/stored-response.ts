@@ -16,7 +16,7 @@ import { responseDirectives } from '../../http/message/cache-control.ts'
 import { formatDate, parseDate } from '../../http/message/date.ts'
 import { Fields, listMembers } from '../../http/message/field.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
-import type { Entry } from '../store/entry.ts'
+import type { Entry, Verified } from '../store/entry.ts'
 import { initialAge, type ResponseTimes } from './lookup.ts'
 
 /** Why a response is not stored. */
@@ -46,30 +46,33 @@ export type EntryDraft = Omit<Entry, 'digest' | 'size'>
 export function draftEntry(
   key: string,
   fields: Fields,
-  given: ResponseTimes & { previous: EntryDraft | undefined },
+  times: ResponseTimes,
+  previous?: EntryDraft,
 ): EntryDraft {
   return {
     key,
     fields: [...keptFields(fields)],
-    lastModified: lastModifiedFor(fields, given.received, given.previous),
-    stored: given.received,
-    validated: given.received,
-    initialAge: initialAge(fields, given),
+    lastModified: lastModifiedFor(fields, times.received, previous),
+    stored: times.received,
+    validated: times.received,
+    initialAge: initialAge(fields, times),
   }
 }
 
 /**
- * The entry when the content is whole. Content that is the same as what was stored already keeps its date and its age in the
- * store: for a client nothing has changed.
+ * The entry when the content is whole, and what that was verified by. Content that is the same as what was stored already keeps
+ * its date and its age in the store: for a client nothing has changed.
  */
 export function finishedEntry(
   draft: EntryDraft,
-  content: { digest: string; size: number },
+  { digest, size }: { digest: string; size: number },
   previous: Entry | undefined,
+  verified?: Verified,
 ): Entry {
-  const entry = { ...draft, digest: content.digest, size: content.size }
-  if (previous?.digest !== content.digest) return entry
-  return { ...entry, lastModified: previous.lastModified, stored: previous.stored }
+  const { key, fields, validated, initialAge } = draft
+  const { lastModified, stored } = previous?.digest === digest ? previous : draft
+  const entry = { key, fields, lastModified, stored, validated, initialAge, digest, size }
+  return verified === undefined ? entry : { ...entry, verified }
 }
 
 /**

@@ -31,7 +31,6 @@ import { Relief } from './relief.ts'
 import type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
 
 export type {
-  Lasting,
   OriginDeadlines,
   OriginRequest,
   OriginResponse,

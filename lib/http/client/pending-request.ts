@@ -135,9 +135,9 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
     }
     this.#parts.underWay.add(this)
     let gone = false
-    this.#asked.within?.onceOver(() => {
+    this.#asked.within?.onceOver(reason => {
       gone = true
-      this.cancel()
+      this.cancel(reason)
     })
     if (gone) this.#fail(this.#aborted(undefined))
     else this.#lease()

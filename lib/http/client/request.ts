@@ -3,6 +3,7 @@
  * fields of one hop (RFC 9110 section 7.6.1) are written here and nowhere else.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import type { Lifetime } from '../../async/lifetime.ts'
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import { type Content, lengthOf, noContent, type SendInterim } from '../message/message.ts'
@@ -24,12 +25,6 @@ export interface OriginDeadlines extends DialDeadlines {
   readonly content: Milliseconds
 }
 
-/** What ends: an exchange with a client. */
-export interface Lasting {
-  /** Calls `act` once, at the end. */
-  onceOver(act: () => void): void
-}
-
 /** Which of the connections to an origin; those of one line are never used by the other. */
 export type ConnectionLine = 'shared' | 'passed'
 
@@ -42,8 +37,8 @@ export interface OriginRequest {
   readonly content?: Content
   /** Ends the request in whatever phase it is, its content included. */
   readonly signal?: AbortSignal | undefined
-  /** The same without the cost of a signal: the exchange whose end is its end. */
-  readonly within?: Lasting | undefined
+  /** The same without the cost of a signal: its end is the request's end. */
+  readonly within?: Pick<Lifetime, 'onceOver'> | undefined
   /** Whether the host is listed by name and may be at any address, or only at public ones. */
   readonly trusted: boolean
   /**
@@ -53,7 +48,7 @@ export interface OriginRequest {
   readonly line?: ConnectionLine
   /** IP address of the client that asks, so that clients take turns at connections; undefined: all are one. */
   readonly client?: string | undefined
-  readonly deadlines?: Partial<OriginDeadlines>
+  readonly deadlines?: Partial<OriginDeadlines> | undefined
   /** Host field, when it is to differ from the host of the URI: a gateway hands on the one it was asked for. */
   readonly host?: string | undefined
   /** Whether trailer fields of the response are of use (RFC 9110 section 10.1.4). */

@@ -6,10 +6,11 @@
 import type { Socket } from 'node:net'
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Lifetime } from '../../async/lifetime.ts'
 import { Piece } from '../../bytes/piece.ts'
 import { iterate, type Source, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { Lasting, OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
+import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
 import type { ConnectionLine } from '../client/request.ts'
 import { Fields, isWritable } from '../message/field.ts'
@@ -125,7 +126,7 @@ function outgoing(request: Request, to: Forwarding, content: Content): OriginReq
     fields: to.fields,
     content,
     signal: lasts ? undefined : request.signal,
-    within: lasts ? (request as Request & Lasting) : undefined,
+    within: lasts ? (request as Request & Pick<Lifetime, 'onceOver'>) : undefined,
     trusted: true,
     client: to.client,
     line: to.line,

@@ -3,6 +3,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Milliseconds } from '../../async/clock.ts'
+import { Lifetime } from '../../async/lifetime.ts'
 import type { Member } from '../../members.ts'
 import { Fields } from '../message/field.ts'
 import type { Peer, Request, SendInterim } from '../message/message.ts'
@@ -21,7 +22,8 @@ type ReadRequest = Pick<
   'method' | 'target' | 'version' | 'fields' | 'content' | 'trailers' | 'interim'
 >
 
-export class LiveRequest implements Request, Member {
+/** Its lifetime ends with the exchange, or when the client has gone. */
+export class LiveRequest extends Lifetime implements Request, Member {
   place = 0
   readonly id: string
   readonly method: string
@@ -39,15 +41,13 @@ export class LiveRequest implements Request, Member {
   readonly interim: SendInterim | undefined
   readonly trailers: (() => Fields) | undefined
   holder: object | undefined
-  #controller: AbortController | undefined
-  #over = false
-  #whenOver: Array<() => void> | undefined
 
   constructor(
     read: ReadRequest,
     connection: Ends,
     { requestId, clock }: Pick<HttpServerOptions, 'requestId' | 'clock'>,
   ) {
+    super()
     this.id = requestId()
     this.method = read.method
     this.target = read.target
@@ -64,30 +64,8 @@ export class LiveRequest implements Request, Member {
     if (connection.tunnelEnd !== undefined) this.tunnelEnd = connection.tunnelEnd
   }
 
-  /** Made when first asked for: most hits never need it. */
-  get signal(): AbortSignal {
-    this.#controller ??= new AbortController()
-    if (this.#over) this.#controller.abort(over)
-    return this.#controller.signal
-  }
-
-  /** Whether the client has gone or the exchange has ended. */
-  get over(): boolean {
-    return this.#over
-  }
-
-  /** Called once when the exchange ends, one way or the other. */
-  onceOver(act: () => void): void {
-    if (this.#over) return act()
-    this.#whenOver ??= []
-    this.#whenOver.push(act)
-  }
-
   gone(): void {
-    if (this.#over) return
-    this.#over = true
-    for (const act of this.#whenOver ?? []) act()
-    this.#controller?.abort(over)
+    this.end(over)
   }
 }
 

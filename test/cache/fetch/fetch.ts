@@ -31,10 +31,7 @@ async function fetcherForTest(
     clock,
     log: silentLog,
     // An origin that says nothing, ever.
-    ask:
-      ask ??
-      (({ signal }) =>
-        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))),
+    ask: ask ?? (({ lifetime }) => new Promise((_, reject) => lifetime.onceOver(reject))),
     onBroken: () => undefined,
     onFetched: () => undefined,
     onImpostor: () => undefined,

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
+import { Lifetime } from '../../../lib/async/lifetime.ts'
 import { Mirrors } from '../../../lib/cache/fetch/mirrors.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { Failure } from '../../../lib/errors.ts'
@@ -31,14 +32,14 @@ function mirrors() {
   /** Whose answer counts, or the message of the failure; who was asked, with `*` where little time was given. */
   const ask = async (stored?: Entry, except?: ReadonlySet<string>): Promise<string> => {
     asked = []
-    const signal = new AbortController().signal
+    const lifetime = new Lifetime()
     const outcome = await inTurn
-      .ask({ uri: target, stored, except, signal }, async (uri, how) => {
+      .ask({ uri: target, stored, except, lifetime }, async (uri, _others, hurry) => {
         const { host } = uri
-        asked.push(`${host[0]}${how.deadlines === impatient ? '*' : ''}`)
+        asked.push(`${host[0]}${hurry?.deadlines === impatient ? '*' : ''}`)
         const said = says[host] ?? { status: 200 }
-        if (said === 'silent') return silence(how.signal)
-        if (said === 'busy') return silence(how.signal, abortedInLine)
+        if (said === 'silent') return silence(hurry?.signal)
+        if (said === 'busy') return silence(hurry?.signal, abortedInLine)
         if (said instanceof Error) throw said
         const response = {
           fields: Fields.empty,
@@ -63,9 +64,9 @@ type Silence = 'silent' | 'busy'
 const abortedInLine = new OriginFailure('ORIGIN_ABORTED', 'a.example.org:80', { phase: 'queue' })
 
 /** Ends when the caller gives up. */
-function silence(signal: AbortSignal, error?: Error): Promise<never> {
+function silence(signal: AbortSignal | undefined, error?: Error): Promise<never> {
   return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(error ?? signal.reason))
+    signal?.addEventListener('abort', () => reject(error ?? signal.reason))
   })
 }
 

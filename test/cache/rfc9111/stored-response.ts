@@ -90,7 +90,7 @@ t.test('two contents never share a date, also at the end of all dates', async t 
     const dates = new Set<string>()
     let previous: EntryDraft | undefined
     for (let n = 0; n < 3; n += 1) {
-      previous = draftEntry('key', fields, { requested: received, received, previous })
+      previous = draftEntry('key', fields, { requested: received, received }, previous)
       dates.add(previous.lastModified)
     }
     t.equal(dates.size, 3, [...dates].join())

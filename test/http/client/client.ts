@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
+import { Lifetime } from '../../../lib/async/lifetime.ts'
 import { iterate } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
@@ -268,7 +269,8 @@ t.test('nothing is repeated once the client is closed', async t => {
 t.test('a request of a client who has gone already is not sent', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const { client } = makeClient(t)
-  const within = { onceOver: (act: () => void) => act() }
+  const within = new Lifetime()
+  within.end(new Error('gone'))
   await t.rejects(client.request(asking(origin.url('/f'), { within })), { code: 'ORIGIN_ABORTED' })
   t.match(client.counts(), { busy: 0, waiting: 0, opened: 0 })
 })

@@ -26,7 +26,7 @@ import type { Destination } from './write-behind.ts'
 export interface DownloadOptions {
   /** With `fields`, those of the origin's response: a large download can be continued after a crash. */
   readonly key?: string
-  readonly fields?: Continuation['fields']
+  readonly fields?: Entry['fields']
   readonly expected?: Expected | undefined
   readonly length?: number | undefined
   /** Why the content must not be written to the disk; it then goes only to the clients that read it now. */
@@ -96,7 +96,9 @@ export class Downloads {
     if (key !== undefined) this.#forget(key)
     const large = (expectation.length ?? worthKeeping) >= worthKeeping
     const continuation =
-      key === undefined || fields === undefined || !large ? undefined : { key, fields }
+      key === undefined || fields === undefined || !large
+        ? undefined
+        : { key, fields: Object.fromEntries(fields) }
     return this.#start(expectation, to, continuation)
   }
 

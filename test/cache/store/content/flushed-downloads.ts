@@ -26,7 +26,7 @@ async function growing(t: Test, count: number) {
   const { store } = await opened(t, { files: held })
   const downloads: Download[] = []
   for (let n = 0; n < count; n += 1) {
-    const download = store.download({ key: keyOf(n), fields: {}, length: content.length })
+    const download = store.download({ key: keyOf(n), fields: [], length: content.length })
     await pour(download, content.subarray(0, 9 * MiB))
     downloads.push(download)
   }

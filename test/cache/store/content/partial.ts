@@ -29,7 +29,8 @@ async function broken(t: Parameters<typeof opened>[0]): Promise<string> {
     directory: join(directory, 'first'),
     files: scripted.files,
   })
-  const download = store.download({ key, fields, length: content.length })
+  const given = Object.entries(fields)
+  const download = store.download({ key, fields: given, length: content.length })
   await pour(download, content.subarray(0, 12 * MiB))
   clock.advance(5_000)
   const layout = new Layout(join(directory, 'first'))
@@ -137,7 +138,7 @@ t.test('what is fetched anew makes the beginning of it void', async t => {
   const directory = await broken(t)
   const { store } = await opened(t, { directory })
   const resumable = store.resumable(key)
-  store.download({ key, fields }).discard(new Error('enough'))
+  store.download({ key, fields: Object.entries(fields) }).discard(new Error('enough'))
   t.equal(store.resumable(key), undefined)
   t.equal(await resumable?.resume(), undefined)
   await until(async () => (await temporary(directory)).length === 0)
@@ -166,10 +167,11 @@ t.test('small downloads, nameless ones, and those that are over leave no note', 
     await store.checkpoint()
     return download
   }
-  const small = await begin({ key, fields }, 3 * MiB)
+  const given = Object.entries(fields)
+  const small = await begin({ key, fields: given }, 3 * MiB)
   const nameless = await begin({ key }, 9 * MiB)
   t.equal(await notes(), 0)
-  const large = await begin({ key: `${key}2`, fields }, 9 * MiB)
+  const large = await begin({ key: `${key}2`, fields: given }, 9 * MiB)
   t.equal(await notes(), 1)
   t.match(await large.complete().kept, { stored: true })
   for (const one of [small, nameless]) one.discard(new Error('enough'))
