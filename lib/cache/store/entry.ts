@@ -47,13 +47,23 @@ export const unconfirmed: Milliseconds = 0
 /** Longest entry, bytes of JSON: a head is some kilobytes at most. */
 export const maxEntryBytes = 256 * 1024
 
+/** Whether the JSON of an entry is longer. */
+export function isTooLong(entry: Entry): boolean {
+  const { key, fields, verified } = entry
+  let characters =
+    1000 + key.length + (verified?.suite?.length ?? 0) + (verified?.signer?.length ?? 0)
+  for (const [name, value] of fields) characters += name.length + value.length + 8
+  // A character takes six bytes at most: of nearly every entry that says enough.
+  return 6 * characters > maxEntryBytes && Buffer.byteLength(JSON.stringify(entry)) > maxEntryBytes
+}
+
 /** What became of an entry that was read: the entry, or why it is none. */
 type Decoded =
   | { readonly entry: Entry; readonly because?: undefined }
   | { readonly entry?: undefined; readonly because: string }
 
 /** Whether a value has the shape of an entry, and its fields that of fields that may be sent on. */
-export function checkEntry(value: Readonly<Record<string, unknown>>): Decoded {
+export function checkEntry(value: Readonly<Partial<Record<keyof Entry, unknown>>>): Decoded {
   const { key, fields, digest, size, lastModified, stored, validated, initialAge } = value
   if (typeof key !== 'string' || key === '') return { because: 'key is no text' }
   if (!isFieldList(fields)) return { because: 'fields are not pairs of name and value' }
@@ -66,7 +76,7 @@ export function checkEntry(value: Readonly<Record<string, unknown>>): Decoded {
   if (!isQuantity(validated)) return { because: 'validated is no moment' }
   if (!isQuantity(initialAge)) return { because: 'initialAge is no number of seconds' }
   const entry = { key, fields, digest, size, lastModified, stored, validated, initialAge }
-  const verified = readVerified(value['verified'])
+  const verified = readVerified(value.verified)
   return { entry: verified === undefined ? entry : { ...entry, verified } }
 }
 

@@ -14,8 +14,12 @@ export function entryName(key: string): string {
 
 /** The shorter name an entry goes by in the table and the log: 16 hex digits. */
 export function nameOf(key: string): string {
-  return entryName(key).slice(0, 16)
+  if (key !== last.key) last = { key, name: entryName(key).slice(0, 16) }
+  return last.name
 }
+
+/** What is asked for is often asked for again at once. */
+let last = { key: '', name: entryName('').slice(0, 16) }
 
 /**
  * The target in its canonical spelling; canonical again gives the same. Undefined for a path that climbs above its root and
@@ -42,6 +46,7 @@ const CONTROL = /[\u0000-\u001f\u007f]|%[01][0-9A-Fa-f]|%7[Ff]/
  * directory.
  */
 function canonicalPath(path: string): string | undefined {
+  if (PLAIN_PATH.test(path)) return path
   const kept: string[] = []
   let directory = true
   for (const raw of path.split('/')) {
@@ -71,6 +76,9 @@ function canonicalEscapes(text: string, except: RegExp): string {
 
 /** Text that is its own canonical spelling, in paths and queries alike: nearly every segment there is. */
 const PLAIN = /^[A-Za-z0-9\-._~!$&'()*,;=:@]*$/
+
+/** A path that is its own canonical spelling: no segment is empty or begins with a dot, and nothing needs escapes. */
+const PLAIN_PATH = /^(?:\/[A-Za-z0-9\-_~!$&'()*,;=:@][A-Za-z0-9\-._~!$&'()*,;=:@]*)+$/
 
 const UNRESERVED = /^[A-Za-z0-9\-._~]$/
 

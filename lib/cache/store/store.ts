@@ -20,7 +20,7 @@ import {
   isFull,
   tryDisk,
 } from './disk/self-test.ts'
-import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
+import { checkEntry, type Entry, isTooLong } from './entry.ts'
 import { type Named, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
@@ -273,9 +273,7 @@ export class Store extends ReadableStore {
 }
 
 function checkShape(entry: Entry): void {
-  const because =
-    checkEntry({ ...entry }).because ??
-    (Buffer.byteLength(JSON.stringify(entry)) > maxEntryBytes ? 'it is too long' : undefined)
+  const because = checkEntry(entry).because ?? (isTooLong(entry) ? 'it is too long' : undefined)
   if (because === undefined) return
   throw new Failure(`The entry of ${entry.key} cannot be stored: ${because}.`, {
     code: 'malformed-entry',

@@ -46,8 +46,18 @@ export const maxLine = 1024 * 1024
 
 /** A line of the log. */
 export function encodeRecord(record: LogRecord): Buffer {
-  const { is, ...shape } = record
-  return seal(is === 'header' ? { log: logVersion, ...shape } : shape)
+  switch (record.is) {
+    case 'header':
+      return seal({ log: logVersion, generation: record.generation })
+    case 'entry':
+      return seal({ entry: record.entry, used: record.used })
+    case 'uses':
+      return seal({ uses: record.uses })
+    case 'gone':
+      return seal({ gone: record.gone })
+    case 'durable':
+      return seal({ durable: record.durable, unproven: record.unproven, clean: record.clean })
+  }
 }
 
 /** The record in a line, its line feed included; undefined when it is none. */

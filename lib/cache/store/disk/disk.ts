@@ -189,7 +189,7 @@ export class DiskFile {
 
   /** Writes the buffers at `position` and answers how many bytes were taken. `over` as with `read`. */
   write(from: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
-    this.#run({ begin: this.#vector('writev', from, position), ...(over && { over }) }, done)
+    this.#run({ begin: this.#vector('writev', from, position), over }, done)
   }
 
   /** The bytes from `position` on: `length`, or fewer at the end of the file. */
@@ -253,7 +253,9 @@ export class DiskFile {
       this.#busy -= 1
       if (this.#closing && this.#busy === 0) closeSoon(this.#files, this.#slots, this.#fd)
     }
-    this.#slots.run({ ...operation, over }, done)
+    // Written out: a copy with `...` costs more than the operation.
+    const { begin, patience, insists, certain } = operation
+    this.#slots.run({ begin, over, patience, insists, certain }, done)
   }
 
   #wait<T>(operation: Operation<T>): Promise<T> {

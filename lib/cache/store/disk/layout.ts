@@ -1,7 +1,7 @@
 /**
  * Names of files in the cache directory (docs/disk-layout.md). Knows paths, touches no disk.
  */
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 
 /** The layout this program reads and writes; it stands in the path, so versions never mix. */
@@ -35,6 +35,9 @@ export class Layout {
   readonly snapshot: string
   /** What adopted indexes say; derived from contents. */
   readonly suites: string
+  /** What no other process uses in names, and how many names there are with it. */
+  readonly #run = randomBytes(12).toString('hex')
+  #count = 0
 
   constructor(directory: string) {
     this.directory = directory
@@ -48,11 +51,14 @@ export class Layout {
   }
 
   blob(digest: string): string {
-    return join(this.blobs, digest.slice(0, 2), digest)
+    return `${this.blobs}/${digest.slice(0, 2)}/${digest}`
   }
 
+  /** One that nothing has yet. */
   temporaryFile(): string {
-    return join(this.temporary, `${randomUUID().replaceAll('-', '')}${temporarySuffix}`)
+    this.#count += 1
+    const count = this.#count.toString(16).padStart(8, '0')
+    return `${this.temporary}/${this.#run}${count}${temporarySuffix}`
   }
 }
 

@@ -25,13 +25,13 @@ export interface Operation<T> {
    * Called once when the operation has really ended, or will never begin: only now is memory it was given free. `late` is its
    * result when the caller was told of a deadline before.
    */
-  readonly over?: (late?: T) => void
+  readonly over?: ((late?: T) => void) | undefined
   /** How many deadlines it may take: a flush takes as long as there are bytes to flush. */
-  readonly patience?: number
+  readonly patience?: number | undefined
   /** It waits for a disk that hangs and does not fail: closing a file. */
-  readonly insists?: boolean
+  readonly insists?: boolean | undefined
   /** Its caller is told of nothing but its real end: giving a file a name has happened or has not. */
-  readonly certain?: boolean
+  readonly certain?: boolean | undefined
 }
 
 export interface SlotsOptions {
