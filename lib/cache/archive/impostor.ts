@@ -25,6 +25,8 @@ const beginnings: Readonly<Record<string, string>> = {
   ...{ zst: '\x28\xb5\x2f\xfd', lz: 'LZIP' },
 }
 
+const formats: readonly string[] = [...new Set(Object.values(beginnings))]
+
 /** Whether this response cannot be judged by what its name promises: then its beginning need not be waited for. */
 export function promisesNothing({ kind }: ArchivePath): boolean {
   return kind === 'other' || kind === 'by-hash'
@@ -50,6 +52,6 @@ export function impostor(
   const text = first.toString('latin1')
   if (/^(\xef\xbb\xbf)?\s*</.test(text)) return 'page'
   if (promised === undefined || fields.has('Content-Encoding')) return undefined
-  const found = Object.values(beginnings).find(beginning => text.startsWith(beginning))
+  const found = formats.find(beginning => text.startsWith(beginning))
   return found !== undefined && found !== promised ? 'format' : undefined
 }

@@ -81,27 +81,21 @@ export function finishedEntry(
  */
 export function keptFields(response: Fields): Fields {
   const { noCacheFields, privateFields } = responseDirectives(response)
-  return endToEnd(response).without(...notKept, ...noCacheFields, ...privateFields)
+  return endToEnd(response).where(name => {
+    const lower = name.toLowerCase()
+    return !notKept.has(lower) && !noCacheFields.includes(lower) && !privateFields.includes(lower)
+  })
 }
 
 /**
  * Framing and cookies; what is made anew for each answer (section 4.2.3 counts Age anew); and what concerns the origin's own
  * site, which is not ours.
  */
-const notKept = [
-  'Content-Length',
-  'Set-Cookie',
-  'Set-Cookie2',
-  'Age',
-  'Content-Range',
-  'Accept-Ranges',
-  'Via',
-  'X-Cache',
-  'Cache-Status',
-  'Alt-Svc',
-  'Strict-Transport-Security',
-  'Clear-Site-Data',
-]
+const notKept: ReadonlySet<string> = new Set([
+  ...['content-length', 'content-range', 'accept-ranges', 'set-cookie', 'set-cookie2'],
+  ...['age', 'via', 'x-cache', 'cache-status'],
+  ...['alt-svc', 'strict-transport-security', 'clear-site-data'],
+])
 
 /** What describes the stored bytes themselves: a 304 does not change it. */
 const unchangeable = ['Last-Modified', 'Content-Type', 'Content-Encoding']

@@ -14,12 +14,15 @@ export function entryName(key: string): string {
 
 /** The shorter name an entry goes by in the table and the log: 16 hex digits. */
 export function nameOf(key: string): string {
-  if (key !== last.key) last = { key, name: entryName(key).slice(0, 16) }
+  if (key === last.key) return last.name
+  if (key !== before.key) before = { key, name: entryName(key).slice(0, 16) }
+  ;[last, before] = [before, last]
   return last.name
 }
 
-/** What is asked for is often asked for again at once. */
+/** The keys that were asked for last: a download asks four times, and the next one begins before it ends. */
 let last = { key: '', name: entryName('').slice(0, 16) }
+let before = last
 
 /**
  * The target in its canonical spelling; canonical again gives the same. Undefined for a path that climbs above its root and

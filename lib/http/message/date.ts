@@ -71,10 +71,18 @@ function momentOf(year: number, { month, day, time = '' }: Parts): Milliseconds 
   const seconds = Number(time.slice(6))
   // The grammar allows 60 for a leap second; it counts as the second after 59.
   if (hours > 23 || minutes > 59 || seconds > 60) return undefined
-  const date = new Date(0)
-  // Not Date.UTC, which reads the years 0 to 99 as 1900 to 1999.
-  date.setUTCFullYear(year, months, days)
-  // A day the month does not have would have moved on to another month.
-  if (days < 1 || date.getUTCDate() !== days || date.getUTCMonth() !== months) return undefined
-  return date.setUTCHours(hours, minutes, seconds)
+  if (days < 1 || days > daysOf(year, months)) return undefined
+  // Date.UTC reads the years 0 to 99 as 1900 to 1999.
+  if (year > 99) return Date.UTC(year, months, days, hours, minutes, seconds)
+  return new Date(Date.UTC(2000, months, days, hours, minutes, seconds)).setUTCFullYear(
+    year,
+    months,
+    days,
+  )
+}
+
+/** Days of a month, of the proleptic Gregorian calendar. */
+function daysOf(year: number, month: number): number {
+  if (month !== 1) return [3, 5, 8, 10].includes(month) ? 30 : 31
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28
 }
