@@ -33,16 +33,17 @@ export function promisesNothing({ kind }: ArchivePath): boolean {
 }
 
 /**
- * What is wrong with a 200 for the file `name`, which begins with `first`; undefined when nothing shows. `first` is shorter than
+ * What is wrong with a 200 for the file `name`, which begins with `beginning`; undefined when nothing shows. That is shorter than
  * `telling` only when the content is.
  */
 export function impostor(
   file: ArchivePath,
   name: string,
   fields: Fields,
-  first: Buffer,
+  beginning: Buffer,
 ): Impostor | undefined {
   if (promisesNothing(file)) return undefined
+  const first = beginning.subarray(0, telling)
   const ending = /\.([a-z0-9]+)$/.exec(name)?.[1] ?? ''
   const promised = Object.hasOwn(beginnings, ending) ? beginnings[ending] : undefined
   const fixed = promised !== undefined || file.kind === 'pool'

@@ -11,7 +11,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
-import { prefixed, type Source } from '../../bytes/source.ts'
+import { ofBytes, prefixed, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
 import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
@@ -75,8 +75,12 @@ export async function examined(
   { archive, uri }: Wanted,
 ): Promise<{ readonly content: Source; readonly found?: Impostor | undefined }> {
   if (promisesNothing(archive)) return { content }
-  const { first, broken, whole } = await opening(content, telling)
   const name = uri.path.slice(uri.path.lastIndexOf('/') + 1)
+  const bytes = content.whole?.()
+  if (bytes !== undefined) {
+    return { content: ofBytes(bytes), found: impostor(archive, name, fields, bytes) }
+  }
+  const { first, broken, whole } = await opening(content, telling)
   const found = broken ? undefined : impostor(archive, name, fields, first)
   return { content: whole, found }
 }
@@ -100,10 +104,7 @@ function opening(content: Source, count: number): Promise<Opening> {
         size += piece.bytes.length
         if (size < count) return content.next(step)
       }
-      const first =
-        pieces.length === 1 && piece !== undefined
-          ? piece.bytes
-          : Buffer.concat(pieces.map(({ bytes }) => bytes.subarray(0, count)))
+      const first = Buffer.concat(pieces.map(({ bytes }) => bytes.subarray(0, count)))
       const ended: Source = { next: take => take(error, undefined), close: () => content.close() }
       const whole = prefixed(pieces, piece === undefined ? ended : content)
       resolve({ first: first.subarray(0, count), broken: error !== undefined, whole })
