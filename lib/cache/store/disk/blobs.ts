@@ -215,8 +215,8 @@ export class Blobs {
   async #remove(digest: string): Promise<void> {
     const { disk, layout, changed } = this.#parts
     changed(digest)
+    await disk.remove(layout.blob(digest))
     this.fresh.get(digest)?.close()
     this.fresh.delete(digest)
-    await disk.remove(layout.blob(digest))
   }
 }
