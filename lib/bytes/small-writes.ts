@@ -126,8 +126,11 @@ function gather(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
   size: number,
-  taken: Taken,
+  told: Taken,
 ): void {
+  // Their bytes may lie in memory that is read into: nobody is told of anything before they are copied.
+  const full = blocks.length === mostBlocks && used + size > mostSmall
+  const taken = full ? handOver() : []
   const block = blockFor(size)
   const { memory } = block
   const from = used
@@ -137,8 +140,9 @@ function gather(
   const last = writes.at(-1)
   if (last?.socket === socket && last.block === block) {
     last.to = used
-    last.told.push(taken)
-  } else writes.push(new Write(socket, { block, from }, taken))
+    last.told.push(told)
+  } else writes.push(new Write(socket, { block, from }, told))
+  for (const write of taken) write.over()
 }
 
 function joined(parts: ReadonlyArray<string | Buffer>): Buffer {
@@ -155,7 +159,13 @@ function sizeOf(parts: ReadonlyArray<string | Buffer>): number {
 
 /** Hands all that waits to the kernel. */
 export function flushWrites(): void {
-  if (writes.length === 0) return
+  // Not between two writes, because much may follow.
+  for (const write of handOver()) write.over()
+}
+
+/** The writes the kernel has taken, which are to be told. */
+function handOver(): readonly Write[] {
+  if (writes.length === 0) return []
   const all = writes
   const full = blocks
   writes = []
@@ -163,8 +173,7 @@ export function flushWrites(): void {
   used = mostSmall
   const taken = all.filter(write => write.send())
   for (const block of full) leave(block)
-  // Not between two writes, because much may follow.
-  for (const write of taken) write.over()
+  return taken
 }
 
 /** To be used again, unless a write still reads from it. */
@@ -181,7 +190,6 @@ function endTurn(): void {
 function blockFor(size: number): Block {
   const last = blocks.at(-1)
   if (last !== undefined && used + size <= mostSmall) return last
-  if (blocks.length === mostBlocks) flushWrites()
   const next = spare.pop() ?? { memory: Buffer.allocUnsafeSlow(mostSmall), awaited: 0 }
   blocks.push(next)
   used = 0

@@ -95,6 +95,23 @@ t.test('many writes do not wait for the end of the turn', async t => {
   t.equal(a.text.length, 9 * size)
 })
 
+t.test(
+  'nobody is told, and so nothing is read, before bytes in shared memory are copied',
+  async t => {
+    const a = new Connection()
+    const b = new Connection()
+    const shared = Buffer.from('good')
+    const size = mostSmall - 2
+    for (let i = 0; i < 8; i += 1) {
+      writeSoon(a.socket, [Buffer.alloc(size)], () => shared.fill('evil'))
+    }
+    writeSoon(b.socket, [shared], () => {})
+    t.equal(shared.toString(), 'evil', 'the blocks were full')
+    await turn()
+    t.equal(b.text, 'good')
+  },
+)
+
 t.test('bytes that the kernel does not take stay as they are', async t => {
   const slow = new Connection()
   let told = 0
