@@ -150,12 +150,12 @@ class Tunnel implements Reader {
 
   /** What the client has sent, and what it sends. */
   #beginUp(head: Buffer | undefined): void {
-    const { client, far } = this.#options
+    const { client } = this.#options
     client.once('end', this.#endUp)
-    if (head !== undefined) this.#passUp(head)
+    if (head !== undefined && head.length > 0) this.#passUp(head)
     for (let rest = client.read(); rest !== null; rest = client.read()) this.#passUp(rest)
     takeReads(client, this.#passUp)
-    if (client.readableEnded) far.socket.end()
+    if (client.readableEnded) this.#endUp()
   }
 
   /** The bytes lie in memory that all connections share: they leave at the end of the turn, or are copied. */

@@ -1,33 +1,17 @@
 import { once } from 'node:events'
-import { createServer, Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
-import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
+import { join, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
 import { sharingReads } from '../../../lib/http/server/accepted.ts'
+import { listener } from '../../fixtures/http/listener.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const never = new AbortController().signal
-
-/** A listener that hands over what connects to it. */
-async function listener(t: Teardown) {
-  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('not listening')
-  t.teardown(() => server.close())
-  const accepted = async (): Promise<Socket> => {
-    const [socket] = await once(server, 'connection')
-    t.teardown(() => socket.destroy())
-    return socket
-  }
-  return { port: address.port, accepted }
-}
 
 interface JoinedOptions extends Partial<TunnelOptions> {
   readonly farHead?: Buffer
@@ -243,57 +227,4 @@ t.test('the signal ends the tunnel', async t => {
   control.abort()
   t.match(await tunnel, { because: 'aborted' })
   t.equal((await client.rest()).length, 0)
-})
-
-t.test('200 is said only when the far side is connected', async t => {
-  const near = await listener(t)
-  const distant = await listener(t)
-  const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-  let connected: (far: Transport) => void = () => {}
-  const blocks = new BlockPool({ limit: 0 })
-  const far = Transport.connect({ port: distant.port, host: '127.0.0.1' }, blocks)
-  const farEnd = RawClient.over(await distant.accepted())
-  const tunnel = openTunnel({
-    client: clientSide,
-    head: Buffer.from('early'),
-    dial: () => new Promise(resolve => (connected = resolve)),
-    idle: 1000,
-    clock: systemClock,
-    signal: never,
-  })
-  await nextTurn()
-  t.equal(clientSide.bytesWritten, 0)
-  connected(far)
-  t.match(await client.response({ to: 'CONNECT' }), {
-    status: 200,
-    reason: 'Connection Established',
-  })
-  t.equal((await farEnd.bytes(5)).toString(), 'early')
-  client.end()
-  farEnd.end()
-  t.strictSame(await tunnel, { up: 5, down: 0, because: 'ended' })
-})
-
-t.test('a failed attempt is thrown and leaves the client to be told', async t => {
-  const near = await listener(t)
-  const [, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-  const options = { client: clientSide, idle: 1000, clock: systemClock, signal: never }
-  const dial = () => Promise.reject(new Error('no way'))
-  await t.rejects(openTunnel({ ...options, dial }), { message: 'no way' })
-  t.equal(clientSide.bytesWritten, 0)
-  t.ok(clientSide.writable)
-})
-
-t.test('a client that leaves ends the attempt', async t => {
-  const client = new Socket()
-  const tunnel = openTunnel({
-    client,
-    dial: signal =>
-      new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('gone')))),
-    idle: 1000,
-    clock: systemClock,
-    signal: never,
-  })
-  client.destroy()
-  await t.rejects(tunnel, { message: 'gone' })
 })
