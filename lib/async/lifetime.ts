@@ -35,19 +35,26 @@ export class Lifetime {
     return this.#reason
   }
 
-  /** Calls `act` once at the end, or now when it is over. */
+  /** Calls `act` once at the end, or now when it is over. It must not throw. */
   onceOver(act: (reason: Error) => void): void {
     if (this.#reason !== undefined) return act(this.#reason)
     this.#whenOver ??= []
     this.#whenOver.push(act)
   }
 
+  /** `act`, given to `onceOver`, is not called: what lasts long does not keep what is over. */
+  forget(act: (reason: Error) => void): void {
+    const at = this.#whenOver?.indexOf(act) ?? -1
+    if (at >= 0) this.#whenOver?.splice(at, 1)
+  }
+
   /** Only the first call counts. */
   end(reason: Error): void {
     if (this.#reason !== undefined) return
     this.#reason = reason
-    for (const act of this.#whenOver ?? []) act(reason)
+    const acts = this.#whenOver ?? []
     this.#whenOver = undefined
+    for (const act of acts) act(reason)
     this.#controller?.abort(reason)
   }
 }

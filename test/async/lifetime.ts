@@ -19,6 +19,20 @@ t.test('the end comes once, and whoever asks later is told at once', t => {
   t.end()
 })
 
+t.test('who has forgotten it is not told', t => {
+  const lifetime = new Lifetime()
+  const told: string[] = []
+  const first = () => told.push('first')
+  lifetime.onceOver(first)
+  lifetime.onceOver(() => told.push('second'))
+  lifetime.forget(first)
+  lifetime.forget(() => told.push('never there'))
+  lifetime.end(enough)
+  lifetime.forget(first)
+  t.strictSame(told, ['second'])
+  t.end()
+})
+
 t.test('its signal fires with its reason, also when it is asked for late', t => {
   for (const early of [true, false]) {
     const lifetime = new Lifetime()

@@ -83,6 +83,7 @@ function pour(source: Source, download: Download, lifetime: Lifetime): Promise<v
     const end = (error: unknown): void => {
       if (over) return
       over = true
+      lifetime.forget(end)
       if (error === undefined) resolve()
       else reject(error)
     }

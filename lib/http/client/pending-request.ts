@@ -89,6 +89,8 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
   #onAbort: (() => void) | undefined
+  /** Why the lifetime it has is over. */
+  #over: Error | undefined
   #cancelTimer: (() => void) | undefined
 
   /** `upgrade`: for WebSocket, on a connection of its own that no limit of the pool counts. */
@@ -134,13 +136,14 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
       signal.addEventListener('abort', this.#onAbort)
     }
     this.#parts.underWay.add(this)
-    let gone = false
-    this.#asked.within?.onceOver(reason => {
-      gone = true
-      this.cancel(reason)
-    })
-    if (gone) this.#fail(this.#aborted(undefined))
+    this.#asked.within?.onceOver(this.#onOver)
+    if (this.#over !== undefined) this.#fail(this.#aborted(this.#over))
     else this.#lease()
+  }
+
+  readonly #onOver = (reason: Error): void => {
+    this.#over = reason
+    this.cancel(reason)
   }
 
   /** Ends it in whatever phase it is, its content included. */
@@ -250,6 +253,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   #done(): void {
     this.#parts.underWay.delete(this)
     if (this.#onAbort !== undefined) this.#asked.signal?.removeEventListener('abort', this.#onAbort)
+    this.#asked.within?.forget(this.#onOver)
   }
 }
 

@@ -126,7 +126,7 @@ function outgoing(request: Request, to: Forwarding, content: Content): OriginReq
     fields: to.fields,
     content,
     signal: lasts ? undefined : request.signal,
-    within: lasts ? (request as Request & Pick<Lifetime, 'onceOver'>) : undefined,
+    within: lasts ? (request as Request & Lifetime) : undefined,
     trusted: true,
     client: to.client,
     line: to.line,
