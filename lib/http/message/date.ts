@@ -72,13 +72,11 @@ function momentOf(year: number, { month, day, time = '' }: Parts): Milliseconds 
   // The grammar allows 60 for a leap second; it counts as the second after 59.
   if (hours > 23 || minutes > 59 || seconds > 60) return undefined
   if (days < 1 || days > daysOf(year, months)) return undefined
-  // Date.UTC reads the years 0 to 99 as 1900 to 1999.
   if (year > 99) return Date.UTC(year, months, days, hours, minutes, seconds)
-  return new Date(Date.UTC(2000, months, days, hours, minutes, seconds)).setUTCFullYear(
-    year,
-    months,
-    days,
-  )
+  // Date.UTC reads these years as 1900 to 1999.
+  const date = new Date(0)
+  date.setUTCFullYear(year, months, days)
+  return date.setUTCHours(hours, minutes, seconds)
 }
 
 /** Days of a month, of the proleptic Gregorian calendar. */

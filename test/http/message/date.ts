@@ -14,6 +14,7 @@ t.test('the three formats of RFC 9110 section 5.6.7', t => {
     ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
     ['Thu, 29 Feb 2024 23:59:59 GMT', Date.UTC(2024, 1, 29, 23, 59, 59)],
     ['Sat, 31 Dec 2016 23:59:60 GMT', Date.UTC(2017, 0, 1)],
+    ['Sun, 13 Jul 0069 23:59:60 GMT', Date.parse('0069-07-14T00:00:00Z')],
     ['Fri, 31 Dec 9999 23:59:59 GMT', Date.UTC(9999, 11, 31, 23, 59, 59)],
     // The zero time of some servers is a date like any other.
     ['Mon, 01 Jan 0001 00:00:00 GMT', -62_135_596_800_000],
