@@ -18,7 +18,7 @@ import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
-import { draftEntry } from '../rfc9111/stored-response.ts'
+import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
@@ -92,8 +92,7 @@ export class Answerer {
       if (directives.noStore) return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)
-      const { digest, size } = claim
-      const entry = { ...draft, digest, size, ...(verified && { verified }) }
+      const entry = finishedEntry(draft, claim, undefined, verified)
       return this.#parts.store.put(entry).stored ? entry : stored
     }
     if (stored === undefined || stored.verified !== undefined || verified === undefined)
@@ -226,7 +225,7 @@ export class Answerer {
     const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
     try {
       const { uri } = file
-      const lifetime = Lifetime.until(request.signal)
+      const lifetime = request.lifetime ?? Lifetime.until(request.signal)
       const asked = ask({ method: 'HEAD', uri, stored: entry, lifetime })
       const answer = await inTime(asked, clock, wait)
       answer?.response.content.close()

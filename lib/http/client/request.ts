@@ -38,7 +38,7 @@ export interface OriginRequest {
   /** Ends the request in whatever phase it is, its content included. */
   readonly signal?: AbortSignal | undefined
   /** The same without the cost of a signal: its end is the request's end. */
-  readonly within?: Pick<Lifetime, 'onceOver' | 'forget'> | undefined
+  readonly within?: Lifetime | undefined
   /** Whether the host is listed by name and may be at any address, or only at public ones. */
   readonly trusted: boolean
   /**

@@ -2,6 +2,7 @@
  * Messages as values, RFC 9110 section 6: the Request a handler gets and the Response it returns. Knows no sockets; `server.ts`
  * turns bytes into a Request and a Response into bytes.
  */
+import type { Lifetime } from '../../async/lifetime.ts'
 import type { Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import type { Fields } from './field.ts'
@@ -59,8 +60,8 @@ export interface Request {
   readonly received: number
   /** Fires when the client has gone or the exchange is over. */
   readonly signal: AbortSignal
-  /** Calls `act` once, as `signal` would; without the cost of a signal, where it is there. */
-  readonly onceOver?: (act: () => void) => void
+  /** Ends as `signal` fires, without the cost of a signal; requests of a server have it. */
+  readonly lifetime?: Lifetime
 }
 
 export interface Response {

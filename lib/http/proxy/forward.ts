@@ -6,7 +6,6 @@
 import type { Socket } from 'node:net'
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Lifetime } from '../../async/lifetime.ts'
 import { Piece } from '../../bytes/piece.ts'
 import { iterate, type Source, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
@@ -117,16 +116,15 @@ export async function forwardUpgrade(
 function outgoing(request: Request, to: Forwarding, content: Content): OriginRequest {
   const { method, fields, interim } = request
   const awaits = content.kind === 'stream' && /^100-continue$/i.test(fields.get('Expect') ?? '')
-  // A request of a server has what costs less than a signal.
-  const lasts = request.onceOver !== undefined
+  const { lifetime } = request
   return {
     method,
     uri: to.uri,
     host: to.host,
     fields: to.fields,
     content,
-    signal: lasts ? undefined : request.signal,
-    within: lasts ? (request as Request & Lifetime) : undefined,
+    signal: lifetime === undefined ? request.signal : undefined,
+    within: lifetime,
     trusted: true,
     client: to.client,
     line: to.line,
@@ -146,7 +144,7 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
   if (waits && to.room.take(length)) {
     const give = () => to.room.give(length)
     // The bytes are held until the origin has them, and they may wait for a connection to it.
-    if (request.onceOver !== undefined) request.onceOver(give)
+    if (request.lifetime !== undefined) request.lifetime.onceOver(give)
     else if (request.signal.aborted) give()
     else request.signal.addEventListener('abort', give, { once: true })
     return { kind: 'bytes', bytes: await whole(request, to) }

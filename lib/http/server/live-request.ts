@@ -64,6 +64,10 @@ export class LiveRequest extends Lifetime implements Request, Member {
     if (connection.tunnelEnd !== undefined) this.tunnelEnd = connection.tunnelEnd
   }
 
+  get lifetime(): Lifetime {
+    return this
+  }
+
   gone(): void {
     this.end(over)
   }
