@@ -1,5 +1,5 @@
 /**
- * The time something takes: an exchange with a client, a fetch. It ends once, and whoever depends on it is told.
+ * How long an exchange with a client, or a fetch, lasts. Its owner calls `end` once, and that tells everyone who has asked.
  *
  * # Facts
  * - An AbortController with one listener costs as much as a twentieth of a small download. So the signal is made when it is first

@@ -128,7 +128,7 @@ function gather(
   size: number,
   told: Taken,
 ): void {
-  // Their bytes may lie in memory that is read into: nobody is told of anything before they are copied.
+  // The parts may lie in memory that a connection reads into. Who is told of a write may read, so `gather` copies first and tells last.
   const full = blocks.length === mostBlocks && used + size > mostSmall
   const taken = full ? handOver() : []
   const block = blockFor(size)

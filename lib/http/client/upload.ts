@@ -119,5 +119,5 @@ export class Upload {
   }
 }
 
-/** A request with more bytes than this does not wait for the end of the turn, and is not copied. */
+/** A request, or a message in a tunnel, with more bytes than this does not wait for the end of the turn, and is not copied. */
 export const mostCopied = 4096

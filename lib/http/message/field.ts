@@ -12,7 +12,7 @@
  */
 
 /** Makes other fields of fields; for the same ones always the same. */
-export type Change = (fields: Fields) => Fields
+type Change = (fields: Fields) => Fields
 
 export class Fields {
   static readonly empty = new Fields([])

@@ -13,6 +13,7 @@ import { socketBlock } from '../../bytes/block-pool.ts'
 import { Landing } from '../../bytes/landing.ts'
 import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Reader, Transport } from '../client/transport.ts'
+import { mostCopied } from '../client/upload.ts'
 import { leaveReads, takeReads } from '../server/accepted.ts'
 
 /** Why a tunnel ended: both sides were done, nothing was said, a connection broke, or we were told to stop. */
@@ -52,8 +53,6 @@ const mostUntaken = 2 * socketBlock
 const mostUntakenScarce = 64 * 1024
 /** So many bytes wait for the far side before the client is stopped. */
 const mostUntakenUp = 64 * 1024
-/** A read up to this size is copied to what leaves at the end of the turn: a message rather than a part of a stream. */
-const mostCopied = 4096
 /** What a piece that keeps a block counts for at least. */
 const leastUntaken = 256 * 1024
 /** For a byte once one side has ended and nothing waits to be taken by the other. */
