@@ -101,13 +101,25 @@ class Bench {
       const row: Row = rows[name]
       // What an earlier row wrote is not to disturb this one.
       await command('sync', [], { deadline: 300_000 })
-      const release = row.memoryInUse && effort === full ? await holdMemory() : undefined
+      const release = row.memoryInUse && effort === full ? await this.#holdMemory() : undefined
       for (let round = 0; round < (row.once === true ? 1 : rounds); round += 1) {
         for (const subject of row.subjects.filter(one => subjects.includes(one))) {
           await this.#measure(name, subject, { load, effort })
         }
       }
       await release?.()
+    }
+  }
+
+  /** Has another process keep the memory in use. Answers what lets go of it. */
+  async #holdMemory(): Promise<() => Promise<unknown>> {
+    const file = join(this.#directory, 'held')
+    const holder = fork(join(import.meta.dirname, 'hold.js'), [String(forFiles), file])
+    await once(holder, 'message')
+    return () => {
+      const gone = once(holder, 'exit')
+      holder.disconnect()
+      return gone
     }
   }
 
@@ -156,19 +168,8 @@ class Bench {
   }
 }
 
-/** Memory that stays free while the rest is held. */
-const leftFree = 1.5e9
-
-/** Has another process hold the free memory. Answers what lets go of it. */
-async function holdMemory(): Promise<() => Promise<unknown>> {
-  const holder = fork(join(import.meta.dirname, 'hold.js'), [String(leftFree)])
-  await once(holder, 'message')
-  return () => {
-    const gone = once(holder, 'exit')
-    holder.disconnect()
-    return gone
-  }
-}
+/** Memory that is not held: that of files. */
+const forFiles = 1.5e9
 
 function isRow(name: string): name is RowName {
   return Object.hasOwn(rows, name)
