@@ -27,6 +27,9 @@ t.test('everything is served within a quota, and what is used stays', async t =>
     t.equal(answer.fields.get('X-Cache'), 'MISS')
     t.ok(answer.content.equals(large))
   }
+  // What is stored late was used late.
+  await cache.quiet()
+  await cache.get(origin.url(pathOf(0)))
   t.strictSame(await cache.reload({ retention: { size: '1300K' } }), [])
   await cache.until(async () => ((await cache.metric('cachesvc_stored_bytes')) ?? 0) <= 1300 << 10)
   const hot = await cache.get(origin.url(pathOf(0)))
