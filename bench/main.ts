@@ -116,10 +116,11 @@ class Bench {
     const file = join(this.#directory, 'held')
     const holder = fork(join(import.meta.dirname, 'hold.js'), [String(forFiles), file])
     await once(holder, 'message')
-    return () => {
+    return async () => {
       const gone = once(holder, 'exit')
       holder.disconnect()
-      return gone
+      await gone
+      await rm(file)
     }
   }
 

@@ -32,8 +32,7 @@ export const coldLarge: Row = {
   async run(stage) {
     if (!compiled.has(stage.program)) {
       compiled.add(stage.program)
-      await fresh(stage, stage.effort.downloads / 100, large, 'before')
-      await stage.program.cpuAtRest(stage.effort.settle)
+      await warmUp(stage, stage.effort.downloads / 100, large)
     }
     const { rate, cpu } = throughputOf(await costOf(stage, () => fresh(stage, 3, large), true))
     return comparable(stage) ? { rate, cpu } : { rate }
@@ -52,8 +51,7 @@ export const coldSmall: Row = {
   async run(stage) {
     const count = stage.effort.downloads
     // A Node.js program needs some thousand of them until it is compiled; a daemon has had them on its first day.
-    await fresh(stage, 3 * count, 10_000, 'before')
-    await stage.program.cpuAtRest(stage.effort.settle)
+    await warmUp(stage, 3 * count, 10_000)
     const { result, cpu } = await costOf(stage, () => fresh(stage, count, 10_000), true)
     const time = result.whole.median
     return comparable(stage) ? { time, cpu: (cpu * 1000) / count } : { time }
@@ -99,6 +97,12 @@ export const stampede: Row = {
     })
     return { wall: result.seconds, first: result.first.max }
   },
+}
+
+/** Downloads that are not measured, with the work behind them. */
+async function warmUp(stage: Stage, count: number, bytes: number): Promise<void> {
+  await fresh(stage, count, bytes, 'before')
+  await stage.program.cpuAtRest(stage.effort.settle)
 }
 
 /** Downloads files of new names over one connection. */
