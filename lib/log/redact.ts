@@ -12,16 +12,19 @@ const LONGEST_TEXT = 8192
 const DEEPEST = 4
 const MOST_MEMBERS = 100
 
-/** Names of fields, settings and query parameters whose values are secrets, in lower case. */
+/** Names of fields, settings, facts and query parameters whose values are secrets, in lower case. */
 const SECRET_NAMES: ReadonlySet<string> = new Set([
   ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-authproxy-identity'],
   ...['credentials', 'password', 'passwd', 'passphrase', 'secret', 'client_secret'],
   ...['token', 'access_token', 'refresh_token', 'id_token', 'api_key', 'apikey'],
   // URLs that are signed.
-  ...['signature', 'sig', 'x-amz-signature', 'x-amz-security-token', 'x-goog-signature'],
+  ...['x-amz-signature', 'x-amz-security-token', 'x-goog-signature'],
   // Messages of SAML.
   ...['samlresponse', 'samlrequest', 'samlart', 'relaystate'],
 ])
+
+/** Query parameters of URLs that are signed. Under these names a fact of the log says whether a signature is good. */
+const SECRET_PARAMETERS: ReadonlySet<string> = new Set(['signature', 'sig'])
 
 /** Whether values under this name are secret. Case does not count, and `proxyAuthorization` is understood. */
 export function isSecretName(name: string): boolean {
@@ -72,10 +75,14 @@ function endOf(text: string, from: number, delimiters: string): number {
 }
 
 function redactQuery(text: string): string {
-  return text.replace(/([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g, (_, mark, name, value) => {
-    const shown = isSecretName(String(name)) ? redacted : redactEscapedUrl(String(value))
-    return `${mark}${name}=${shown}`
-  })
+  return text.replace(
+    /([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g,
+    (_, mark: string, name: string, value: string) => {
+      const secret = isSecretName(name) || SECRET_PARAMETERS.has(name.toLowerCase())
+      const shown = secret ? redacted : redactEscapedUrl(value)
+      return `${mark}${name}=${shown}`
+    },
+  )
 }
 
 /** A URL as the value of a parameter: from its escaped `//` to its last escaped `@`. */
