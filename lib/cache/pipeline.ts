@@ -103,7 +103,9 @@ function answered(
   const found = parts.store.peek(key) ?? answerer.stored(key)
   const response = whenReady(found, stored => {
     const asked = { key, archive, client: request.client, stored }
-    const claimed = passthrough || authorization ? undefined : suites.claim(asked)
+    const shared = !passthrough && !authorization
+    if (shared) suites.askedByClient(asked)
+    const claimed = shared ? suites.claim(asked) : undefined
     return whenReady(claimed, claim => {
       const known = claim === undefined ? allowed : { ...allowed, claim }
       const decision = lookup({

@@ -171,13 +171,16 @@ export class Suites {
     if (suite !== undefined && !key.endsWith('.gpg')) this.#given.forget(client, suite)
   }
 
+  /** A client asks for this file: an index that clients ask for is in use, and is fetched with its Release. */
+  askedByClient({ key, archive: { kind } }: Pick<AskedFile, 'key' | 'archive'>): void {
+    if (this.#known.size === 0 && this.#adoptions.count === 0) return
+    if (kind === 'by-hash' || kind === 'index') this.#asked.set(key, this.#parts.clock.now())
+  }
+
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     const { key, archive, stored } = asked
     if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
-    if (archive.kind === 'by-hash' || archive.kind === 'index') {
-      this.#asked.set(key, this.#parts.clock.now())
-    }
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
     if (stored !== undefined && this.#agreeing.has(stored)) return undefined

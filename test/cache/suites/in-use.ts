@@ -135,6 +135,29 @@ t.test('a file that no client has asked for in a fortnight is not waited for', a
   await archive.until('2', t)
 })
 
+t.test('an index whose explanation is read is not in use for that', async t => {
+  const archive = await changingArchive(t)
+  const { suite, origin, cache, clock } = archive
+  const own = 'contrib/binary-amd64/Packages.gz'
+  const url = origin.url(`/${suite}/${own}`)
+  const release = (n: number, content: Buffer) => {
+    archive.serve(partial(archive, n, { [own]: content }))
+    archive.serve(new Map([[`${suite}/${own}`, content]]))
+  }
+  release(1, gzipSync('Package: a\n'))
+  await archive.update()
+  await archive.get(`${suite}/${own}`)
+  await archive.settle()
+  const fetched = origin.seen(`/${suite}/${own}`).length
+  clock.set(clock.now() + 13 * day)
+  const explained = await cache.get(`/_cachesvc/explain?url=${encodeURIComponent(url)}`)
+  t.match(explained.text, 'A request now')
+  clock.set(clock.now() + 2 * day)
+  release(2, gzipSync('Package: b\n'))
+  await archive.until('2', t)
+  t.equal(origin.seen(`/${suite}/${own}`).length, fetched, 'it is not fetched with its Release')
+})
+
 t.test('of two digests the stronger one counts: clients ask by it', async t => {
   const archive = await changingArchive(t)
   const { suite, release, index } = archive
