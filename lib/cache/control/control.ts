@@ -33,7 +33,7 @@ interface Said {
 
 export interface ControlParts {
   readonly sources: OperationsSources
-  readonly store: Pick<Store, 'list' | 'get' | 'put' | 'remove'>
+  readonly store: Pick<Store, 'list' | 'get' | 'amend' | 'remove'>
   readonly negative: NegativeMemory
   readonly rules: () => Rules
   readonly evict: (wrong: Wrong) => Promise<Fate>

@@ -55,14 +55,14 @@ export function remove(store: Pick<Store, 'list' | 'remove'>, chosen: Chosen): P
 
 /** Has the next request for each ask the origin, also for files whose content never changes. */
 export function refresh(
-  store: Pick<Store, 'list' | 'get' | 'put'>,
+  store: Pick<Store, 'list' | 'get' | 'amend'>,
   chosen: Chosen,
 ): Promise<Amount> {
   return forEach(store, chosen, async ({ key }) => {
     // As it is now: it may have been replaced since it was listed. The walk comes by what is written here once more.
     const entry = await store.get(key)
     if (entry === undefined || entry.validated === unconfirmed) return undefined
-    return store.put({ ...entry, validated: unconfirmed }).stored ? entry.size : undefined
+    return store.amend({ ...entry, validated: unconfirmed }).stored ? entry.size : undefined
   })
 }
 

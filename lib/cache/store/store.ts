@@ -131,6 +131,15 @@ export class Store extends ReadableStore {
    * the entry is malformed.
    */
   put(entry: Entry): Kept {
+    return this.#put(entry, 'put')
+  }
+
+  /** The same for an entry that an operator changes. It is no use of the file: retention counts as before. */
+  amend(entry: Entry): Kept {
+    return this.#put(entry, 'amend')
+  }
+
+  #put(entry: Entry, how: 'put' | 'amend'): Kept {
     checkShape(entry)
     const { downloads, blobs, journal } = this.#parts
     if (downloads.whole(entry.digest) !== undefined) {
@@ -141,7 +150,7 @@ export class Store extends ReadableStore {
       return { stored: false, because: 'its content is not in the store' }
     }
     this.#arriving.delete(entry.key)
-    journal.put(entry)
+    journal[how](entry)
     return { stored: true }
   }
 

@@ -69,3 +69,22 @@ t.test('files are removed, or marked for the next request, and each is counted o
   t.strictSame(await refresh(store, () => true), { files: 0, bytes: 0 }, 'they are marked already')
   t.strictSame(await remove(store, () => false), { files: 0, bytes: 0 })
 })
+
+t.test('what is to be refreshed makes room in the same order as before', async t => {
+  const { store, clock } = await opened(t)
+  const used = async () => {
+    const times: Record<string, number> = {}
+    for await (const some of store.list()) {
+      for (const { key, lastUsed } of some) times[key] = lastUsed
+    }
+    return times
+  }
+  for (const name of ['a', 'b', 'c']) {
+    await keep(store, `http://archive.example.org/${name}`, Buffer.from(`${name}!!`))
+    clock.advance(60_000)
+  }
+  const before = await used()
+  t.equal(new Set(Object.values(before)).size, 3)
+  await refresh(store, () => true)
+  t.strictSame(await used(), before)
+})

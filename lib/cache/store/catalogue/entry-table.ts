@@ -167,12 +167,15 @@ export class EntryTable {
     this.#memory.fractions[row] = Math.floor((at % 1) * 256)
   }
 
-  /** The last use of a content by any of its entries, in seconds with a fraction that a restart forgets. */
+  /** The last use of an entry, in seconds with a fraction that a restart forgets. */
+  exactUse(row: number): number {
+    return this.used(row) + (this.#memory.fractions[row] ?? 0) / 256
+  }
+
+  /** The last use of a content by any of its entries, as exactly. */
   recency(row: number): number {
     let latest = 0
-    for (const one of this.sharing(row)) {
-      latest = Math.max(latest, this.used(one) + (this.#memory.fractions[one] ?? 0) / 256)
-    }
+    for (const one of this.sharing(row)) latest = Math.max(latest, this.exactUse(one))
     return latest
   }
 

@@ -85,10 +85,9 @@ export class Journal extends Catalogue<JournalParts> {
     return digests
   }
 
-  /** Remembers an entry, in place of any before. It is written soon. */
-  put(entry: Entry): void {
+  /** Remembers an entry, in place of any before, as used now unless told. It is written soon. */
+  put(entry: Entry, now: Seconds = this.parts.clock.now() / 1000): void {
     const name = nameOf(entry.key)
-    const now = this.parts.clock.now() / 1000
     const used = Math.floor(now)
     const line = encodeRecord({ is: 'entry', entry, used })
     const { digest, size } = entry
@@ -104,6 +103,12 @@ export class Journal extends Catalogue<JournalParts> {
     this.#uses.delete(name)
     this.#flushSoon()
     if (freed !== undefined) parts.freed(freed, sizeBefore)
+  }
+
+  /** The same for one that an operator changes, which is no use: retention counts as before. */
+  amend(entry: Entry): void {
+    const row = this.table.find(nameOf(entry.key))
+    this.put(entry, row === undefined ? undefined : this.table.exactUse(row))
   }
 
   /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
