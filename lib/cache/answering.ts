@@ -17,6 +17,7 @@ import { admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
+import type { StoreOptions } from './store/wiring.ts'
 import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
@@ -31,6 +32,7 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly version: string
   readonly onFailover: () => void
   readonly onAhead: AheadParts['onEnd']
+  readonly disk: StoreOptions['disk'] | undefined
 }
 
 /** Remembered 404s, at most. */
@@ -73,7 +75,7 @@ export async function answering(parts: AnsweringParts) {
     settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
   })
   const suites = await Suites.open({
-    ...{ ...shared, log: suiteLog, memory },
+    ...{ ...shared, log: suiteLog, memory, disk: parts.disk },
     wait: () => rules().config.suites.wait,
     policyOf: at => suitePolicy(at, rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,

@@ -136,6 +136,7 @@ async function startWith(
   }
   const answers = await answering({
     ...parts,
+    disk: options.disk,
     onFailover: () => metrics.count('failover'),
     onImpostor: () => metrics.count('impostor'),
     onWrong: failure => metrics.wrongContent(failure.code),

@@ -2,6 +2,7 @@
  * Entries and contents for reading: what the owner of a directory and processes that only look have in common.
  */
 import type { Clock } from '../../async/clock.ts'
+import { whenReady } from '../../async/ready.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
@@ -17,6 +18,9 @@ import type { Entry } from './entry.ts'
 
 /** As much of an entry as its content is found by. */
 export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
+
+/** What the store has under a key: an entry, nothing, or what the disk does not say now. */
+export type Reading = Entry | 'unreadable' | undefined
 
 interface ReadableParts extends Surroundings {
   readonly catalogue: Catalogue
@@ -35,14 +39,24 @@ export class ReadableStore {
     return this.#parts.catalogue.peek(key)
   }
 
-  /** The entry, at once when it is in memory or not stored; what cannot be read counts as absent and is logged. */
-  get(key: string): Entry | undefined | Promise<Entry | undefined> {
+  /** The entry, at once when it is in memory or not stored. That it cannot be read is logged. */
+  read(key: string): Reading | Promise<Reading> {
     const found = this.#parts.catalogue.get(key)
     if (!(found instanceof Promise)) return found
-    return found.catch(error => {
+    return found.catch((error: unknown): Reading => {
       this.#parts.log.warn('cannot read an entry', { key, because: explainError(error) })
-      return undefined
+      return 'unreadable'
     })
+  }
+
+  /** The same where an entry that cannot be read is as good as none: its file is fetched. */
+  get(key: string): Entry | undefined | Promise<Entry | undefined> {
+    return whenReady(this.read(key), found => (found === 'unreadable' ? undefined : found))
+  }
+
+  /** Whether the disk could not read a part of the entries: then others may be stored than are known. */
+  get incomplete(): boolean {
+    return this.#parts.catalogue.incomplete
   }
 
   entries(): AsyncIterable<UsedEntry> {
@@ -103,13 +117,13 @@ class Reader extends ReadableStore {
     this.#parts = parts
   }
 
-  override async get(key: string): Promise<Entry | undefined> {
+  override async read(key: string): Promise<Reading> {
     try {
       await this.#parts.catalogue.refresh()
     } catch (error) {
       this.#parts.log.warn('cannot read the entries', { because: explainError(error) })
     }
-    return super.get(key)
+    return super.read(key)
   }
 }
 

@@ -21,7 +21,7 @@ import {
   tryDisk,
 } from './disk/self-test.ts'
 import { checkEntry, type Entry, isTooLong } from './entry.ts'
-import { type Named, ReadableStore } from './reading.ts'
+import { type Named, ReadableStore, type Reading } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
 import type { FileSystemSpace, Usage } from './upkeep/space.ts'
@@ -92,8 +92,8 @@ export class Store extends ReadableStore {
     return this.#arriving.get(key) ?? super.peek(key)
   }
 
-  override get(key: string): Entry | undefined | Promise<Entry | undefined> {
-    return this.#arriving.get(key) ?? super.get(key)
+  override read(key: string): Reading | Promise<Reading> {
+    return this.#arriving.get(key) ?? super.read(key)
   }
 
   override async *list(): AsyncGenerator<readonly ListedEntry[]> {

@@ -12,7 +12,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
-import { explainError } from '../../errors.ts'
+import { explainError, systemCode, unlessMissing } from '../../errors.ts'
 import { decompress, usualLimits } from '../archive/decompress.ts'
 import { indexedFiles, type PackageIndex } from '../archive/listed-file.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
@@ -108,7 +108,7 @@ async function adopt(job: Job): Promise<Adoption> {
   const missing: Listed[] = []
   for (const one of named) {
     if (used?.has(one.path) === false) continue
-    const found = await stat(layout.blob(one.digest)).catch(() => undefined)
+    const found = await unlessMissing(stat(layout.blob(one.digest)))
     const those = found?.size === one.size ? stored : missing
     those.push(one)
   }
@@ -162,10 +162,16 @@ async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, 
   return refused === undefined ? { release, signature } : { because: refused }
 }
 
-/** A Release file or its signature; undefined when it is not there, is not what it says, or is too long. */
+/** A Release file or its signature; undefined when it is not there or is not what it says. Rejects when the disk fails. */
 async function contentOf(digest: string, layout: Layout): Promise<Buffer | undefined> {
-  const found = await readBounded(layout.blob(digest), maxReleaseBytes).catch(() => undefined)
+  const found = await readBounded(layout.blob(digest), maxReleaseBytes).catch(unlessDiskFails)
   return found && hash('sha256', found.bytes) === digest ? found.bytes : undefined
+}
+
+/** A file that is not there or is too long is none. */
+function unlessDiskFails(error: unknown): undefined {
+  const code = systemCode(error)
+  if (code !== undefined && code !== 'ENOENT') throw error
 }
 
 /** Whether two Release files are of one moment and name the same files. */

@@ -22,10 +22,12 @@ import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Store } from '../store/store.ts'
+import type { StoreOptions } from '../store/wiring.ts'
 import type { Adoption, Job, Missing } from './adopt.ts'
 import {
   type Content,
   type Generation,
+  generationOf,
   keysOf,
   type ReleaseFile,
   releasesOf,
@@ -43,9 +45,11 @@ export interface SuiteMeans {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly log: Logger
-  readonly store: Pick<Store, 'get' | 'put'>
+  readonly store: Pick<Store, 'read' | 'put' | 'has' | 'incomplete'>
   /** Bytes of memory for tables. */
   readonly memory: number
+  /** Another file system than the system's; for trials with failing disks. */
+  readonly disk?: StoreOptions['disk'] | undefined
   /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly snapshotDays: () => number
@@ -111,7 +115,14 @@ export class Adoptions {
     this.#underWay.set(at, underWay)
   }
 
-  /** The same when a Release file with this SHA-256 has come, unless the adoption has failed with it lately. */
+  /** Forgets what was adopted of a suite, and adopts what the store has of it as if nothing had been known. */
+  async forget(at: string): Promise<void> {
+    this.#failed.delete(at)
+    await this.#parts.known.forget(at)
+    this.queue(at)
+  }
+
+  /** Adopts it when a Release file with this SHA-256 has come, unless the adoption has failed with it lately. */
   came(at: string, digest: string): void {
     const { digests = [], until = 0 } = this.#failed.get(at) ?? {}
     if (!digests.includes(digest) || this.#parts.clock.elapsed() >= until) this.queue(at)
@@ -157,11 +168,13 @@ export class Adoptions {
   async #adopt(at: string): Promise<void> {
     const { known, log, clock, policyOf, onAdopted } = this.#parts
     await this.#removing
+    await known.readOn()
     const policy = policyOf(at)
     const releases = policy === undefined ? [] : await this.#releases(at)
+    if (releases === 'unreadable') return this.#notRead(at)
     const suite = known.at(at)
     if (policy === undefined || releases.length === 0) {
-      await known.forget(at)
+      if (policy === undefined || !this.#parts.store.incomplete) await known.forget(at)
       return onAdopted()
     }
     const [adopted] = suite?.generations ?? []
@@ -171,12 +184,18 @@ export class Adoptions {
       digests: releases.flatMap(({ digest, signedBy }) => [digest, signedBy?.digest ?? digest]),
       until: begun + pauseAfterFailure,
     })
-    const { generation: found } = await this.#work({ at, releases, adopted, policy })
+    const { generation: found } = await this.#work({
+      ...{ at, releases, policy },
+      adopted: barOf(suite, releases, policy),
+    })
     if (found === undefined) return
     this.#failed.delete(at)
     const used = await this.#inUse.among(at, found, adopted)
+    if (used === 'unreadable') return this.#notRead(at)
     const contents = await this.#inUse.withRightNames(at, used, adopted)
     const generation = { ...found, contents }
+    // It was forgotten meanwhile: what was judged by it is judged anew.
+    if (known.at(at) !== suite) return this.queue(at)
     const next = succeeded(suite, { at, next: generation, days: this.#parts.snapshotDays() })
     await known.put(next)
     onAdopted(next)
@@ -226,7 +245,7 @@ export class Adoptions {
       const { digest, size } = listed
       const [, ...names] = keysOf(at, listed)
       for (const key of names) {
-        if ((await store.get(key)) !== undefined) continue
+        if ((await store.read(key)) !== undefined) continue
         store.put({ key, fields: [], digest, size, ...times, verified: { by: 'name' } })
       }
     }
@@ -251,11 +270,14 @@ export class Adoptions {
   }
 
   /** What the store has of the suite's Release files. */
-  async #releases(at: string): Promise<readonly ReleaseFile[]> {
+  async #releases(at: string): Promise<readonly ReleaseFile[] | 'unreadable'> {
     const { store } = this.#parts
     const [inRelease, release, signature] = await Promise.all(
-      ['InRelease', 'Release', 'Release.gpg'].map(name => store.get(`${at}/${name}`)),
+      ['InRelease', 'Release', 'Release.gpg'].map(name => store.read(`${at}/${name}`)),
     )
+    if (inRelease === 'unreadable' || release === 'unreadable' || signature === 'unreadable') {
+      return 'unreadable'
+    }
     const found: ReleaseFile[] = []
     if (inRelease) found.push({ name: 'InRelease', ...named(inRelease) })
     const signedBy = signature && named(signature)
@@ -263,17 +285,37 @@ export class Adoptions {
     return found
   }
 
+  /** What the disk does not say now changes nothing of what is known. */
+  #notRead(at: string): void {
+    this.#parts.log.warn('a suite is not adopted anew while the disk fails', { suite: at })
+  }
+
   /** Forgets the suites whose Release files are gone, and removes the tables no suite needs. */
   async #clear(): Promise<void> {
-    const { known, tables } = this.#parts
+    const { known, tables, store } = this.#parts
     if (this.#closed) return
-    for (const { at } of known.all) {
-      if ((await this.#releases(at)).length === 0) await known.forget(at)
+    for (const { at } of store.incomplete ? [] : known.all) {
+      const releases = await this.#releases(at)
+      if (releases !== 'unreadable' && releases.length === 0) await known.forget(at)
     }
     const needed = known.tables()
-    await tables.keepOnly(needed)
+    if (known.complete) await tables.keepOnly(needed)
     await tables.warm(needed)
   }
+}
+
+/**
+ * What the Release files of a suite are judged by: the adopted generation, as long as the store has a Release file of one that is
+ * known. Where it has none, clients are given another one already, and it is judged as if nothing were known. Where a signature is
+ * required the adopted one counts in any case.
+ */
+function barOf(
+  suite: Suite | undefined,
+  releases: readonly ReleaseFile[],
+  { verify }: SuitePolicy,
+): Generation | undefined {
+  const known = releases.some(({ digest }) => generationOf(suite, digest) !== undefined)
+  return known || verify === 'require' ? suite?.generations[0] : undefined
 }
 
 function named({ digest, size }: Content): Content {

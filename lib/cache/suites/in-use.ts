@@ -4,13 +4,14 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
+import type { Reading } from '../store/reading.ts'
 import type { Store } from '../store/store.ts'
 import { type Content, type Generation, keysOf, type Listed, sameContents } from './generation.ts'
 
 interface InUseParts {
   readonly clock: Clock
   readonly log: Logger
-  readonly store: Pick<Store, 'get'>
+  readonly store: Pick<Store, 'read'>
   /** When a client asked for the index with this key last, as far as that is remembered. */
   readonly askedAt: (key: string) => Milliseconds | undefined
   /** The SHA-512 of contents by their SHA-256, as far as they are there. */
@@ -26,19 +27,20 @@ export class InUse {
 
   /**
    * Of the files of a generation whose contents the store has, those that clients use: others may have the same content, such as
-   * none at all, and no client has ever asked for them.
+   * none at all, and no client has ever asked for them. `unreadable` when the disk does not say of one.
    */
   async among(
     at: string,
     { contents }: Generation,
     adopted: Generation | undefined,
-  ): Promise<readonly Listed[]> {
+  ): Promise<readonly Listed[] | 'unreadable'> {
     const { store, clock } = this.#parts
     const before = new Map(adopted?.contents.map(one => [one.path, this.#lastAsked(at, one)]))
     const used: Listed[] = []
     for (const listed of contents) {
-      const entries = await Promise.all(keysOf(at, listed).map(key => store.get(key)))
-      const stored = entries.some(entry => entry?.digest === listed.digest)
+      const entries = await Promise.all(keysOf(at, listed).map(key => store.read(key)))
+      if (entries.includes('unreadable')) return 'unreadable'
+      const stored = entries.some(entry => hasContent(entry, listed))
       const earlier = before.get(listed.path)
       if (!stored && earlier === undefined) continue
       const asked = Math.max(this.#lastAsked(at, listed), earlier ?? 0) || clock.now()
@@ -60,7 +62,7 @@ export class InUse {
     const known = new Map(adopted?.contents.map(one => [one.digest, one.sha512]))
     for (const listed of used) {
       const [, strongest = ''] = listed.sha512 === undefined ? [] : keysOf(at, listed)
-      if ((await store.get(strongest))?.digest === listed.digest) {
+      if (hasContent(await store.read(strongest), listed)) {
         known.set(listed.digest, listed.sha512)
       }
     }
@@ -89,7 +91,7 @@ export class InUse {
     const optional = new Set<string>()
     for (const listed of sameContents(used)) {
       const [plain = ''] = keysOf(at, listed)
-      if ((askedAt(plain) ?? (await store.get(plain))) === undefined) optional.add(listed.path)
+      if ((askedAt(plain) ?? (await store.read(plain))) === undefined) optional.add(listed.path)
     }
     return optional
   }
@@ -98,4 +100,8 @@ export class InUse {
     const asked = keysOf(at, listed).map(key => this.#parts.askedAt(key) ?? 0)
     return Math.max(listed.asked ?? 0, ...asked)
   }
+}
+
+function hasContent(stored: Reading, { digest }: Content): boolean {
+  return stored !== undefined && stored !== 'unreadable' && stored.digest === digest
 }

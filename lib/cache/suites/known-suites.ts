@@ -38,31 +38,58 @@ export class KnownSuites {
   readonly #bases = new Map<string, Suite>()
   readonly #sources = new Map<string, Source[]>()
   readonly #named = new Set<string>()
+  /** Files of suites that the disk could not read yet. They are not written over, and what they need is kept. */
+  readonly #unread = new Set<string>()
+  /** Whether the names of the files are known. */
+  #listed = false
 
   private constructor(parts: Surroundings) {
     this.#parts = parts
   }
 
-  /** The suites of an earlier run; files that are damaged are passed over. */
+  /** The suites of an earlier run. Never rejects. */
   static async open(parts: Surroundings): Promise<KnownSuites> {
     const known = new KnownSuites(parts)
-    const { disk, layout, log } = parts
-    try {
-      const suites: Suite[] = []
-      for (const name of await disk.names(layout.suites)) {
-        if (!name.endsWith(suffix)) continue
-        const text = await readSmall(disk, join(layout.suites, name), mostBytes)
-        const suite = text && decodeSuite(text.toString())
-        if (suite !== undefined && fileName(suite.at) === name) suites.push(suite)
-      }
-      const adopted = ({ generations }: Suite): number => generations[0]?.adopted ?? 0
-      suites.sort((a, b) => adopted(a) - adopted(b))
-      for (const suite of suites) known.#suites.set(suite.at, suite)
-    } catch (error) {
+    await known.readOn()
+    return known
+  }
+
+  /** Whether all files of an earlier run have been read. */
+  get complete(): boolean {
+    return this.#listed && this.#unread.size === 0
+  }
+
+  /** Reads the files that the disk could not read before; those that are damaged are passed over. Never rejects. */
+  async readOn(): Promise<void> {
+    if (this.complete) return
+    const { disk, layout, log } = this.#parts
+    const unreadable = (error: unknown): void => {
       log.warn('cannot read what is known of suites', { because: explainError(error) })
     }
-    known.#index()
-    return known
+    const found: Suite[] = []
+    try {
+      const names = this.#listed ? [] : await disk.names(layout.suites)
+      for (const name of names) if (name.endsWith(suffix)) this.#unread.add(name)
+      this.#listed = true
+    } catch (error) {
+      unreadable(error)
+    }
+    for (const name of [...this.#unread]) {
+      try {
+        const text = await readSmall(disk, join(layout.suites, name), mostBytes)
+        const suite = text && decodeSuite(text.toString())
+        if (suite !== undefined && fileName(suite.at) === name) found.push(suite)
+        this.#unread.delete(name)
+      } catch (error) {
+        unreadable(error)
+      }
+    }
+    const suites = [...found.filter(({ at }) => !this.#suites.has(at)), ...this.#suites.values()]
+    const adopted = ({ generations }: Suite): number => generations[0]?.adopted ?? 0
+    suites.sort((a, b) => adopted(a) - adopted(b))
+    this.#suites.clear()
+    for (const suite of suites) this.#suites.set(suite.at, suite)
+    this.#index()
   }
 
   get all(): readonly Suite[] {
@@ -113,16 +140,21 @@ export class KnownSuites {
     this.#suites.delete(suite.at)
     this.#suites.set(suite.at, suite)
     this.#index()
-    const path = join(this.#parts.layout.suites, fileName(suite.at))
-    await this.#try(() => writeFileAtomically(path, encodeSuite(suite), { durable: false }))
+    const name = fileName(suite.at)
+    const path = join(this.#parts.layout.suites, name)
+    if (this.#listed && !this.#unread.has(name)) {
+      await this.#try(() => writeFileAtomically(path, encodeSuite(suite), { durable: false }))
+    }
     const [oldest] = this.#suites.keys()
     if (this.#suites.size > mostSuites && oldest !== undefined) await this.forget(oldest)
   }
 
   async forget(at: string): Promise<void> {
-    if (!this.#suites.delete(at)) return
+    const name = fileName(at)
+    const known = this.#suites.delete(at)
+    if (!this.#unread.delete(name) && !known) return
     this.#index()
-    await this.#try(() => this.#parts.disk.remove(join(this.#parts.layout.suites, fileName(at))))
+    await this.#try(() => this.#parts.disk.remove(join(this.#parts.layout.suites, name)))
   }
 
   async #try(act: () => Promise<unknown>): Promise<void> {

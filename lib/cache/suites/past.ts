@@ -18,6 +18,9 @@ interface PastParts extends Adopted {
 /** The key of a file, or why there is none, in words for the client. */
 type AsOf = { readonly key: string } | { readonly sentence: string }
 
+/** What a Release file says of a file, when it names it and can be read. */
+type OfDay = Content | 'unreadable' | undefined
+
 /** Files that change with each generation. All others are what they were. */
 const changing: ReadonlySet<ArchivePath['kind']> = new Set(['release', 'index', 'pdiff'])
 
@@ -45,16 +48,14 @@ export class Past {
       return without(`The oldest generation of this suite that is kept is that of ${oldest}.`)
     }
     return whenReady(this.#content(generation, path), content => {
+      if (content === 'unreadable') return without('The disk fails; try again later.')
       const found = content && keyIn(suite.at, byHashPath({ path, ...content }))
       if (found !== undefined) return { key: found }
       return without('The Release file of that day does not name this file.')
     })
   }
 
-  #content(
-    generation: Generation,
-    path: string,
-  ): Content | undefined | Promise<Content | undefined> {
+  #content(generation: Generation, path: string): OfDay | Promise<OfDay> {
     const { release, contents } = generation
     for (const one of releasesOf(generation)) {
       if (path === one.name) return one
@@ -64,6 +65,6 @@ export class Past {
     if (stored !== undefined) return stored
     const { tables } = this.#parts
     const table = tables.hot(release.digest) ?? tables.load(release.digest)
-    return whenReady(table, one => one?.find(pathName(path)))
+    return whenReady(table, one => (one === 'unreadable' ? one : one?.find(pathName(path))))
   }
 }

@@ -1,7 +1,7 @@
 /**
  * What an earlier run has adopted, and what it says of a content, for retention.
  */
-import { Disk, type Surroundings } from '../store/disk/disk.ts'
+import { Disk, type DiskOptions, type Surroundings } from '../store/disk/disk.ts'
 import { Layout } from '../store/disk/layout.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
 import { KnownSuites } from './known-suites.ts'
@@ -11,6 +11,8 @@ interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
   readonly cacheDirectory: string
   /** Bytes of memory for tables. */
   readonly memory: number
+  /** Another file system; for trials with failing disks. */
+  readonly disk?: Pick<DiskOptions, 'files' | 'deadline'> | undefined
 }
 
 /** What has been adopted. */
@@ -22,7 +24,12 @@ export interface Adopted {
 /** Reads what an earlier run knew. The store must be this process's. Never rejects. */
 export async function openAdopted(parts: AdoptedParts): Promise<Adopted> {
   const { clock, log, memory, cacheDirectory } = parts
-  const around = { disk: new Disk({ clock }), layout: new Layout(cacheDirectory), clock, log }
+  const around = {
+    disk: new Disk({ ...parts.disk, clock }),
+    layout: new Layout(cacheDirectory),
+    clock,
+    log,
+  }
   const known = await KnownSuites.open(around)
   const tables = new Tables({ ...around, memory })
   await tables.warm(known.tables())

@@ -28,6 +28,9 @@ import { openAdopted, standingOf } from './standing.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
 
+/** What indexes say about a file: a claim, that none names it, or nothing, because one of them cannot be read now. */
+type Answer = Claim | 'unnamed' | 'unknown'
+
 /** What an index says about a file, and where it says so. */
 export interface Claim extends Content {
   /** Key of the directory of the Release file that names the index. */
@@ -52,6 +55,9 @@ interface AskedFile {
 const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
 /** Indexes of which it is remembered when clients asked for them. */
 const mostAsked = 10_000
+/** How long a table that was not there is not made again, unless its suite is adopted meanwhile. */
+const pauseAfterLoss: Milliseconds = 10 * 60_000
+const mostLost = 10_000
 /** The part of the time from Date to Valid-Until in which it comes close. */
 const lastPart = 0.1
 
@@ -66,8 +72,8 @@ export class Suites {
   #agreeing = new WeakSet<Entry>()
   /** When clients asked for indexes last, by their keys. */
   readonly #asked = new LRUCache<string, Milliseconds>({ max: mostAsked })
-  /** Tables that were not there when they were needed. */
-  readonly #lost = new Set<string>()
+  /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
+  readonly #lost = new LRUCache<string, Milliseconds>({ max: mostLost })
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts
@@ -82,6 +88,7 @@ export class Suites {
       askedAt: key => this.#asked.get(key),
       onAdopted: suite => {
         this.#agreeing = new WeakSet()
+        this.#lost.clear()
         if (suite !== undefined) parts.onAdopted(suite)
       },
     })
@@ -107,11 +114,14 @@ export class Suites {
     return standingOf({ known: this.#known, tables: this.#tables }, digest)
   }
 
-  /** Whether an entry is the Release file of a suite that is adopted or about to be. */
-  governs({ key }: Entry): boolean {
-    const at = suiteOfRelease(key)
-    if (at === undefined || key.endsWith('.gpg')) return false
-    return this.#known.at(at) !== undefined || this.#adoptions.pending(at) !== undefined
+  /**
+   * Whether an entry is the Release file of a generation that is known, so that clients who keep it find what it names, or may
+   * become that of one now. One that was not adopted is as in a suite of which nothing is known.
+   */
+  governs(entry: Entry): boolean {
+    const at = suiteOfRelease(entry.key)
+    if (at === undefined || entry.key.endsWith('.gpg')) return false
+    return this.generationOf(entry) !== undefined || this.#adoptions.pending(at) !== undefined
   }
 
   /** The generation that a stored Release file belongs to. */
@@ -124,6 +134,32 @@ export class Suites {
     const { date, validUntil } = this.generationOf(entry) ?? {}
     if (validUntil === undefined) return undefined
     return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
+  }
+
+  /** The signature that was adopted with a Release file. */
+  signatureOf(entry: Entry): Content | undefined {
+    const generation = this.generationOf(entry)
+    return generation && releaseIn(generation, entry.digest)?.signedBy
+  }
+
+  /**
+   * An operator has removed these files. Of a suite whose Release file or signature is among them, what was adopted is forgotten;
+   * an index among them is not in use any more.
+   */
+  async removed(keys: readonly string[]): Promise<void> {
+    const forgotten = new Set(keys.flatMap(key => suiteOfRelease(key) ?? []))
+    for (const at of forgotten) await this.#adoptions.forget(at)
+    const gone = new Set(keys)
+    for (const key of keys) this.#asked.delete(key)
+    for (const suite of this.#known.all) {
+      const [adopted, ...past] = suite.generations
+      const kept = adopted?.contents.filter(
+        one => !keysOf(suite.at, one).some(key => gone.has(key)),
+      )
+      if (adopted === undefined || kept?.length === adopted.contents.length) continue
+      const generations = [{ ...adopted, contents: kept ?? [] }, ...past]
+      await this.#known.put({ ...suite, generations })
+    }
   }
 
   /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
@@ -203,66 +239,78 @@ export class Suites {
     const found = indexKinds.has(asked.archive.kind)
       ? this.#findIndex(name, asked.client)
       : this.#findFile(name)
-    return whenReady(found, claim => {
+    return whenReady(found, answer => {
       const { stored, archive } = asked
-      const agrees = claim === undefined || claim.digest === stored?.digest
+      const claim = typeof answer === 'string' ? undefined : answer
+      const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
       if (stored !== undefined && agrees && archive.immutable) agreeing.add(stored)
       return claim
     })
   }
 
-  /** The signature that belongs to the Release the client was given. */
+  /** The signature that belongs to the Release the client was given, as long as the store has it. */
   #findSignature({ key, client }: AskedFile): Claim | undefined {
     const suite = parentOf(key)
     const given = this.#given.to(client, suite)
     const generation = generationOf(this.#known.at(suite), given)
     const { signedBy } = (generation && releaseIn(generation, given)) ?? {}
-    return generation && signedBy && { ...signedBy, suite, generation }
+    if (generation === undefined || signedBy === undefined) return undefined
+    // The origin may sign an unchanged Release anew: one that only it could give back is not insisted on.
+    if (!this.#parts.store.has(signedBy.digest)) return undefined
+    return { ...signedBy, suite, generation }
   }
 
   /** What the Release the client was given says about an index under its plain name. */
-  #findIndex(name: string, client: Client): Claim | undefined | Promise<Claim | undefined> {
+  #findIndex(name: string, client: Client): Answer | Promise<Answer> {
     const { suite, path = '' } = this.#known.above(name) ?? {}
     const generation = suite && generationOf(suite, this.#given.to(client, suite.at))
-    if (suite === undefined || generation === undefined) return undefined
+    if (suite === undefined || generation === undefined) return 'unnamed'
     const source = { suite, generation, table: generation.release.digest }
     return this.#ask([source], pathName(path))
   }
 
   /** What the indexes of packages say about a file. */
-  #findFile(name: string): Claim | undefined | Promise<Claim | undefined> {
+  #findFile(name: string): Answer | Promise<Answer> {
     for (const root of directoriesOf(name)) {
       const sources = this.#known.rootedAt(root)
       if (sources.length > 0) return this.#ask(sources, pathName(name.slice(root.length + 1)))
     }
-    return undefined
+    return 'unnamed'
   }
 
   /** What the first of these indexes that names a path says about it; at once when the tables are in memory. */
-  #ask(sources: readonly Source[], path: Buffer): Claim | undefined | Promise<Claim | undefined> {
+  #ask(sources: readonly Source[], path: Buffer): Answer | Promise<Answer> {
     for (const source of sources) {
       const table = this.#tables.hot(source.table)
       if (table === undefined) return this.#askDisk(sources, path)
       const claim = claimIn(table, source, path)
       if (claim !== undefined) return claim
     }
-    return undefined
+    return 'unnamed'
   }
 
-  async #askDisk(sources: readonly Source[], path: Buffer): Promise<Claim | undefined> {
+  async #askDisk(sources: readonly Source[], path: Buffer): Promise<Answer> {
+    let answer: Answer = 'unnamed'
     for (const source of sources) {
       const { table: digest, suite } = source
       const table = this.#tables.hot(digest) ?? (await this.#tables.load(digest))
-      if (table === undefined) {
-        // What cannot be made again is not tried again and again.
-        if (!this.#lost.has(digest)) this.#adoptions.queue(suite.at)
-        this.#lost.add(digest)
+      if (table === undefined || table === 'unreadable') {
+        if (table === undefined) this.#makeAgain(digest, suite)
+        answer = 'unknown'
         continue
       }
       const claim = claimIn(table, source, path)
       if (claim !== undefined) return claim
     }
-    return undefined
+    return answer
+  }
+
+  /** Has a lost table made by adopting its suite once more. What cannot be made again is not tried again and again. */
+  #makeAgain(digest: string, { at }: Suite): void {
+    const now = this.#parts.clock.elapsed()
+    if ((this.#lost.get(digest) ?? 0) > now) return
+    this.#lost.set(digest, now + pauseAfterLoss)
+    this.#adoptions.queue(at)
   }
 
   /**
@@ -278,7 +326,9 @@ export class Suites {
       const root = index || dists < 0 ? base : base.slice(0, dists)
       if (!name.startsWith(`${root}/`)) continue
       const given = index ? this.#given.to(client, at) : undefined
-      const adopted = generationOf(this.#known.at(at), given) !== undefined
+      // An adoption of the Release that the client has may give it another signature.
+      const adopted =
+        archive.kind !== 'release' && generationOf(this.#known.at(at), given) !== undefined
       if (!index || (given !== undefined && !adopted)) return this.#adoptions.pending(at)
     }
     return undefined

@@ -24,7 +24,7 @@ export function tablePath(layout: Layout, digest: string): string {
 export class Tables {
   readonly #parts: TablesParts
   readonly #memory: LRUCache<string, Table>
-  readonly #loads = new SingleFlight<Table | undefined>()
+  readonly #loads = new SingleFlight<Table | 'unreadable' | undefined>()
 
   constructor(parts: TablesParts) {
     this.#parts = parts
@@ -40,7 +40,7 @@ export class Tables {
   }
 
   /** The same, read from disk if need be. Undefined when it is missing, damaged or too large; then it is removed. Never rejects. */
-  load(digest: string): Promise<Table | undefined> {
+  load(digest: string): Promise<Table | 'unreadable' | undefined> {
     return this.#loads.run(digest, async () => {
       const { disk, layout, log, memory } = this.#parts
       const path = tablePath(layout, digest)
@@ -52,7 +52,7 @@ export class Tables {
         return table
       } catch (error) {
         log.warn('cannot read the table of an index', { digest, because: explainError(error) })
-        return undefined
+        return 'unreadable'
       }
     })
   }
