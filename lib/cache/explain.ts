@@ -8,6 +8,8 @@ import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
 import { formatAuthority } from '../http/message/target.ts'
+import type { Updates } from './answer/suite-updates.ts'
+import { directoriesOf } from './archive/path.ts'
 import { moment, size } from './figures.ts'
 import type { Explanation } from './operations/sources.ts'
 import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
@@ -28,6 +30,7 @@ interface ExplainParts {
   }
   readonly negative?: NegativeMemory
   readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'past'>
+  readonly updates?: Pick<Updates, 'refusal'>
   readonly now: Milliseconds
 }
 
@@ -93,6 +96,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
     }
     if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified))
+  }
+  for (const at of archive.kind === 'pool' ? [] : directoriesOf(key)) {
+    const refusal = parts.updates?.refusal(at)
+    if (refusal !== undefined) find('Kept', refusal)
   }
   const passthrough = admission.allow === 'passthrough'
   const authorization = asked.userinfo !== undefined && credentials

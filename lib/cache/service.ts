@@ -230,7 +230,7 @@ async function startWith(
   }
   store.answerCommands(
     control({
-      ...{ sources, store, negative, rules },
+      ...{ sources, store, negative, updates: answers.updates, rules },
       evict: wrong => verification.evict(wrong),
       reload: options.reloadDaemon ?? reload,
       remarks: () => [...warnings, ...pending],

@@ -16,7 +16,13 @@ import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
-import { byHashPath, byHashPaths, keyIn, type Listed } from '../suites/generation.ts'
+import {
+  byHashPath,
+  byHashPaths,
+  keyIn,
+  type Listed,
+  suiteOfRelease,
+} from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Suites } from '../suites/suites.ts'
 
@@ -78,6 +84,27 @@ export class Updates {
   /** Why clients get the Release of before, in the suite with this key; undefined when they get the origin's. */
   behind(at: string): StaleReason | undefined {
     return this.#behind.peek(at)?.because
+  }
+
+  /** Why the Release file that the origin has now is not given to clients, in words; undefined when it is. */
+  refusal(at: string): string | undefined {
+    if (this.behind(at) !== 'stale-suite-refused') return undefined
+    const because = this.#parts.suites.refusal(at) ?? 'the one of the origin may not be adopted'
+    return `clients get the Release file of before: ${because}`
+  }
+
+  /** An operator has removed these files: what is known of their suites is forgotten. */
+  async removed(keys: readonly string[]): Promise<void> {
+    for (const key of keys) {
+      const at = suiteOfRelease(key)
+      if (at !== undefined) this.#behind.delete(at)
+    }
+    await this.#parts.suites.removed(keys)
+  }
+
+  /** An operator wants origins to be asked: also those that are left alone for a moment after a failure. */
+  askAgain(): void {
+    for (const [at, behind] of this.#behind.entries()) this.#behind.set(at, { ...behind, until: 0 })
   }
 
   /**
@@ -158,10 +185,13 @@ export class Updates {
       if (same) return this.#place(come, 'validated')
       onChanged()
       const pair = entry.key.endsWith('/Release') ? await this.#signature(at, wanted) : {}
-      if (pair === undefined) return { use: 'stale', because: 'stale-suite-incomplete' }
-      const kept = await this.#prepared(settled.entry, entry, pair.signature)
-      if (kept !== undefined) return { use: 'stale', because: kept }
-      if (pair.signature !== undefined) store.put({ ...pair.signature, key: signatureKey(at) })
+      const kept =
+        pair === undefined
+          ? 'stale-suite-incomplete'
+          : await this.#prepared(settled.entry, entry, pair.signature)
+      // Where the one before was not adopted, what it names is not kept with it either: clients could not use it.
+      if (kept !== undefined && this.#isKept(entry)) return { use: 'stale', because: kept }
+      if (pair?.signature !== undefined) store.put({ ...pair.signature, key: signatureKey(at) })
       return this.#place(come, 'changed')
     } finally {
       store.remove(key)
@@ -174,13 +204,16 @@ export class Updates {
    * new one and its indexes as they come, as without this mechanism. Where a signature is required they get the one before.
    */
   #unstorable(entry: Entry): RevalidationResult {
-    const { rules, suites, log } = this.#parts
+    const { rules, log } = this.#parts
     const policy = suitePolicy(parentOf(entry.key), rules().config)
-    if (policy?.verify !== 'require' || suites.generationOf(entry) === undefined) {
-      return { use: 'again' }
-    }
+    if (policy?.verify !== 'require' || !this.#isKept(entry)) return { use: 'again' }
     log.warn('a new Release file cannot be stored; clients get the one before', { key: entry.key })
     return { use: 'stale', because: 'stale-suite-incomplete' }
+  }
+
+  /** Whether a Release file is that of a generation: then what it names is kept for clients that get it. */
+  #isKept(entry: Entry): boolean {
+    return this.#parts.suites.generationOf(entry) !== undefined
   }
 
   #expired(entry: Entry): boolean {

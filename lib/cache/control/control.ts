@@ -11,6 +11,7 @@ import type { RequestHandler } from '../../admin-socket.ts'
 import type { Reload } from '../../daemon.ts'
 import { isRecord } from '../../json.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
+import type { Updates } from '../answer/suite-updates.ts'
 import { explanationText } from '../explain.ts'
 import { countOf, size } from '../figures.ts'
 import type { OperationsSources } from '../operations/sources.ts'
@@ -35,6 +36,7 @@ export interface ControlParts {
   readonly sources: OperationsSources
   readonly store: Pick<Store, 'list' | 'get' | 'amend' | 'remove'>
   readonly negative: NegativeMemory
+  readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
   readonly evict: (wrong: Wrong) => Promise<Fate>
   readonly reload: Reload
@@ -79,12 +81,18 @@ export function control(parts: ControlParts): RequestHandler {
 async function changed(
   act: 'remove' | 'refresh',
   text: string,
-  { rules, store, negative }: ControlParts,
+  { rules, store, negative, updates }: ControlParts,
 ): Promise<Said> {
   const chosen = chosenBy(text, rules())
   if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen)
-  if (act === 'refresh') negative.clear()
-  const { files, bytes } = await { remove, refresh }[act](store, chosen)
+  if (act === 'refresh') {
+    negative.clear()
+    updates.askAgain()
+  }
+  const { files, bytes } =
+    act === 'refresh'
+      ? await refresh(store, chosen)
+      : await remove(store, chosen, keys => updates.removed(keys))
   if (files === 0) return complaint(exitCodes.failure, `no stored file is meant by ${text}`)
   const did = act === 'remove' ? 'removed' : 'will ask the origin at the next request for'
   return said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)

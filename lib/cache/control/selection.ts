@@ -45,13 +45,30 @@ export function fitting(pattern: string): Chosen {
   }
 }
 
-/** Forgets them. Contents that no other entry names go from the disk soon after. */
-export function remove(store: Pick<Store, 'list' | 'remove'>, chosen: Chosen): Promise<Amount> {
-  return forEach(store, chosen, async ({ key, size }) => {
+/** Forgets them, and tells some keys at a time. Contents that no other entry names go from the disk soon after. */
+export async function remove(
+  store: Pick<Store, 'list' | 'remove'>,
+  chosen: Chosen,
+  onRemoved: (keys: readonly string[]) => Promise<void>,
+): Promise<Amount> {
+  let keys: string[] = []
+  const tell = async (): Promise<void> => {
+    const told = keys
+    keys = []
+    await onRemoved(told)
+  }
+  const amount = await forEach(store, chosen, async ({ key, size }) => {
     store.remove(key)
+    keys.push(key)
+    if (keys.length >= atOnce) await tell()
     return size
   })
+  await tell()
+  return amount
 }
+
+/** Keys that are told at once. */
+const atOnce = 1000
 
 /** Has the next request for each ask the origin, also for files whose content never changes. */
 export function refresh(

@@ -4,6 +4,7 @@
 import { isIPv4 } from 'node:net'
 import { formatAuthority } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
+import { redactUrl } from '../../log/redact.ts'
 import type { Config } from '../config/config.ts'
 import { countOf } from '../figures.ts'
 import type { Listener, OperationsSources } from './sources.ts'
@@ -106,6 +107,9 @@ export async function serviceState(sources: OperationsSources): Promise<ServiceS
     ...warnings(),
     ...(neighbours === undefined ? [] : [neighbours]),
     ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
+    ...sources
+      .suites()
+      .flatMap(({ name, refusal }) => (refusal ? [`${redactUrl(name)}: ${refusal}`] : [])),
     ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
   ]
   if (!found.writable) return { is: 'broken', because: found.because, cautions }

@@ -81,6 +81,8 @@ export interface SuiteState
   readonly bytes: number
   /** Why clients do not get what the origin has now, when they do not. */
   readonly behind: StaleReason | undefined
+  /** Why the Release file that the origin has now is not given to clients, in words; undefined when it is. */
+  readonly refusal?: string | undefined
 }
 
 /** The check of everything stored. */

@@ -34,7 +34,7 @@ interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negati
 }
 
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, https, store, suites, negative, origin, fetcher } = parts
+  const { clock, version, rules, https, store, suites, updates, negative, origin, fetcher } = parts
   const { statistics, activity, verification, listeners } = parts
   const connections = (): number =>
     parts.servers.reduce((sum, server) => sum + server.connections, 0)
@@ -92,7 +92,8 @@ export async function operationsOf(parts: OperationsParts) {
       space = await store.fileSystem()
       return metrics.text()
     },
-    explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
+    explain: url =>
+      explain(url, { rules: rules(), store, suites, updates, negative, now: clock.now() }),
   }
   const live = new Live(sources)
   return { metrics, operations: operations(sources, live), sources, live }
@@ -107,7 +108,7 @@ function suiteStates({
     const { date, adopted, validUntil, signature, contents } = generation
     const bytes = contents.reduce((sum, { size }) => sum + size, 0)
     const about = { date, adopted, validUntil, signature, files: contents.length, bytes }
-    return [{ name: at, ...about, behind: updates.behind(at) }]
+    return [{ name: at, ...about, behind: updates.behind(at), refusal: updates.refusal(at) }]
   })
   return states.reverse()
 }

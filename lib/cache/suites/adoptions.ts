@@ -79,6 +79,8 @@ const mostWaiting = 256
  */
 const pauseAfterFailure: Milliseconds = 30_000
 const mostFailed = 1000
+/** Suites of which it is remembered why their last Release file was not adopted. */
+const mostRefused = 1000
 
 interface Failed {
   /** SHA-256 of the Release files and the detached signature. */
@@ -94,6 +96,8 @@ export class Adoptions {
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose last adoption failed, by the keys of their directories. */
   readonly #failed = new LRUCache<string, Failed>({ max: mostFailed })
+  /** Why the last Release file of a suite was not adopted, in words, by the keys of their directories. */
+  readonly #refusals = new LRUCache<string, string>({ max: mostRefused })
   #removing: Promise<void> = Promise.resolve()
   #closed = false
 
@@ -126,6 +130,11 @@ export class Adoptions {
   came(at: string, digest: string): void {
     const { digests = [], until = 0 } = this.#failed.get(at) ?? {}
     if (!digests.includes(digest) || this.#parts.clock.elapsed() >= until) this.queue(at)
+  }
+
+  /** Why the last Release file that came for a suite was not adopted, in words; undefined when it was. */
+  refusal(at: string): string | undefined {
+    return this.#refusals.get(at)
   }
 
   /** Settles when the suite in the directory with this key is adopted; undefined when it does not wait to be. */
@@ -195,7 +204,7 @@ export class Adoptions {
     const contents = await this.#inUse.withRightNames(at, used, adopted)
     const generation = { ...found, contents }
     // It was forgotten meanwhile: what was judged by it is judged anew.
-    if (known.at(at) !== suite) return this.queue(at)
+    if (suite !== undefined && known.at(at) === undefined) return this.queue(at)
     const next = succeeded(suite, { at, next: generation, days: this.#parts.snapshotDays() })
     await known.put(next)
     onAdopted(next)
@@ -263,7 +272,11 @@ export class Adoptions {
     const { cacheDirectory, memory, clock, log } = this.#parts
     const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
     const adoption = await this.#thread.run({ ...job, ...about })
-    for (const because of adoption.refused) {
+    const { generation, missing, refused } = adoption
+    if (generation === undefined && missing === undefined) {
+      this.#refusals.set(job.at, refused.join('; '))
+    } else this.#refusals.delete(job.at)
+    for (const because of refused) {
       log.warn('verification of a suite', { suite: job.at, because })
     }
     return adoption

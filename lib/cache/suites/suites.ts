@@ -136,6 +136,11 @@ export class Suites {
     return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
   }
 
+  /** Why the last Release file that came for a suite was not adopted, in words; undefined when it was. */
+  refusal(at: string): string | undefined {
+    return this.#adoptions.refusal(at)
+  }
+
   /** The signature that was adopted with a Release file. */
   signatureOf(entry: Entry): Content | undefined {
     const generation = this.generationOf(entry)
@@ -149,16 +154,19 @@ export class Suites {
   async removed(keys: readonly string[]): Promise<void> {
     const forgotten = new Set(keys.flatMap(key => suiteOfRelease(key) ?? []))
     for (const at of forgotten) await this.#adoptions.forget(at)
-    const gone = new Set(keys)
-    for (const key of keys) this.#asked.delete(key)
-    for (const suite of this.#known.all) {
-      const [adopted, ...past] = suite.generations
-      const kept = adopted?.contents.filter(
-        one => !keysOf(suite.at, one).some(key => gone.has(key)),
-      )
-      if (adopted === undefined || kept?.length === adopted.contents.length) continue
-      const generations = [{ ...adopted, contents: kept ?? [] }, ...past]
-      await this.#known.put({ ...suite, generations })
+    const gone = new Map<string, Set<string>>()
+    for (const key of keys) {
+      this.#asked.delete(key)
+      for (const at of directoriesOf(key)) {
+        if (this.#known.at(at) !== undefined) gone.set(at, (gone.get(at) ?? new Set()).add(key))
+      }
+    }
+    for (const [at, files] of gone) {
+      const [adopted, ...past] = this.#known.at(at)?.generations ?? []
+      if (adopted === undefined) continue
+      const contents = adopted.contents.filter(one => !keysOf(at, one).some(key => files.has(key)))
+      if (contents.length === adopted.contents.length) continue
+      await this.#known.put({ at, generations: [{ ...adopted, contents }, ...past] })
     }
   }
 

@@ -59,15 +59,18 @@ t.test('a pattern fits whole URLs, and an asterisk any text', t => {
 
 t.test('files are removed, or marked for the next request, and each is counted once', async t => {
   const { store } = await opened(t)
+  const removed: string[] = []
+  const told = async (keys: readonly string[]): Promise<void> => void removed.push(...keys)
   for (const name of ['a', 'b', 'c']) {
     await keep(store, `http://archive.example.org/${name}`, Buffer.from(`${name}!!`))
   }
-  t.strictSame(await remove(store, key => key.endsWith('/a')), { files: 1, bytes: 3 })
+  t.strictSame(await remove(store, key => key.endsWith('/a'), told), { files: 1, bytes: 3 })
+  t.strictSame(removed, ['http://archive.example.org/a'])
   t.equal(await store.get('http://archive.example.org/a'), undefined)
   t.strictSame(await refresh(store, () => true), { files: 2, bytes: 6 })
   t.equal((await store.get('http://archive.example.org/b'))?.validated, unconfirmed)
   t.strictSame(await refresh(store, () => true), { files: 0, bytes: 0 }, 'they are marked already')
-  t.strictSame(await remove(store, () => false), { files: 0, bytes: 0 })
+  t.strictSame(await remove(store, () => false, told), { files: 0, bytes: 0 })
 })
 
 t.test('what is to be refreshed makes room in the same order as before', async t => {

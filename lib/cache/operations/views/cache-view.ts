@@ -92,7 +92,7 @@ function holdingsView(holdings: Counted | undefined, archives: readonly Tally[])
 }
 
 function suiteView({ name, date, signature, ...suite }: SuiteState, now: Milliseconds): View {
-  const { adopted, validUntil, files, bytes, behind } = suite
+  const { adopted, validUntil, files, bytes, behind, refusal } = suite
   const expired = validUntil !== undefined && validUntil < now
   return {
     name,
@@ -104,7 +104,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
     signer: signature.by?.slice(-16).toUpperCase() ?? false,
     files: countOf(files, 'file'),
     size: size(bytes),
-    behind: behind !== undefined && behindWords[behind],
+    behind: refusal ?? (behind !== undefined && behindWords[behind]),
   }
 }
 
