@@ -36,7 +36,7 @@ interface AnswererParts {
   readonly rules: () => Rules
   readonly store: Store
   readonly fetcher: Fetcher
-  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother'>
+  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'claim'>
   readonly updates: Updates
   readonly negative: NegativeMemory
   readonly clock: Clock
@@ -111,6 +111,10 @@ export class Answerer {
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
+    if (file.archive.detached && allowed.claim !== undefined) {
+      const answer = await this.#signature(allowed, wanted)
+      if (answer !== undefined) return answer
+    }
     // A Release file of an adopted suite: the new one only when the whole suite is up to date.
     const wait = rules().config.timeouts.revalidation
     const outcome = updates.governs(entry)
@@ -132,6 +136,21 @@ export class Answerer {
           this.#stale(allowed, entry, 'stale-origin-slow')
         )
     }
+  }
+
+  /** Of a detached signature, the one that belongs to the Release file the client has, once the origin has been asked about both. */
+  async #signature(allowed: Allowed, wanted: Wanted): Promise<Response | undefined> {
+    const { updates, suites, store } = this.#parts
+    const outcome = await updates.checkSignature(wanted)
+    if (outcome === undefined) return undefined
+    const { key, archive } = allowed.file
+    const { client } = allowed.request
+    const claim = await suites.claim({ key, archive, client, stored: wanted.stored })
+    const entry = this.settled({ ...allowed, claim }, await store.get(key))
+    if (entry === undefined) return undefined
+    return outcome.use === 'stale'
+      ? this.#stale(allowed, entry, outcome.because)
+      : this.fromStore(allowed, entry, 'validated')
   }
 
   /**

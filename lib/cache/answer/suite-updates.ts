@@ -140,6 +140,20 @@ export class Updates {
     return { use: 'stale', because: slow }
   }
 
+  /**
+   * Asks the origin about the detached signature of an adopted Release file, together with that: either may have changed. Undefined
+   * when the store has no such Release file.
+   */
+  async checkSignature(wanted: Wanted): Promise<RevalidationResult | undefined> {
+    const { uri } = wanted
+    const key = wanted.key.replace(/\.gpg$/, '')
+    const path = uri.path.replace(/\.gpg$/, '')
+    const stored = await this.#parts.store.get(key)
+    if (stored === undefined || !this.governs(stored)) return undefined
+    const release = { key, uri: { ...uri, path }, archive: classify(path), stored, insist: true }
+    return this.check(release, stored)
+  }
+
   #begin(wanted: Wanted, entry: Entry): UnderWay {
     const underWay: UnderWay = {
       changed: false,
@@ -173,7 +187,7 @@ export class Updates {
     const at = parentOf(entry.key)
     const key = `${entry.key}${incoming}`
     const found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
-    if (found.kind !== 'filling') return unchanged(found)
+    if (found.kind !== 'filling') return this.#withSignature(wanted, unchanged(found))
     const settled = await found.filling.settled
     if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
     const same = settled.entry.digest === entry.digest
@@ -182,7 +196,7 @@ export class Updates {
     }
     try {
       const come = { ...settled.entry, key: entry.key }
-      if (same) return this.#place(come, 'validated')
+      if (same) return await this.#withSignature(wanted, this.#place(come, 'validated'))
       onChanged()
       const pair = entry.key.endsWith('/Release') ? await this.#signature(at, wanted) : {}
       const kept =
@@ -220,6 +234,31 @@ export class Updates {
     const { suites, clock } = this.#parts
     const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
     return validUntil < clock.now()
+  }
+
+  /**
+   * An archive may sign a Release file anew without changing it: when the old signature expires, or with another key. The new
+   * signature is taken when it may be adopted with this Release file, and not when it belongs to the next.
+   */
+  async #withSignature(wanted: Wanted, result: RevalidationResult): Promise<RevalidationResult> {
+    if (result.use !== 'store' || !result.entry.key.endsWith('/Release')) return result
+    const { suites, store } = this.#parts
+    const { key, digest, size } = result.entry
+    const at = parentOf(key)
+    const before = suites.signatureOf(result.entry)
+    if (before === undefined) return result
+    try {
+      const { signature } = (await this.#signature(at, wanted)) ?? {}
+      if (signature === undefined) return result
+      const signedBy = { digest: signature.digest, size: signature.size }
+      const fits =
+        signature.digest === before.digest ||
+        (await suites.prepare(at, { name: 'Release', digest, size, signedBy })) !== undefined
+      if (fits) store.put({ ...signature, key: signatureKey(at) })
+      return result
+    } finally {
+      store.remove(`${signatureKey(at)}${incoming}`)
+    }
   }
 
   /** The detached signature that the origin has now, if it has one; undefined when it does not say. */

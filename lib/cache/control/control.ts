@@ -85,10 +85,8 @@ async function changed(
 ): Promise<Said> {
   const chosen = chosenBy(text, rules())
   if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen)
-  if (act === 'refresh') {
-    negative.clear()
-    updates.askAgain()
-  }
+  negative.clear()
+  if (act === 'refresh') updates.askAgain()
   const { files, bytes } =
     act === 'refresh'
       ? await refresh(store, chosen)

@@ -97,6 +97,9 @@ function withoutAsking(request: FileRequest): Decision {
   }
   // 5.2.1.4: not without successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
+  // An operator wants the origin to be asked, whatever this client would accept and an index says.
+  if (stored.validated === unconfirmed)
+    return { use: 'revalidate', because: 'stale', entry: stored }
   const fresh = freshnessOf(stored, archive, { settings, now })
   const checkFrom = archive.kind === 'release' ? request.suites?.checkFrom(stored) : undefined
   const checked = checkFrom !== undefined && now >= checkFrom
@@ -131,8 +134,6 @@ function objection(
   remaining: number,
 ): RevalidateReason | undefined {
   const { maxAge, minFresh, maxStale } = directives
-  // An operator wants the origin to be asked, whatever age this client would accept.
-  if (stored.validated === unconfirmed) return 'stale'
   // 5.2.1.1. Zero asks for validation, however young the copy is.
   if (maxAge !== undefined && (maxAge === 0 || currentAge(stored, now) > maxAge)) return 'max-age'
   if (remaining <= 0) {

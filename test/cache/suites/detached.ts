@@ -8,6 +8,8 @@ import { changingArchive, changingArchives } from '../../fixtures/archive/changi
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
 
+t.setTimeout(90_000)
+
 t.test('a Release and its signature are always a pair', { skip: noSigningKey }, async t => {
   const key = await SigningKey.create()
   t.teardown(() => key.close())
@@ -86,3 +88,101 @@ t.test('so they are where other clients use InRelease', async t => {
     t.equal(standingOf(adopted, digest), 'generation', 'it is kept as long as its Release')
   }
 })
+
+t.test('a Release file that is signed anew', { skip: noSigningKey }, async t => {
+  const [key, other] = await Promise.all([SigningKey.create(), SigningKey.create()])
+  t.teardown(() => Promise.all([key.close(), other.close()]))
+  const archives = { known: { signed_by: [key.keyring, other.keyring] }, unknown: {} }
+  const settings = { freshness: { floor: '0s' }, suites: { keyrings: [] } }
+  const archiveAt = await changingArchives(t, { settings, archives, now: Date.now() + 5000 })
+  for (const root of Object.keys(archives)) {
+    const archive = archiveAt(root)
+    const { cache, origin } = archive
+    const release = `${archive.suite}/Release`
+    const signature = `${release}.gpg`
+    const published = async (day: number, by: SigningKey) => {
+      const files = await archive.ofDay(day)
+      const text = files.get(archive.release) ?? Buffer.alloc(0)
+      files.delete(archive.release)
+      return files.set(release, text).set(signature, await by.detachSign(text.toString()))
+    }
+    const get = (path: string, fields: Record<string, string>) =>
+      cache.get(origin.url(`/${path}`), fields)
+    const asked = { 'Cache-Control': 'max-age=0' }
+    const given = async (fields: Record<string, string> = asked): Promise<string> => {
+      await get(release, asked)
+      const { text } = await get(signature, fields)
+      await archive.settle()
+      return text
+    }
+    const first = await published(1, key)
+    archive.serve(first)
+    t.equal(await given(), String(first.get(signature)))
+    await archive.get(archive.index)
+    await archive.settle()
+    t.equal(await given(), String(first.get(signature)), 'it is adopted')
+
+    const anew = await published(1, other)
+    archive.serve(anew)
+    t.equal(await given(), String(anew.get(signature)), `${root}: with the next update`)
+
+    const bad = await published(2, key)
+    archive.serve(bad, path => path === signature)
+    t.equal(await given(), String(anew.get(signature)), `${root}: not that of another Release`)
+
+    archive.serve(first)
+    const url = origin.url(`/${signature}`)
+    const { fields, text } = await get(signature, { 'Cache-Control': 'no-cache' })
+    t.equal(text, String(first.get(signature)), `${root}: with no-cache alone`)
+    t.match(fields.get('Cache-Status'), 'detail=validated')
+    await archive.settle()
+
+    archive.serve(anew)
+    await cache.command({ do: 'refresh', of: url })
+    t.equal((await get(signature, {})).text, String(anew.get(signature)), `${root}: with refresh`)
+    await archive.settle()
+
+    archive.serve(first)
+    await cache.command({ do: 'remove', of: url })
+    await archive.settle()
+    t.equal((await get(signature, {})).text, String(first.get(signature)), `${root}: with remove`)
+    await archive.settle()
+    t.equal(await given(), String(first.get(signature)))
+
+    archive.serve(anew)
+    await cache.command({ do: 'remove', of: url })
+    await cache.command({ do: 'remove', of: origin.url(`/${release}`) })
+    await cache.restart()
+    t.equal(await given({}), String(anew.get(signature)), `${root}: after a restart`)
+  }
+})
+
+t.test(
+  'a signature that retention has removed does not come from the origin as it was',
+  async t => {
+    const archive = await changingArchive(t)
+    const release = `${archive.suite}/Release`
+    const files = await archive.ofDay(1)
+    files.set(release, files.get(archive.release) ?? Buffer.alloc(0))
+    files.delete(archive.release)
+    archive.serve(files.set(`${release}.gpg`, Buffer.from('signature 1')))
+    await archive.get(release)
+    await archive.get(`${release}.gpg`)
+    await archive.settle()
+    const { cache } = archive
+    await cache.stop()
+    const { openStore } = await import('../../../lib/cache/store/store.ts')
+    const { clock } = archive
+    const store = await openStore({ directory: cache.directory, clock, log: silentLog, memory: 0 })
+    for (const path of [release, `${release}.gpg`]) {
+      const key = archive.origin.url(`/${path}`)
+      const entry = await store.get(key)
+      if (entry !== undefined) await store.evict(key, { digest: entry.digest, content: true })
+    }
+    await store.close()
+    await cache.restart()
+    archive.serve(new Map([[`${release}.gpg`, Buffer.from('signature 2')]]))
+    t.equal((await archive.get(release)).status, 200)
+    t.equal((await archive.get(`${release}.gpg`)).text, 'signature 2')
+  },
+)

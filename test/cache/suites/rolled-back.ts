@@ -7,6 +7,8 @@ import { type ChangingArchive, changingArchives } from '../../fixtures/archive/c
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import { type Files, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 
+t.setTimeout(90_000)
+
 /** The same files with the Release file under the name `Release`, unsigned. */
 function unsigned(archive: ChangingArchive, files: Files): Files {
   const found = new Map(files)
@@ -117,12 +119,18 @@ t.test(
     archive.serve(await archive.ofDay(1, { sign }))
     t.strictSame(await archive.update(), { day: '1', fits: true })
     archive.remove([archive.release, archive.index])
-    for (const day of [2, 3]) {
+    for (const day of [2, 3, 4]) {
       const content = `content of ${day}`
       const date = new Date(Date.UTC(2025, 0, 1, day)).toUTCString().replace('GMT', 'UTC')
       const flat = { base: 'debian', root: 'debian', directory: '', date }
-      archive.serve(tinyArchive({ ...flat, packages: { 'pool/main/p/p_1_all.deb': content } }))
-      const release = (await archive.get('debian/Release')).text
+      const files = tinyArchive({ ...flat, packages: { 'pool/main/p/p_1_all.deb': content } })
+      // The first flat one is signed, in the directory in which the next are not.
+      const text = String(files.get('debian/Release'))
+      archive.remove(['debian/InRelease', 'debian/Release'])
+      if (day === 2) files.delete('debian/Release')
+      archive.serve(day === 2 ? files.set('debian/InRelease', await sign(text)) : files)
+      const first = await archive.get('debian/InRelease')
+      const release = first.status === 200 ? first.text : (await archive.get('debian/Release')).text
       const packages = await archive.get('debian/Packages.gz')
       await archive.settle()
       t.match(release, String(packages.content.length))
@@ -145,3 +153,43 @@ t.test(
     }
   },
 )
+
+t.test('an operator has each file of an adopted suite confirmed, or forgotten', async t => {
+  const archive = (await changingArchives(t))('debian')
+  const { cache, origin } = archive
+  archive.serve(await archive.ofDay(1))
+  const pool = `${archive.root}/pool/main/p/p_1_all.deb`
+  const files = [archive.release, archive.index, pool]
+  const takeAll = async (fields: Record<string, string> = {}): Promise<void> => {
+    for (const path of files) {
+      t.equal((await cache.get(origin.url(`/${path}`), fields)).status, 200, path)
+      await archive.settle()
+    }
+  }
+  await takeAll()
+  const asked = (): readonly number[] => files.map(path => origin.seen(`/${path}`).length)
+  await takeAll()
+  t.strictSame(asked(), [1, 1, 1])
+  await cache.command({ do: 'refresh', of: '*' })
+  await takeAll()
+  t.strictSame(asked(), [2, 2, 2])
+  await takeAll({ 'Cache-Control': 'no-cache' })
+  t.strictSame(asked(), [3, 3, 3])
+  await takeAll()
+  t.strictSame(asked(), [3, 3, 3], 'they are confirmed')
+  await cache.command({ do: 'remove', of: '*' })
+  await takeAll()
+  t.equal(asked()[0], 4, 'what its Release names may still be on the disk, and is right')
+})
+
+t.test('an index that is removed is not waited for', async t => {
+  const archive = (await changingArchives(t))('debian')
+  const { cache, origin } = archive
+  archive.serve(await archive.ofDay(1))
+  t.strictSame(await archive.update(), { day: '1', fits: true })
+  archive.serve(await archive.ofDay(2), path => path !== archive.index)
+  archive.remove([archive.index])
+  t.strictSame(await archive.update(), { day: '1', fits: true }, 'it is waited for')
+  await cache.command({ do: 'remove', of: origin.url(`/${archive.index}`) })
+  t.match((await archive.get(archive.release)).text, /^Version: 2$/m)
+})
