@@ -254,8 +254,10 @@ export class Answerer {
       if (answer === undefined) throw slowOrigin(file.about.origin)
       const { response, certain } = answer
       if (response.status === 200) return originHead(allowed, response)
-      if (isGone(response.status)) store.remove(file.key)
-      return entry !== undefined && isOriginFailure(response)
+      // Whether a Release file is gone is found out by a GET.
+      const doubtful = isGone(response.status) && file.archive.kind === 'release'
+      if (isGone(response.status) && !doubtful) store.remove(file.key)
+      return entry !== undefined && (doubtful || isOriginFailure(response))
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {

@@ -31,6 +31,11 @@ const failures = {
     'no origin has the file of {target} that is wanted',
     'No origin of this archive has the wanted file now.',
   ],
+  ORIGIN_WITHOUT_SUITE: [
+    'upstream',
+    '{origin} has no Release file any more of a suite that it had',
+    'The origin has no Release file of this suite any more, which is taken for a fault of the origin for an hour.',
+  ],
   ORIGIN_REFUSES_REST: [
     'upstream',
     'the origin answered {status} when asked for the rest',

@@ -35,6 +35,7 @@ import {
   verifiedBy,
   type Wanted,
 } from './found.ts'
+import { GoneFiles } from './gone-files.ts'
 import { type Answer, originName } from './mirrors.ts'
 import type { Ask } from './origin-client.ts'
 import { isGone } from './revalidation.ts'
@@ -66,6 +67,7 @@ export class Fetcher {
   readonly #options: FetcherOptions
   readonly slow: SlowOrigins
   readonly #wrong: WrongContent
+  readonly #gone: GoneFiles
   readonly #underWay = new Map<string, UnderWay>()
   #onIdle: (() => void) | undefined
 
@@ -73,6 +75,7 @@ export class Fetcher {
     this.#options = options
     this.slow = new SlowOrigins(options.clock)
     this.#wrong = new WrongContent(options.clock)
+    this.#gone = new GoneFiles(options)
   }
 
   fetch(wanted: Wanted): Fetching {
@@ -149,7 +152,7 @@ export class Fetcher {
   }
 
   async #find(running: Running): Promise<Found> {
-    const { clock, store, ask } = this.#options
+    const { clock, store } = this.#options
     const { wanted, except, lifetime } = running
     const { key, uri, stored } = wanted
     const requested = clock.now()
@@ -157,13 +160,14 @@ export class Fetcher {
     const continued = left && (await resumed(wanted, left, { ...this.#options, lifetime }))
     if (continued !== undefined) return this.#fill(running, continued)
     const more = () => conditionalFields(wanted)
-    const answer = await ask({ uri, stored, except, lifetime, more })
+    const answer = await this.#gone.ask(wanted, { uri, stored, except, lifetime, more })
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
     const { response, certain } = answer
     const { status, fields } = response
     if (status === 200) return this.#begin(running, answer, times)
     response.content.close()
+    if (isGone(status)) await this.#gone.believe(wanted, lifetime)
     this.#over(wanted)
     if (status === 304 && stored !== undefined && !isSuperseded(wanted)) {
       const entry = confirmedEntry(stored, fields, times)

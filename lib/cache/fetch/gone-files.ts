@@ -1,0 +1,82 @@
+/**
+ * Decides whether a stored file is gone when its origin says so, or whether the origin is broken.
+ *
+ * # Facts
+ * - Behind one name there can be several servers, of which one is broken or being updated: the next request may reach another. So
+ *   an origin is asked once more before a 404 for a stored file counts.
+ * - A suite has an InRelease, or a Release with its signature. An archive that drops one of them still has the other. An origin
+ *   that has neither, although it had one, is likelier broken than without the suite: that counts when it has lasted for an hour.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Lifetime } from '../../async/lifetime.ts'
+import type { Logger } from '../../log/log.ts'
+import { fetchFailure } from './failures.ts'
+import type { Wanted } from './found.ts'
+import { type Answer, originName } from './mirrors.ts'
+import type { Ask } from './origin-client.ts'
+import { isGone } from './revalidation.ts'
+
+interface GoneFilesParts {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly ask: Ask
+}
+
+/** How long an origin has had no Release file of a suite before that counts. */
+const longestFault: Milliseconds = 60 * 60_000
+const mostNoted = 1000
+
+/** For each Release file the one that an archive without it still has. */
+const others: ReadonlyMap<string, string> = new Map([
+  ['InRelease', 'Release'],
+  ['Release', 'InRelease'],
+  ['Release.gpg', 'Release'],
+])
+
+export class GoneFiles {
+  readonly #parts: GoneFilesParts
+  /** Since when origins have had no Release file of a suite, by `elapsed`, by the keys of files that are stored. */
+  readonly #since = new LRUCache<string, Milliseconds>({ max: mostNoted })
+
+  constructor(parts: GoneFilesParts) {
+    this.#parts = parts
+  }
+
+  /** Asks, and once more when the answer is that a stored file is gone. */
+  async ask({ stored }: Wanted, question: Parameters<Ask>[0]): Promise<Answer> {
+    const first = await this.#parts.ask(question)
+    if (stored === undefined) return first
+    if (!isGone(first.response.status)) {
+      this.#since.delete(stored.key)
+      return first
+    }
+    first.response.content.close()
+    return this.#parts.ask(question)
+  }
+
+  /** Throws when the origin is likelier broken than without the stored file. */
+  async believe({ stored, uri, archive }: Wanted, lifetime: Lifetime): Promise<void> {
+    if (stored === undefined || archive.kind !== 'release') return
+    const { clock, log, ask } = this.#parts
+    const end = uri.path.lastIndexOf('/') + 1
+    const other = others.get(uri.path.slice(end))
+    if (other === undefined) return
+    const place = { ...uri, path: `${uri.path.slice(0, end)}${other}` }
+    const { response } = await ask({ method: 'HEAD', uri: place, stored: undefined, lifetime })
+    response.content.close()
+    // An origin that only does not take HEAD answers for itself.
+    if (response.status < 400 || [405, 501].includes(response.status)) return
+    const now = clock.elapsed()
+    const since = this.#since.get(stored.key)
+    this.#since.set(stored.key, since ?? now)
+    if (since !== undefined && now - since >= longestFault) return
+    if (since === undefined) {
+      log.warn('the origin has no Release file of a suite any more; the stored one is kept', {
+        key: stored.key,
+        minutes: longestFault / 60_000,
+      })
+    }
+    throw fetchFailure('ORIGIN_WITHOUT_SUITE', { origin: originName(uri) })
+  }
+}

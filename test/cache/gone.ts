@@ -1,0 +1,106 @@
+/**
+ * An origin that says that a stored file is gone: one broken server among several removes nothing, an archive that has dropped a file
+ * is believed.
+ */
+import t, { type Test } from 'tap'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
+
+const base = '/debian/dists/stable'
+const insist = { 'Cache-Control': 'max-age=0' }
+const gone = reply({ status: 404, content: 'gone' })
+
+async function stored(t: Test, files: readonly string[]) {
+  const origin = await ScriptedOrigin.listen(t)
+  const clock = new ManualClock(Date.now())
+  const cache = await TestCache.start(t, { origins: [origin], clock })
+  const url = (name: string): string => origin.url(`${base}/${name}`)
+  for (const name of files) {
+    origin.at(`${base}/${name}`, file({ content: name, etag: '"1"' }))
+    await cache.warm(url(name))
+  }
+  const ask = async (name: string) => {
+    const { status, fields } = await cache.get(url(name), insist)
+    return `${status} ${/detail=(\S+)/.exec(fields.get('Cache-Status') ?? '')?.[1]}`
+  }
+  return { origin, clock, cache, url, ask }
+}
+
+/** A 404 for the first so many requests. */
+function once(times: number, then: Script): Script {
+  let left = times
+  return answer => {
+    left -= 1
+    return left >= 0 ? gone(answer) : then(answer)
+  }
+}
+
+for (const name of ['InRelease', 'Release', 'main/binary-all/Packages.gz']) {
+  t.test(`one 404 for ${name} of one of several servers is not believed`, async t => {
+    const { origin, cache, url, ask } = await stored(t, [name])
+    origin.at(`${base}/${name}`, once(1, file({ content: name, etag: '"1"' })))
+    t.equal(await ask(name), '200 validated')
+    t.strictSame(await cache.stored(), [url(name)])
+  })
+}
+
+t.test('an index that its origin has dropped is gone', async t => {
+  const name = 'main/binary-all/Packages.gz'
+  const { origin, cache, ask } = await stored(t, [name])
+  origin.at(`${base}/${name}`, gone)
+  t.match(await ask(name), /^404/)
+  t.strictSame(await cache.stored(), [])
+})
+
+for (const [name, other] of [
+  ['InRelease', 'Release'],
+  ['Release', 'InRelease'],
+  ['Release.gpg', 'Release'],
+] as const) {
+  t.test(`${name} is gone when its origin still has ${other}`, async t => {
+    const { origin, cache, url, ask } = await stored(t, [name])
+    origin.at(`${base}/${other}`, file({ content: other }))
+    origin.at(`${base}/${name}`, gone)
+    t.match(await ask(name), /^404/)
+    t.notOk((await cache.stored()).includes(url(name)))
+  })
+
+  t.test(`an origin without ${name} and ${other} is broken, for an hour`, async t => {
+    const { origin, clock, cache, url, ask } = await stored(t, [name])
+    const minute = 60_000
+    const both = (script: Script): void => {
+      for (const path of [name, other]) origin.at(`${base}/${path}`, script)
+    }
+    both(gone)
+    t.equal(await ask(name), '200 stale-origin-failed')
+    t.equal((await cache.head(url(name), insist)).status, 200)
+    const warned = () => cache.log.lines.filter(({ message }) => /no Release file/.test(message))
+    t.equal(warned().length, 1)
+    clock.advance(50 * minute)
+    t.equal(await ask(name), '200 stale-origin-failed')
+    both(file({ content: name, etag: '"1"' }))
+    t.equal(await ask(name), '200 validated', 'it is back')
+    both(gone)
+    for (const passes of [0, 40, 19]) {
+      clock.advance(passes * minute)
+      t.equal(await ask(name), '200 stale-origin-failed', `for ${passes} minutes more`)
+    }
+    clock.advance(2 * minute)
+    t.match(await ask(name), /^404/)
+    t.strictSame(await cache.stored(), [])
+  })
+}
+
+t.test('an origin that cannot say whether it has the other one is not believed', async t => {
+  const { origin, ask } = await stored(t, ['InRelease'])
+  origin.at(`${base}/InRelease`, gone)
+  for (const [status, answer] of [
+    [503, /^200 stale-origin-failed/],
+    [403, /^200 stale-origin-failed/],
+    [405, /^404/],
+  ] as const) {
+    origin.at(`${base}/Release`, reply({ status }))
+    t.match(await ask('InRelease'), answer, String(status))
+  }
+})
