@@ -128,6 +128,7 @@ t.test('a mirror that lags behind does not remove what the preferred origin had'
   t.equal((await cache.get(first.url(`/debian${index}`), fields)).text, 'release')
   t.strictSame(await cache.stored(), [first.url(`/debian${index}`)])
   at(index, reply({ status: 404 }), reply({ status: 404 }))
+  at('/dists/stable/Release', file({ content: 'release' }), reply({ status: 404 }))
   t.equal((await cache.get(first.url(`/debian${index}`), fields)).status, 404, 'all say so')
   t.strictSame(await cache.stored(), [])
 })

@@ -156,14 +156,17 @@ t.test('a stale HEAD is not kept waiting, and an ill origin does not spoil it', 
   const slow = await cache.head(origin.url(release), insist)
   t.equal(slow.status, 200)
   t.match(slow.fields.get('Cache-Status'), 'stale-origin-slow')
-  for (const status of [500, 503, 429, 302]) {
+  for (const status of [500, 503, 429, 302, 404]) {
     origin.at(release, reply({ status }))
     const ill = await cache.head(origin.url(release), insist)
     t.equal(ill.status, 200, String(status))
     t.match(ill.fields.get('Cache-Status'), 'stale-origin-failed')
   }
-  origin.at(release, reply({ status: 404 }))
-  t.equal((await cache.head(origin.url(release), insist)).status, 404)
+  const other = release.replace('InRelease', 'other')
+  origin.at(other, file({ content, lastModified: date }))
+  await cache.warm(origin.url(other))
+  origin.at(other, reply({ status: 404 }))
+  t.equal((await cache.head(origin.url(other), insist)).status, 404)
   never.open()
 })
 
