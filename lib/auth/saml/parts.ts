@@ -20,7 +20,10 @@ import type { WorkerPool } from './worker/pool.ts'
 export interface SamlParts {
   readonly config: () => SamlConfig
   readonly keys: Pick<KeyRing, 'sealing' | 'saml'>
-  readonly sessions: Pick<Sessions, 'establish' | 'read' | 'end' | 'revoke' | 'diagnose'>
+  readonly sessions: Pick<
+    Sessions,
+    'establish' | 'read' | 'end' | 'revoke' | 'diagnose' | 'useIssuer'
+  >
   readonly failurePage: FailurePage
   readonly page: PageMaker
   readonly clock: Clock

@@ -35,6 +35,8 @@ export interface SourceParts {
   readonly origin: OriginClient
   readonly clock: Clock
   readonly log: Logger
+  /** Learns which identity provider is in use, each time its metadata has been read. */
+  readonly inUse?: (idp: IdpMetadata) => void
   /** Bounds of the thread that reads a document, where they differ from the usual ones. */
   readonly reading?: Partial<PoolBounds>
 }
@@ -174,6 +176,7 @@ export class IdpMetadataSource {
     const idp = await judgeMetadata(bytes, from, { config: config(), now, pool: this.#pool })
     const news = keysOf(this.#idp) !== keysOf(idp)
     this.#idp = idp
+    this.#parts.inUse?.(idp)
     if (news) {
       const keys = idp.keys.map(key => key.fingerprint.slice(0, 16))
       log.info('signing keys of the IdP', { idp: idp.entityId, keys })
