@@ -1,5 +1,5 @@
 /**
- * Odd and hostile responses, through the gateway and through two other service providers: what both of the others accept we accept,
+ * Odd and hostile responses, logout messages and metadata, through the gateway and through two other service providers: what both of the others accept we accept,
  * what both refuse we refuse, no hostile message gets in anywhere here. More of them, by hand: test/fixtures/sso/compare-by-hand.ts.
  */
 import { existsSync } from 'node:fs'
@@ -8,7 +8,17 @@ import { join } from 'node:path'
 import t from 'tap'
 import { packageRoot } from '../../lib/package.ts'
 import { lacking } from '../fixtures/process/command.ts'
-import { comparison, lineOf, looser, messages, stricter } from '../fixtures/sso/compared.ts'
+import {
+  compareMetadata,
+  comparison,
+  issuer,
+  lineOf,
+  looser,
+  messages,
+  stricter,
+} from '../fixtures/sso/compared.ts'
+import { logoutMessages } from '../fixtures/sso/odd-logouts.ts'
+import { oddMetadata } from '../fixtures/sso/odd-metadata.ts'
 import { peerModules, peerPrograms } from '../fixtures/sso/peers.ts'
 
 const absent = peerModules.filter(module => !existsSync(module))
@@ -19,11 +29,10 @@ const missing =
 
 t.setTimeout(900_000)
 
-t.test(
-  'odd and hostile responses, beside mod_auth_mellon and the Shibboleth SP',
-  { skip: missing },
-  async t => {
-    const { compare } = await comparison(t)
+t.test('beside mod_auth_mellon and the Shibboleth SP', { skip: missing }, async t => {
+  const { compare, compareLogout } = await comparison(t)
+
+  t.test('responses', async t => {
     let accepted = 0
     let hostile = 0
     for (const message of messages(100, 20_261_126)) {
@@ -34,8 +43,23 @@ t.test(
     }
     t.ok(accepted > 80, `${accepted} were accepted`)
     t.ok(hostile > 20, `${hostile} were hostile`)
-  },
-)
+  })
+
+  t.test('logout messages', async t => {
+    for (const message of logoutMessages()) {
+      const compared = await compareLogout(message)
+      t.equal(compared.fault, undefined, lineOf(compared))
+    }
+  })
+
+  t.test('metadata', async t => {
+    const directory = t.testdir()
+    for (const [index, document] of oddMetadata(issuer).entries()) {
+      const compared = await compareMetadata(t, document, join(directory, String(index)))
+      t.equal(compared.fault, undefined, lineOf(compared))
+    }
+  })
+})
 
 t.test('the manual has a row for each difference', async t => {
   const manual = await readFile(join(packageRoot(), 'docs/saml-comparison.md'), 'utf8')
