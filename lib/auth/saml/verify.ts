@@ -29,8 +29,9 @@ export async function verify<Verified extends { readonly ok: true }>(
       if (await source.refreshForUnknownKey(used)) verdict = await checkWith(source.current())
     }
     if (verdict.ok) return verdict
-    const { ok, because: code, ...facts } = verdict
-    return { ok, refusal: { code, facts } }
+    const { ok, because: code, finding, ...facts } = verdict
+    const findings = finding === undefined ? [] : [{ ...finding, ok }]
+    return { ok, refusal: { code, facts, findings } }
   } catch (error) {
     if (!(error instanceof WorkerFailure)) throw error
     return { ok: false, refusal: { code: error.code, cause: error } }

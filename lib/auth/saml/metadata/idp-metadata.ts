@@ -204,11 +204,12 @@ function readCertificate(text: string): IdpKey | string {
   const publicKey = publicKeyOf(certificate)
   if (publicKey === undefined) return 'a certificate has a key of an unknown kind'
   const { asymmetricKeyType: kind, asymmetricKeyDetails: details } = publicKey
-  if (kind !== 'rsa' && (kind !== 'ec' || !CURVES.includes(details?.namedCurve ?? ''))) {
+  const isRsa = kind === 'rsa' || kind === 'rsa-pss'
+  if (!isRsa && (kind !== 'ec' || !CURVES.includes(details?.namedCurve ?? ''))) {
     return `a certificate has a key of kind ${details?.namedCurve ?? kind}; signatures are verified with RSA keys and those on the curves P-256, P-384 and P-521`
   }
   const bits = details?.modulusLength ?? 0
-  if (kind === 'rsa' && bits < 1024)
+  if (isRsa && bits < 1024)
     return `a certificate has an RSA key of ${bits} bits, which can be broken`
   return {
     certificate: certificate.toString(),

@@ -6,7 +6,7 @@ import { metadataLimits, readMessage } from '../core/message.ts'
 import { digestMethods, ns, shortName, transforms } from '../core/vocabulary.ts'
 import { allElements, attributeOf, childOf } from '../core/xml.ts'
 import { canonicalText } from './canonical.ts'
-import { signatureBy, signatureMethods } from './method.ts'
+import { signatureBy, usualMethod } from './method.ts'
 
 export interface SigningKey {
   /** PEM */
@@ -30,8 +30,7 @@ export interface SigningOptions {
 export function signElement(text: string, options: SigningOptions): string {
   const { id, key, digestMethod = digestMethods.sha256 } = options
   const privateKey = createPrivateKey(key.privateKey)
-  const usual = privateKey.asymmetricKeyType === 'ec' ? 'ecdsaSha256' : 'rsaSha256'
-  const { signatureMethod = signatureMethods[usual] } = options
+  const { signatureMethod = usualMethod(privateKey) } = options
   const document = readMessage(text, metadataLimits)
   const element = allElements(document.root).find(each => attributeOf(each, 'ID') === id)
   if (element === undefined) throw new Error(`there is no element with the ID ${id}`)
