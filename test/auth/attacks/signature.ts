@@ -241,7 +241,7 @@ refuses('38: encrypted with a key by RSA PKCS #1 1.5', 'encryption_algorithm', (
     encryption: { content: 'aes256-cbc', key: 'rsa-1_5' },
   }),
 )
-refuses('39: a DOCTYPE inside the encrypted content', 'encryption_key', (lab, id) => {
+refuses('39: a DOCTYPE inside the encrypted content', 'encryption_document', (lab, id) => {
   const { response } = lab.idp.writing({ inResponseTo: id })
   const methods = { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' } as const
   return responseXml(

@@ -11,8 +11,11 @@
  * - Java writes `&#13;` at the ends of its base64 lines, so references to characters are allowed, in number; entities are not.
  */
 import {
+  escapeXml,
   type Growing,
   Namespaces,
+  NOTHING,
+  type Prefixes,
   type Written,
   type XmlDocument,
   type XmlElement,
@@ -39,13 +42,29 @@ const problems = {
 }
 export type XmlReason = keyof typeof problems | 'parser'
 
-/** Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. */
-export function parseXml(document: Uint8Array | string, limits: XmlLimits): ParsedXml {
+/**
+ * Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. `around` is what is
+ * declared around it, when it is a part of another document: what it needs of that is written into its root, so that the text
+ * stands alone.
+ */
+export function parseXml(
+  document: Uint8Array | string,
+  limits: XmlLimits,
+  around: Prefixes = NOTHING,
+): ParsedXml {
   try {
     if (document.length > limits.size) stop('too-large', limits.size)
     const decoded = typeof document === 'string' ? document : decode(document, limits)
     const text = decoded.includes('\r') ? decoded.replace(/\r\n?/g, '\n') : decoded
-    return { ok: true, text, root: new Scan(text, limits).run() }
+    const scan = new Scan(text, limits, around)
+    const root = scan.run()
+    if (!scan.borrows) return { ok: true, text, root }
+    const missing = [...around].filter(([prefix]) => !root.declares.has(prefix))
+    const declarations = missing.map(
+      ([prefix, uri]) => ` xmlns${prefix === '' ? '' : `:${prefix}`}="${escapeXml(uri)}"`,
+    )
+    const at = root.start + 1 + root.tag.length
+    return parseXml(text.slice(0, at) + declarations.join('') + text.slice(at), limits)
   } catch (error) {
     if (!(error instanceof Stop)) throw error
     return { ok: false, because: error.because, problem: error.message }
@@ -88,12 +107,18 @@ class Scan {
   #references = 0
   readonly #text: string
   readonly #limits: XmlLimits
-  readonly #namespaces = new Namespaces()
+  readonly #namespaces: Namespaces
   readonly #open: Growing[] = []
 
-  constructor(text: string, limits: XmlLimits) {
+  constructor(text: string, limits: XmlLimits, around: Prefixes) {
     this.#text = text
     this.#limits = limits
+    this.#namespaces = new Namespaces(around)
+  }
+
+  /** Whether the document needs what is declared around it. */
+  get borrows(): boolean {
+    return this.#namespaces.borrows
   }
 
   /** The root element; throws a Stop. */
