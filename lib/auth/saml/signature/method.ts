@@ -2,7 +2,16 @@
  * The signature methods that are taken, by their URIs, and the arithmetic of each (RFC 6931). A method counts with a key of its own
  * kind alone, so that no key is used for what it was not made for.
  */
-import { constants, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
+import {
+  constants,
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  sign,
+  verify,
+} from 'node:crypto'
+import { promisify } from 'node:util'
+import { LRUCache } from 'lru-cache'
 
 interface Method {
   readonly hash: 'sha1' | 'sha256' | 'sha384' | 'sha512'
@@ -98,12 +107,51 @@ export function usualMethod({ asymmetricKeyType: kind }: KeyObject): string {
   return kind === 'rsa-pss' ? signatureMethods.pssSha256 : signatureMethods.rsaSha256
 }
 
+/** What is to be signed, and how. */
+export interface Unsigned {
+  readonly key: KeyObject
+  /** Of the signature method. */
+  readonly uri: string
+  readonly data: string
+}
+
 /** The signature over `data` by a key of the method's kind. */
-export function signatureBy(key: KeyObject, uri: string, data: string): Buffer {
+export function signatureBy(unsigned: Unsigned): Buffer {
+  return sign(...signArguments(unsigned))
+}
+
+const signInPool = promisify(sign)
+
+/** Signatures at a time that are made for requests: the pool of Node also reads and writes files. */
+const MOST_AT_ONCE = 2
+let running = 0
+const waiting: Array<() => void> = []
+
+/** As `signatureBy`, but in a thread of the pool of Node: strangers can ask for signatures by any number of requests. */
+export async function signatureBehind(unsigned: Unsigned): Promise<Buffer> {
+  if (running >= MOST_AT_ONCE) await new Promise<void>(resolve => waiting.push(resolve))
+  else running += 1
+  try {
+    return await signInPool(...signArguments(unsigned))
+  } finally {
+    const next = waiting.shift()
+    if (next === undefined) running -= 1
+    else next()
+  }
+}
+
+function signArguments({ key, uri, data }: Unsigned) {
   const method = METHODS.get(uri)
   if (method === undefined || !fits(method, key)) throw new Error(`no key for ${uri}`)
-  return sign(method.hash, Buffer.from(data), {
-    ...{ key, dsaEncoding: 'ieee-p1363' },
-    ...method.padding,
-  })
+  const { hash, padding } = method
+  return [hash, Buffer.from(data), { key, dsaEncoding: 'ieee-p1363', ...padding }] as const
+}
+
+const privateKeys = new LRUCache<string, KeyObject>({ max: 8 })
+
+/** The private key in PEM, read once. */
+export function privateKeyOf(pem: string): KeyObject {
+  const known = privateKeys.get(pem) ?? createPrivateKey(pem)
+  privateKeys.set(pem, known)
+  return known
 }
