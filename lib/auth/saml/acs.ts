@@ -160,7 +160,30 @@ async function withoutLogin(
       values: { SAMLResponse: encoded, RelayState: relayState },
     })
   }
-  return resumed(saml, request, { code: codes[found], posted, signedIn })
+  const cookies = request.fields.all('Cookie').join('; ')
+  const count = cookies === '' ? 0 : cookies.split(';').length
+  const finding = {
+    what: 'Cookie of the login',
+    ok: false,
+    expected: 'one of a login that is under way in this browser',
+    received: `${received[found]}; ${count} cookies in all`,
+  }
+  const isOurs = flowIdIn(relayState) !== undefined
+  const named = {
+    what: 'RelayState',
+    ok: isOurs,
+    expected: 'the ID of a login begun here',
+    received: isOurs ? 'the ID of a login begun here' : relayState ? 'something else' : '(nothing)',
+  }
+  const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
+  const findings = [finding, named]
+  return resumed(saml, request, { code: codes[found], posted, signedIn, findings, facts })
+}
+
+const received = {
+  state: 'one of a login that is over',
+  absent: 'none',
+  invalid: 'one that our keys do not open',
 }
 
 const AGAIN = 'again'
