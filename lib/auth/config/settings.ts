@@ -158,7 +158,7 @@ export const settings = group('', {
       'The attributes that are kept. Fewer make smaller cookies.',
     ),
     looseNames: setting(boolean, false).says(
-      'Comparison of the last segment of attribute names as well, without regard to case: for names typed by hand at the identity provider.',
+      'Comparison of the last segment of attribute names as well, without regard to case and to white space around it: for names typed by hand at the identity provider.',
     ),
     groups: setting(
       listOf(text, 'patterns'),

@@ -67,7 +67,7 @@ export type MessageReason =
   | 'second_opinion'
   | `signature_${'missing' | 'form' | 'reference' | 'algorithm' | 'sha1' | 'invalid'}`
   | `encryption_${'form' | 'algorithm' | 'key' | 'document' | 'tries' | 'content' | 'limit'}`
-  | `metadata_${'form' | 'no-idp' | 'several-idps' | 'unknown-entity' | 'no-entity-id'}`
+  | `metadata_${'form' | 'web-page' | 'no-idp' | 'several-idps' | 'unknown-entity' | 'no-entity-id'}`
   | `metadata_${'no-sign-on' | 'no-key' | 'dates'}`
 
 export interface Refused {

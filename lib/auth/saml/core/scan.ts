@@ -24,7 +24,7 @@ import {
 
 const problems = {
   'too-large': 'the document is too large',
-  'not-utf8': 'the document is not UTF-8',
+  'not-utf8': 'the document is not UTF-8, nor UTF-16 with a byte order mark where that is taken',
   declaration: 'the XML declaration is malformed or names another version or encoding',
   doctype: 'the document has a DOCTYPE or another declaration',
   comment: 'the document has a comment',
@@ -75,14 +75,26 @@ type ParsedXml =
   | ({ readonly ok: true } & XmlDocument)
   | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
 
+/** UTF-8, or UTF-16 with its byte order mark where people edit: some programs of Windows save it without asking. */
 function decode(bytes: Uint8Array, { edited }: XmlLimits): string {
+  const wide = edited ? UTF_16.get(`${bytes[0]} ${bytes[1]}`) : undefined
   try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-    return edited && text.startsWith('\ufeff') ? text.slice(1) : text
+    const text = new TextDecoder(wide ?? 'utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    if (!edited || !text.startsWith('\ufeff')) return text
+    return wide === undefined ? text.slice(1) : text.slice(1).replace(WIDE_DECLARATION, '$1UTF-8')
   } catch {
     return stop('not-utf8', 0)
   }
 }
+
+/** XML 1.0 section 4.3.3: the encoding, by the bytes of the mark. */
+const UTF_16: ReadonlyMap<string, string> = new Map([
+  ['255 254', 'utf-16le'],
+  ['254 255', 'utf-16be'],
+])
+
+/** The text is no longer in the encoding its declaration names. */
+const WIDE_DECLARATION = /^(<\?xml[^>]{1,100}encoding[\t\n\r ]*=[\t\n\r ]*["'])utf-16(?=["'])/i
 
 class Stop extends Error {
   readonly because: XmlReason

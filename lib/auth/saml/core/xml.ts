@@ -15,7 +15,7 @@ export interface XmlLimits {
   readonly references: number
   /** Namespace declarations in force at one element: its own, and those of the elements around it. */
   readonly declarations: number
-  /** Whether comments and a byte order mark are allowed, as in metadata, which people edit. */
+  /** Whether comments, a byte order mark and UTF-16 are allowed, as in metadata, which people edit. */
   readonly edited: boolean
 }
 
