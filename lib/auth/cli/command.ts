@@ -42,7 +42,11 @@ export async function command(line: Line): Promise<ExitCode> {
       return examine(loaded, options.groups)
     case 'explain': {
       const { explain } = await import('./explain.ts')
-      const { found, lines } = await explain(operands[0] ?? '', failuresFile(config.configPath))
+      const { found, lines } = await explain(
+        operands[0] ?? '',
+        failuresFile(config.configPath),
+        systemClock,
+      )
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
     }

@@ -145,61 +145,59 @@ export const settings = group('', {
     ),
   }),
 
-  identity: group(
-    'Use of the attributes of an assertion. A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm` or `stripDomains` ends the sessions that were made before it, so that their users log in again.',
-    {
-      attributes: listOfGroups(
-        'list of attributes',
-        {
-          name: setting(attributeName, 'attribute').says(
-            'Name of the attribute here; its header is `X-Authproxy-` and this name.',
-          ),
-          from: setting(listOf(text, 'attribute names'), []).says(
-            'Names of the attribute in assertions. The first one with a value is used.',
-          ),
-          list: setting(boolean, false).says(
-            'Whether it is a list whose commas have to be encoded.',
-          ),
-        },
-        'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',
-      ).says('Attributes besides the known ones, or more names for those.'),
-      only: optional(listOf(attributeName, 'attribute names'), 'all known attributes').says(
-        'The attributes that are kept. Fewer make smaller cookies.',
-      ),
-      looseNames: setting(boolean, false).says(
-        'Comparison of the last segment of attribute names as well, without regard to case: for names typed by hand at the identity provider.',
-      ),
-      groups: setting(
-        listOf(text, 'patterns'),
-        [],
-        'identity:\n  groups: ["app-*", "cn=staff,*"]',
-      ).says('Groups that are kept, `*` for any text; all are when the list is empty.'),
-      groupForm: setting(oneOf('whole', 'name'), 'whole').says(
-        'Form of the groups that are kept. `name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
-      ),
-      stripDomains: setting(
-        listOf(text, 'domain names'),
-        [],
-        'identity:\n  stripDomains: [CORP]',
-      ).says(
-        'Domains that are taken from account names of the form `DOMAIN\\user`, without regard to case. A name of any other domain stays as it was sent, so that the `admin` of one domain is not the `admin` of another.',
-      ),
-      encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
-        'Encoding of values for the backend: UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or `percent`, which encodes everything but visible ASCII and spaces, and `%` itself.',
-      ),
-      fieldSize: setting(size('256', '512K'), '64K').says(
-        'Longest value of one header. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',
-        'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a header. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the header is left out.',
-      ),
-      token: setting(boolean, false).says(
-        'Signed JWT (ES256) with the identity of the user, in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
-        'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
-      ),
-      tokenAudience: optional(text, '`https://` and `domain`').says(
-        'Audience (`aud`) of the JWT: the name that the backend has for itself.',
-      ),
-    },
-  ),
+  identity: group('Use of the attributes of an assertion.', {
+    attributes: listOfGroups(
+      'list of attributes',
+      {
+        name: setting(attributeName, 'attribute').says(
+          'Name of the attribute here; its header is `X-Authproxy-` and this name.',
+        ),
+        from: setting(listOf(text, 'attribute names'), []).says(
+          'Names of the attribute in assertions. The first one with a value is used.',
+        ),
+        list: setting(boolean, false).says('Whether it is a list whose commas have to be encoded.'),
+      },
+      'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',
+    ).says(
+      'Attributes besides the known ones, or more names for those.',
+      'A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm` or `stripDomains` ends the sessions that were made before it, so that their users log in again.',
+    ),
+    only: optional(listOf(attributeName, 'attribute names'), 'all known attributes').says(
+      'The attributes that are kept. Fewer make smaller cookies.',
+    ),
+    looseNames: setting(boolean, false).says(
+      'Comparison of the last segment of attribute names as well, without regard to case and to white space around it: for names typed by hand at the identity provider.',
+    ),
+    groups: setting(
+      listOf(text, 'patterns'),
+      [],
+      'identity:\n  groups: ["app-*", "cn=staff,*"]',
+    ).says('Groups that are kept, `*` for any text; all are when the list is empty.'),
+    groupForm: setting(oneOf('whole', 'name'), 'whole').says(
+      'Form of the groups that are kept. `name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
+    ),
+    stripDomains: setting(
+      listOf(text, 'domain names'),
+      [],
+      'identity:\n  stripDomains: [CORP]',
+    ).says(
+      'Domains that are taken from account names of the form `DOMAIN\\user`, without regard to case. A name of any other domain stays as it was sent, so that the `admin` of one domain is not the `admin` of another.',
+    ),
+    encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
+      'Encoding of values for the backend: UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or `percent`, which encodes everything but visible ASCII and spaces, and `%` itself.',
+    ),
+    fieldSize: setting(size('256', '512K'), '64K').says(
+      'Longest value of one header. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',
+      'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a header. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the header is left out.',
+    ),
+    token: setting(boolean, false).says(
+      'Signed JWT (ES256) with the identity of the user, in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
+      'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
+    ),
+    tokenAudience: optional(text, '`https://` and `domain`').says(
+      'Audience (`aud`) of the JWT: the name that the backend has for itself.',
+    ),
+  }),
 
   saml: group('How logins are asked for and judged.', {
     nameIDFormat: optional(text, '`urn:oasis:names:tc:SAML:2.0:nameid-format:transient`').says(

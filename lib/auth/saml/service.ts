@@ -77,7 +77,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     ...parts,
     source,
     verifiers,
-    tries: new DecryptionTries(clock),
+    tries: new DecryptionTries(),
     replayCache:
       substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
     forms: new KeptForms(clock, parts.random),

@@ -99,18 +99,27 @@ export class IdpMetadataSource {
    * keys now, so that verifying once more is worth it.
    */
   async refreshForUnknownKey(used: IdpMetadata | undefined): Promise<boolean> {
+    return (await this.suspectKeys(used)) ?? false
+  }
+
+  /** As `refreshForUnknownKey`; undefined, at once, when nothing is asked for and nothing has changed. */
+  suspectKeys(used: IdpMetadata | undefined): Promise<boolean> | undefined {
     const { clock, config } = this.#parts
-    if (config().idpMetadata.from === 'file') return false
+    if (config().idpMetadata.from === 'file') return undefined
     const isOther = () => keysOf(this.current()) !== keysOf(used)
     // Messages that waited for a thread meanwhile were checked with keys from before a refresh.
-    if (isOther()) return true
+    if (isOther()) return Promise.resolve(true)
     const now = clock.now()
     if (this.#flight.size === 0) {
-      if (now - this.#lastSuspicion < SUSPICION_INTERVAL) return false
+      if (now - this.#lastSuspicion < SUSPICION_INTERVAL) return undefined
       this.#lastSuspicion = now
     }
-    await this.#refresh()
-    return isOther()
+    return this.#refresh().then(isOther)
+  }
+
+  /** Settles when no download is under way: one has half a minute. Never throws. */
+  async settled(): Promise<void> {
+    if (this.#flight.size > 0) await this.#refresh()
   }
 
   /** Ends the refresh loop and the thread. */
