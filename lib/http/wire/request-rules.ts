@@ -75,8 +75,10 @@ export function checkRequest(
     }
   }
 
-  // RFC 9112 section 3.2: HTTP/1.1 requires a Host; one that is there must be valid, and may be empty.
+  // RFC 9112 section 3.2: HTTP/1.1 requires a Host; one that is there must be valid.
   if (host === undefined && version === '1.1') return refusals.noHost
+  // RFC 9110 section 4.2.1: a target whose host is empty is invalid. An absolute target has its own host.
+  if (host === '' && OWN_TARGET.test(rawTarget)) return refusals.emptyHost
   const authority = parseHost(host, 80)
   const malformed = authority !== undefined && 'problem' in authority
   if (malformed && !(head.method === 'CONNECT' && APT_HOST.test(host ?? '')))
@@ -101,6 +103,9 @@ export function checkRequest(
  */
 const APT_HOST = /^[A-Za-z0-9\-._:[\]]*$/
 
+/** Targets that take their host from the Host field. */
+const OWN_TARGET = /^[/*]/
+
 const CONTINUE = /^100-continue$/i
 const DANGEROUS = /[\0\r\n]/
 const DIGITS = /^[0-9]+$/
@@ -122,6 +127,7 @@ const refusals = {
   fields: { status: 431, sentence: 'The request has too many field lines.' },
   value: { status: 400, sentence: 'A field value contains CR, LF or NUL.' },
   noHost: { status: 400, sentence: 'An HTTP/1.1 request needs a Host field.' },
+  emptyHost: { status: 400, sentence: 'The Host field is empty.' },
   secondHost: { status: 400, sentence: 'There is more than one Host field.' },
   badHost: { status: 400, sentence: 'The Host field is not a host with an optional port.' },
   framing: {
