@@ -75,12 +75,15 @@ type ParsedXml =
   | ({ readonly ok: true } & XmlDocument)
   | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
 
-/** UTF-8, or UTF-16 with its byte order mark where people edit: some programs of Windows save it without asking. */
+/**
+ * UTF-8, or UTF-16 with its byte order mark where people edit: some programs of Windows save it without asking. One byte order mark in
+ * front is no part of the text (XML 1.0 section 4.3.3).
+ */
 function decode(bytes: Uint8Array, { edited }: XmlLimits): string {
   const wide = edited ? UTF_16.get(`${bytes[0]} ${bytes[1]}`) : undefined
   try {
     const text = new TextDecoder(wide ?? 'utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-    if (!edited || !text.startsWith('\ufeff')) return text
+    if (!text.startsWith('\ufeff')) return text
     return wide === undefined ? text.slice(1) : text.slice(1).replace(WIDE_DECLARATION, '$1UTF-8')
   } catch {
     return stop('not-utf8', 0)
