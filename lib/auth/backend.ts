@@ -157,7 +157,8 @@ export class Backend {
   }
 
   #forwardingWith(identity: Fields | undefined, admitted: Admitted): Forwarding {
-    const { request, place, client, public: isPublic } = admitted
+    const { request, place, client, session, public: isPublic } = admitted
+    const { connection } = request
     const { config, clock, instanceId } = this.#options
     const { scheme, host: name, port } = config.target
     const { path, query } = place
@@ -182,6 +183,8 @@ export class Backend {
       client,
       // What anybody may ask for keeps nothing from the backend for which a session or a token is needed.
       line: isPublic ? 'passed' : 'shared',
+      // The edge sends requests of many users over one connection. Those without a session are of users it cannot tell apart.
+      owner: connection && { connection, identity: session?.id },
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       answered: response => this.#answered(response, admitted.session),
       trailers: harmlessTrailers,

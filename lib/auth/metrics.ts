@@ -11,6 +11,8 @@ const gauges = {
   backend_connections_busy: 'Connections to the backend in use.',
   backend_connections_lasting: 'Of the busy ones those of requests that last.',
   backend_connections_free: 'Connections to the backend kept.',
+  backend_connections_bound:
+    'Connections that Windows authentication has bound to one client, unused at present.',
   backend_requests_waiting: 'Requests that wait for a connection.',
   idp_metadata_fetched_seconds: moment('When the IdP metadata was last fetched.'),
   idp_metadata_valid_until_seconds: moment('Until when that metadata is valid.'),

@@ -225,7 +225,14 @@ async function login(
       words: { because: whyNotKept[form], login },
       details: form === 'too-large' ? [['Limit', `${config.saml.replaySize} bytes`]] : [],
       fields: challenge(login),
-      facts: { because: form },
+      facts: {
+        because: form,
+        contentType: request.fields.get('Content-Type'),
+        contentLength: request.fields.get('Content-Length'),
+        origin: request.fields.get('Origin'),
+        site: request.fields.get('Sec-Fetch-Site'),
+        limit: config.saml.replaySize,
+      },
     })
   }
   return saml.startLogin(request, form === undefined ? { returnTo } : { returnTo, form })

@@ -148,6 +148,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     backend_connections_busy: () => rules.backend.counts().busy,
     backend_connections_lasting: () => rules.backend.counts().lasting,
     backend_connections_free: () => rules.backend.counts().free,
+    backend_connections_bound: () => rules.backend.counts().bound,
     backend_requests_waiting: () => rules.backend.counts().waiting,
     idp_metadata_fetched_seconds: momentOf('metadataFetched'),
     idp_metadata_valid_until_seconds: momentOf('metadataValidUntil'),

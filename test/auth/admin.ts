@@ -14,6 +14,7 @@ const metrics = () =>
     websockets: () => 4,
     backend_connections_busy: () => 1,
     backend_connections_lasting: () => 1,
+    backend_connections_bound: () => 1,
     backend_connections_free: () => 2,
     backend_requests_waiting: () => 0,
     idp_metadata_fetched_seconds: () => 0,

@@ -185,7 +185,7 @@ t.test(
       ['man/authproxy.yaml.5', /has to be reachable through this service alone/],
       ['docs/authproxy-configuration.md', /has to be reachable through this service alone/],
       ['docs/authproxy.md', /must be reachable through authproxy alone/],
-      ['packaging/authproxy.yaml', /Nobody may reach it but through here/],
+      ['packaging/authproxy.yaml', /Keep every other way to it closed/],
       ['README.md', /reachable through authproxy alone/],
     ] as const) {
       t.match((await readFile(join(packageRoot(), file), 'utf8')).replace(/\s+/g, ' '), says, file)

@@ -42,29 +42,38 @@ export async function command(line: Line): Promise<ExitCode> {
       return examine(loaded, options.groups)
     case 'explain': {
       const { explain } = await import('./explain.ts')
-      const { found, lines } = await explain(operands[0] ?? '', failuresFile(config.configPath))
+      const { found, lines } = await explain(
+        operands[0] ?? '',
+        failuresFile(config.configPath),
+        systemClock,
+      )
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
     }
     default:
-      return serveInstance(config, load)
+      return serveInstance(loaded, load)
   }
 }
 
 /** Runs the daemon until it is told to stop; `load` loads the configuration again. */
-async function serveInstance(config: Config, load: () => Promise<LoadedConfig>): Promise<ExitCode> {
+async function serveInstance(
+  { value: config, from }: LoadedConfig & { readonly ok: true },
+  load: () => Promise<LoadedConfig>,
+): Promise<ExitCode> {
   traceSources()
   // Garbage is collected when it is a third of what is in use. By default V8 waits for three times as much, and an instance
   // that has become idle keeps that.
   setFlagsFromString('--heap-growing-percent=35')
   // For the heaps of threads, which begin later: 1 MB each where the main one has what bin/authproxy says.
   setFlagsFromString('--max-semi-space-size=1')
-  const [{ startService }, { serve }, { createLog }] = await Promise.all([
+  const [{ startService }, { serve }, { createLog }, { hostName }] = await Promise.all([
     import('../service.ts'),
     import('../../daemon.ts'),
     import('../../log/log.ts'),
+    import('../doctor/checks/neighbours.ts'),
   ])
   const log = createLog({ level: config.log.level })
+  for (const { found } of [(await hostName({ config, from })) ?? []].flat()) log.warn(found)
   const reload = async () => {
     const again = await load()
     for (const warning of again.warnings) log.warn(warning)
@@ -81,9 +90,10 @@ async function checkAround({
   value: config,
   from,
 }: LoadedConfig & { readonly ok: true }): Promise<ExitCode> {
-  const [keys, idp, { readBrand }] = await Promise.all([
+  const [keys, idp, neighbours, { readBrand }] = await Promise.all([
     import('../doctor/checks/keys.ts'),
     import('../doctor/checks/idp.ts'),
+    import('../doctor/checks/neighbours.ts'),
     import('../pages/brand.ts'),
   ])
   const machine = { clock: systemClock, random: randomBytes }
@@ -92,7 +102,13 @@ async function checkAround({
     () => [],
     error => wrong(explainError(error), 'make it readable for the user of the service'),
   )
-  const found = await Promise.all([keys.file(of), keys.owners(of), idp.available(of), logo])
+  const found = await Promise.all([
+    neighbours.hostName(of),
+    keys.file(of),
+    keys.owners(of),
+    idp.available(of),
+    logo,
+  ])
   const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')
   for (const { state, found, mend = '' } of bad) {
     await tell(`${state === 'wrong' ? '' : 'warning: '}${printable(found)}; ${printable(mend)}`)

@@ -1,15 +1,33 @@
 /**
  * `authproxy explain REFERENCE`: what the daemon has kept of a failure, field by field, for the operator.
  */
+import type { Clock } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
-import { type FailureRecord, readFailures } from '../pages/failure-records.ts'
+import { DELAY, type FailureRecord, readFailures } from '../pages/failure-records.ts'
+import { adviceOn } from './advice.ts'
 
-/** The lines that explain a failure, or why there is nothing to explain. */
+interface Explanation {
+  readonly found: boolean
+  readonly lines: readonly string[]
+}
+
+/**
+ * The lines that explain a failure, or why there is nothing to explain. The daemon writes failures some moments later, so one that is
+ * not there is looked for once more.
+ */
 export async function explain(
   requestId: string,
   file: string,
-): Promise<{ readonly found: boolean; readonly lines: readonly string[] }> {
+  clock: Pick<Clock, 'after'>,
+): Promise<Explanation> {
+  const first = await lookUp(requestId, file)
+  if (first.found) return first
+  await new Promise<void>(resolve => clock.after(2 * DELAY, resolve))
+  return lookUp(requestId, file)
+}
+
+async function lookUp(requestId: string, file: string): Promise<Explanation> {
   let failures: readonly FailureRecord[]
   try {
     failures = await readFailures(file)
@@ -40,14 +58,15 @@ function linesOf(failure: FailureRecord): readonly string[] {
     pair('request', `${method} ${path}`),
     ...Object.entries(facts ?? {}).map(([name, value]) => pair(name, textOf(value))),
   ]
-  if (findings.length === 0) return lines
-  lines.push('')
+  if (findings.length > 0) lines.push('')
   for (const { what, ok, expected, received } of findings) {
     lines.push(`${ok ? 'ok   ' : 'WRONG'} ${what}`)
     if (ok && expected === received) continue
     lines.push(`      expected ${expected}`, `      received ${received}`)
   }
-  return lines
+  const advice = adviceOn(failure)
+  if (advice.length > 0) lines.push('', 'what to do')
+  return [...lines, ...advice.map(sentence => `  - ${sentence}`)]
 }
 
 function pair(name: string, value: string): string {

@@ -66,6 +66,11 @@ export function configOf(values: SettingValues, instance: string) {
     session: values.session,
     pages: values.pages,
     identity: { claims, looseNames, stripDomains, groups, groupForm, only },
+    /** Tells whether a session was made by these settings of `identity`, or by others. */
+    identityDigest: createHash('sha256')
+      .update(JSON.stringify([attributes, looseNames, stripDomains, groups, groupForm, only]))
+      .digest('base64url')
+      .slice(0, 11),
     identityFields: { claims, encoding, limit, basicAuth: proxy.useBasicAuth },
     /** Undefined: no signed identity is sent. Without an audience of its own it is the public origin. */
     identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,

@@ -2,6 +2,7 @@
  * Configuration from the environment: a variable for every setting, used alone when everything required is there and not at
  * all otherwise. Pure.
  */
+import { isIP } from 'node:net'
 import { keyPath, nearest } from '../../config/reading.ts'
 import { manualPages } from '../../config/settings.ts'
 import { isRecord } from '../../json.ts'
@@ -29,8 +30,11 @@ export function variableOf(path: readonly string[]): string {
  * file would have had them. A variable that is empty is not set.
  */
 export function readEnvironment(environment: Environment) {
-  const present = Object.keys(environment)
-    .filter(name => name.startsWith(PREFIX) && environment[name] !== '')
+  const present = Object.entries(environment)
+    .filter(
+      ([name, value]) => name.startsWith(PREFIX) && value !== '' && !isServiceLink(name, value),
+    )
+    .map(([name]) => name)
     .sort()
   if (present.length === 0) return { is: 'absent' } as const
   const has = (path: readonly string[]) => present.includes(variableOf(path))
@@ -50,6 +54,27 @@ export function readEnvironment(environment: Environment) {
   const token = environment[tokenVariable] ?? ''
   if (token !== '') found['passthroughTokens'] = [{ name: 'environment', token }]
   return { is: 'complete', found, unknown: present.filter(name => !known.has(name)) } as const
+}
+
+/**
+ * Whether Kubernetes has set this variable: it does so in each pod for each Service of the namespace, so that a Service called
+ * `authproxy`, or with a longer name that begins so, gives variables that look like settings (Kubernetes: Service, environment
+ * variables). The value has to fit too: `AUTHPROXY_PORT=8080` is the mistake of a person.
+ */
+function isServiceLink(name: string, value = ''): boolean {
+  if (/_SERVICE_HOST$|_TCP_ADDR$|_UDP_ADDR$|_SCTP_ADDR$/.test(name)) return isIP(value) !== 0
+  if (/_SERVICE_PORT(_[A-Z0-9_]+)?$/.test(name)) return /^\d{1,5}$/.test(value)
+  if (/_PORT_\d+_(TCP|UDP|SCTP)_PORT$/.test(name)) return /^\d{1,5}$/.test(value)
+  if (/_PORT(_\d+_(TCP|UDP|SCTP))?$/.test(name)) return /^(tcp|udp|sctp):\/\//.test(value)
+  return /_PORT_\d+_(TCP|UDP|SCTP)_PROTO$/.test(name) && /^(tcp|udp|sctp)$/.test(value)
+}
+
+/** The variables that Kubernetes has set and that are not read here; empty elsewhere. */
+export function serviceLinks(environment: Environment): readonly string[] {
+  return Object.entries(environment)
+    .filter(([name, value]) => name.startsWith(PREFIX) && isServiceLink(name, value))
+    .map(([name]) => name)
+    .sort()
 }
 
 /** The variable that was probably meant. */

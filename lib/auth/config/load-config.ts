@@ -7,7 +7,13 @@ import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
 import { crossCheck } from './check-config.ts'
 import { type Config, configOf } from './config.ts'
-import { type Environment, nearestVariable, problemPlace, readEnvironment } from './environment.ts'
+import {
+  type Environment,
+  nearestVariable,
+  problemPlace,
+  readEnvironment,
+  serviceLinks,
+} from './environment.ts'
 import { settings } from './settings.ts'
 
 export interface ConfigPlace {
@@ -28,8 +34,15 @@ export type LoadedConfig = Loaded<Config> & {
 /** Reads the configuration; never throws. */
 export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
   const set = readEnvironment(place.environment)
+  const links = serviceLinks(place.environment)
+  const linked =
+    links.length === 0
+      ? []
+      : [
+          `${links.length} variables of the environment, such as ${links[0]}, are no settings: Kubernetes sets them for a Service whose name begins with "authproxy"; enableServiceLinks: false in the pod leaves them out`,
+        ]
   if (set.is === 'complete') {
-    const notes = ['the environment is complete and used alone; no file is read']
+    const notes = [...linked, 'the environment is complete and used alone; no file is read']
     return { ...fromEnvironment(set, place.instance), from: 'the environment', notes }
   }
   const file = place.file ?? join(place.configDirectory, `${place.instance}.yaml`)
@@ -42,7 +55,7 @@ export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
       : [
           `${set.present.join(', ')} ${set.present.length === 1 ? 'is' : 'are'} not used: a complete environment also needs ${set.missing.join(', ')}; ${file} is read alone`,
         ]
-  return { ...loaded, from: file, notes }
+  return { ...loaded, from: file, notes: [...linked, ...notes] }
 }
 
 /** What the settings of an instance are checked with, wherever they stand. */

@@ -2,6 +2,7 @@
  * The kinds of settings only the gateway has: its public name, its backend, prefixes, tokens. Each reader says what it found,
  * what it expected and how to mend it.
  */
+import { domainToASCII } from 'node:url'
 import { expected, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import {
@@ -10,7 +11,7 @@ import {
   parseUri,
   type TargetUri,
 } from '../../http/message/target.ts'
-import { prefixProblem } from '../access/passthrough.ts'
+import { prefixProblem, tokenDigest } from '../access/passthrough.ts'
 import { parseInstant } from '../saml/core/instant.ts'
 
 const string = { type: 'string' }
@@ -24,6 +25,14 @@ export const domain: Kind<string> = kind({ name: 'host name', json: string }, fo
   if (scheme !== '' || rest !== '') {
     const extra = scheme === '' ? 'no path' : 'no scheme and no path'
     return expected(found, what, `${extra}; write ${host}`)
+  }
+  const [, name = '', port = ''] = /^([^:]*)(:.*)?$/s.exec(found) ?? []
+  const ascii = /[^\0-\x7f]/.test(name) ? domainToASCII(name) : ''
+  if (ascii !== '')
+    return expected(found, what, `browsers send it as ${ascii}; write ${ascii}${port}`)
+  if (name.endsWith('.')) {
+    const bare = `${name.replace(/\.+$/, '')}${port}`
+    return expected(found, what, `browsers send it without the dot at its end; write ${bare}`)
   }
   const authority = parseAuthority(found, 443)
   if ('problem' in authority) return expected(found, what, authority.problem)
@@ -84,15 +93,28 @@ export const token: Kind<string> = kind({ name: 'text', json: string }, found =>
 })
 
 /** The SHA-256 of a token in hexadecimal. */
-export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, found =>
-  typeof found === 'string' && /^[0-9a-f]{64}$/i.test(found)
-    ? right(Buffer.from(found, 'hex'))
-    : wrong(
-        typeof found === 'number'
-          ? 'found a number, expected 64 hexadecimal digits; put them between quotes'
-          : 'found something else, expected 64 hexadecimal digits; printf %s TOKEN | sha256sum',
-      ),
-)
+export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, found => {
+  if (typeof found !== 'string' || !/^[0-9a-f]{64}$/i.test(found)) {
+    return wrong(
+      typeof found === 'number'
+        ? 'found a number, expected 64 hexadecimal digits; put them between quotes'
+        : 'found something else, expected 64 hexadecimal digits; printf %s TOKEN | sha256sum',
+    )
+  }
+  const digest = Buffer.from(found, 'hex')
+  return GUESSED_FIRST.some(word => tokenDigest(word).equals(digest))
+    ? wrong(
+        'found the digest of a word that is guessed first; take a token of openssl rand -hex 32',
+      )
+    : right(digest)
+})
+
+/** The empty text, which a command without its token gives, and words of examples and of the first guesses. */
+const GUESSED_FIRST = [
+  ...['', '\n', 'test', 'password', 'secret', 'token', 'admin', 'root', 'changeme', 'example'],
+  ...['TOKEN', 'PASSTHROUGH_TOKEN', 'hello', 'monitoring', 'authproxy', 'letmein', 'qwerty'],
+  ...['0', '1', '123', '1234', '12345', '123456', '12345678', 'abc', 'abc123', 'foo', 'bar', 'x'],
+]
 
 /** A day or a moment with its zone (ISO 8601). The day counts to its end, in UTC. */
 export const moment: Kind<number> = kind({ name: 'date', json: string }, found => {

@@ -41,7 +41,7 @@ export const settings = group('', {
     'name the public host, such as domain: app.example.org',
     'domain: app.example.org',
   ).says(
-    'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443.',
+    'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
   ),
   idpMetadataURL: optional(url, 'none: this or `idpMetadataFile` is required').says(
     'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
@@ -76,12 +76,14 @@ export const settings = group('', {
       token: optional(token).says(
         'The token itself. Better is `sha256`: a person who reads the file cannot use that.',
       ),
-      sha256: optional(sha256).says('The SHA-256 of the token in hexadecimal.'),
+      sha256: optional(sha256).says(
+        'The SHA-256 of the token in hexadecimal: what `printf %s TOKEN | sha256sum` prints. Take a token that cannot be guessed, such as that of `openssl rand -hex 32`; digests of words that are guessed first are refused.',
+      ),
       expires: optional(moment, 'never').says(
         'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
     },
-    'passthroughTokens:\n  - name: monitoring\n    sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n    expires: 2030-12-31',
+    'passthroughTokens:\n  - name: monitoring\n    sha256: THE-64-DIGITS-OF-SHA256SUM\n    expires: 2030-12-31',
   ).says(
     'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. They are valid for the whole instance. This header never reaches the backend.',
   ),
@@ -132,6 +134,9 @@ export const settings = group('', {
     idle: setting(duration('1m', '30d'), '4h').says(
       'Idle timeout of a session: it ends when it is not used for so long. An open WebSocket alone does not keep it alive.',
     ),
+    browser: setting(oneOf('optional', 'required'), 'optional').says(
+      'Whether a session counts only together with the cookie `__Host-authproxy_browser`, which each browser has from its first login on. A session of another browser is refused in any case. `optional` accepts the cookie `__authproxy_session` alone, which scripts and health checks send; `required` refuses it, which also keeps a neighbour under the parent domain from setting a session of its own in a browser that has never been here.',
+    ),
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
     ),
@@ -153,12 +158,15 @@ export const settings = group('', {
         list: setting(boolean, false).says('Whether it is a list whose commas have to be encoded.'),
       },
       'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',
-    ).says('Attributes besides the known ones, or more names for those.'),
+    ).says(
+      'Attributes besides the known ones, or more names for those.',
+      'A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm` or `stripDomains` ends the sessions that were made before it, so that their users log in again.',
+    ),
     only: optional(listOf(attributeName, 'attribute names'), 'all known attributes').says(
       'The attributes that are kept. Fewer make smaller cookies.',
     ),
     looseNames: setting(boolean, false).says(
-      'Comparison of the last segment of attribute names as well, without regard to case: for names typed by hand at the identity provider.',
+      'Comparison of the last segment of attribute names as well, without regard to case and to white space around it: for names typed by hand at the identity provider.',
     ),
     groups: setting(
       listOf(text, 'patterns'),

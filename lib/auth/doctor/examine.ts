@@ -8,6 +8,7 @@ import * as backend from './checks/backend.ts'
 import * as edge from './checks/edge.ts'
 import * as idp from './checks/idp.ts'
 import * as keys from './checks/keys.ts'
+import * as neighbours from './checks/neighbours.ts'
 import * as publicHost from './checks/public-host.ts'
 import * as service from './checks/service.ts'
 import * as sessions from './checks/sessions.ts'
@@ -15,6 +16,7 @@ import { type Examination, throughEdge } from './facts.ts'
 
 const checks: readonly Check[] = [
   check('configuration', 'are there warnings about it?', warnings),
+  check('host name', 'does another instance have it too?', neighbours.hostName),
   check('owner of files', 'do they belong to the owner of their directory?', keys.owners),
   check('dynamic configuration', 'is it readable for the service alone?', keys.file),
   check('own SAML certificate', 'how long is it valid?', keys.certificate),

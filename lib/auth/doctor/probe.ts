@@ -74,6 +74,8 @@ const answerFields = {
   trusted: flag,
   /** Bytes of Cookie fields. */
   cookies: amount,
+  /** How many cookies a server sees in them; 0 from a version that did not count. */
+  cookiePairs: amount,
   /** Whether it asked for a WebSocket. */
   upgrade: flag,
   /** Whether it carried the name of this instance: it has passed it before. */
@@ -168,6 +170,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       peer: request.client.address,
       trusted: backend.client(request).trusted,
       cookies: fields.all('Cookie').reduce((sum, line) => sum + line.length, 0),
+      cookiePairs: fields.all('Cookie').reduce((sum, line) => sum + line.split(';').length, 0),
       upgrade: asksForWebSocket(request),
       looped: hasLooped(fields, instanceId),
     }

@@ -50,16 +50,31 @@ export function harmlessTrailers(fields: Fields): Fields {
 }
 
 const HEAD_ONLY =
-  /^(?:authorization|cookie|set-cookie|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary)$/i
+  /^(?:authorization|cookie|set-cookie|clear-site-data|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary)$/i
 
 /** The fields of a response of the backend, which can neither end nor make sessions of ours. */
 export function harmlessAnswer(fields: Fields): Fields {
-  if (!fields.has('Set-Cookie')) return fields
+  if (!fields.has('Set-Cookie') && !fields.has('Clear-Site-Data')) return fields
   const flat: string[] = []
   for (const [name, value] of fields) {
-    if (!sameName(name, 'Set-Cookie') || !isOwnCookie(setCookieName(value))) flat.push(name, value)
+    if (sameName(name, 'Set-Cookie') && isOwnCookie(setCookieName(value))) continue
+    const passed = sameName(name, 'Clear-Site-Data') ? withoutCookiesType(value) : value
+    if (passed !== '') flat.push(name, passed)
   }
   return Fields.fromFlat(flat)
+}
+
+/**
+ * What Clear-Site-Data may remove at our host (W3C Clear Site Data, section 3.1): anything but cookies, ours being among them. `*`
+ * becomes the other types. An application that wants its user signed out leads the browser to /saml/slo.
+ */
+function withoutCookiesType(value: string): string {
+  const types = value
+    .split(',', 20)
+    .map(type => type.trim())
+    .filter(type => /^"[^"]*"$/.test(type) && type.toLowerCase() !== '"cookies"')
+  const all = types.includes('"*"') ? ['"cache"', '"storage"', '"executionContexts"'] : types
+  return all.join(', ')
 }
 
 /** Whether a backend could take a field of this name for one of ours. */

@@ -157,5 +157,5 @@ function collect(
 }
 
 function lastSegment(name: string): string {
-  return (name.split(/[/:]/).at(-1) ?? name).toLowerCase()
+  return (name.split(/[/:]/).at(-1) ?? name).trim().toLowerCase()
 }

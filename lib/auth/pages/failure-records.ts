@@ -41,7 +41,8 @@ const MOST = 200
 const LONGEST_TEXT = 500
 /** More than the file can have: every text of a fact is bounded by the log's rules. */
 const LARGEST = 64 * 1024 * 1024
-const DELAY: Milliseconds = 1000
+/** How long a failure waits to be written, together with others. */
+export const DELAY: Milliseconds = 1000
 
 type Options = { readonly path: string; readonly clock: Clock; readonly log: Logger }
 

@@ -28,7 +28,7 @@ import { type Saml, safeReturn } from './parts.ts'
 import { backAddress, loginAddress } from './redirect-endpoint.ts'
 import { type Refusal, refused } from './refusal-page.ts'
 import { formPage, redirect } from './send.ts'
-import { clientOf, verify } from './verify.ts'
+import { clientOf, verifyLogin } from './verify.ts'
 
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
@@ -49,12 +49,11 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
 
   const { encoded } = posted
   const client = clientOf(saml, request, open.length > 0)
-  const logins = open.length > 0 ? open.map(flow => flow.id) : [client.address]
-  const verified = await saml.tries.within(logins, () =>
-    verify(saml, rules => saml.verifiers.login.run({ kind: 'response', encoded, rules }, client)),
-  )
-  if (verified === undefined) return refuse({ code: 'encryption_tries' })
-  if (!verified.ok) return refuse(verified.refusal)
+  const verified = await verifyLogin(saml, encoded, client)
+  if (!verified.ok) {
+    const { renewing, refusal } = verified
+    return renewing ? resumed(saml, request, { ...refusal, posted }) : refuse(refusal)
+  }
 
   const expected = {
     config: saml.config(),
@@ -161,7 +160,30 @@ async function withoutLogin(
       values: { SAMLResponse: encoded, RelayState: relayState },
     })
   }
-  return resumed(saml, request, { code: codes[found], posted, signedIn })
+  const cookies = request.fields.all('Cookie').join('; ')
+  const count = cookies === '' ? 0 : cookies.split(';').length
+  const finding = {
+    what: 'Cookie of the login',
+    ok: false,
+    expected: 'one of a login that is under way in this browser',
+    received: `${received[found]}; ${count} cookies in all`,
+  }
+  const isOurs = flowIdIn(relayState) !== undefined
+  const named = {
+    what: 'RelayState',
+    ok: isOurs,
+    expected: 'the ID of a login begun here',
+    received: isOurs ? 'the ID of a login begun here' : relayState ? 'something else' : '(nothing)',
+  }
+  const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
+  const findings = [finding, named]
+  return resumed(saml, request, { code: codes[found], posted, signedIn, findings, facts })
+}
+
+const received = {
+  state: 'one of a login that is over',
+  absent: 'none',
+  invalid: 'one that our keys do not open',
 }
 
 const AGAIN = 'again'
@@ -173,27 +195,28 @@ function isAgain({ target }: Request): boolean {
 
 /**
  * Answers when nothing is wrong but that the login is not known: it was begun too long ago, or more tabs logged in than cookies
- * have room for. A browser with a session goes on, one without begins again, once: the redirect endpoint sees to both. Without
+ * have room for; or when the IdP may have changed its keys. A browser with a session goes on, one without begins again, once: the redirect endpoint sees to both. Without
  * the ID of a login, or after the second time, the answer is refused.
  */
 function resumed(
   saml: Saml,
   request: Request,
-  lost: Pick<Refusal, 'findings'> & {
-    readonly code: string
+  lost: Refusal & {
     readonly posted: PostedMessage
     readonly signedIn?: boolean
   },
 ): Response {
-  const { code, posted, findings = [], signedIn = false } = lost
+  const { posted, signedIn = false, ...refusal } = lost
+  const { code } = refusal
   const { baseUrl } = saml.config()
   const flow = flowIdIn(posted.relayState)
   if (flow === undefined && signedIn) return redirect(303, `${baseUrl}/`)
   if (flow === undefined || (flow.again && !signedIn)) {
-    return refused(saml, request, { code, findings })
+    return refused(saml, request, refusal)
   }
   saml.count('login_resumed')
-  saml.log.info('the login is not known any more', { request: request.id, flow: flow.id, code })
+  const { facts } = refusal
+  saml.log.info('the login begins again', { request: request.id, flow: flow.id, code, ...facts })
   return redirect(303, backAddress(baseUrl, flow.id, 'resume'))
 }
 

@@ -34,6 +34,8 @@ export async function startLogin(
   request: Request,
   login: LoginStart,
 ): Promise<Response> {
+  // A login begins again when the IdP may have new keys: they should be known before its answer comes.
+  if (login.instead !== undefined) await saml.source.settled()
   const now = saml.clock.now()
   const state = stateOf(saml, request)
   const depth = depthOf(state, now)

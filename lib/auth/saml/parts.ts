@@ -2,7 +2,7 @@
  * What the steps of login and logout share: the parts the service was given, and those it has made.
  */
 import { LRUCache } from 'lru-cache'
-import { type Clock, hour } from '../../async/clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
@@ -20,7 +20,10 @@ import type { WorkerPool } from './worker/pool.ts'
 export interface SamlParts {
   readonly config: () => SamlConfig
   readonly keys: Pick<KeyRing, 'sealing' | 'saml'>
-  readonly sessions: Pick<Sessions, 'establish' | 'read' | 'end' | 'revoke' | 'diagnose'>
+  readonly sessions: Pick<
+    Sessions,
+    'establish' | 'read' | 'end' | 'revoke' | 'diagnose' | 'useIssuer'
+  >
   readonly failurePage: FailurePage
   readonly page: PageMaker
   readonly clock: Clock
@@ -44,39 +47,38 @@ export interface Saml extends SamlParts {
   readonly room: Allowance
 }
 
-/** Wrong guesses that a login may send; reading one byte from an encrypted assertion by its padding takes 128 on average. */
-const MOST_TRIES = 32
+/** Messages refused for each EncryptedKey; reading one byte from an encrypted assertion by its padding takes 128 on average. */
+const MOST_TRIES = 8
+/** 200 bytes each. Only an EncryptedKey of methods that we take counts, at the cost of an RSA operation. */
+const MOST_KEYS = 50_000
 
 /**
- * Counts the messages that could not be decrypted, for each login, or for each network when no login is under way. CBC makes
- * every such answer a hint at the plain text. A count is forgotten an hour after its first try; no login lasts longer.
+ * Counts the refused messages of each EncryptedKey. CBC makes every such answer a hint at the plain text. To read it, an attacker who
+ * holds an encrypted assertion has to send its EncryptedKey again each time: without the plain text no other can be made that
+ * opens to the same key. An honest IdP makes a new one for each message, so a count concerns no other login.
  */
 export class DecryptionTries {
-  readonly #failed: LRUCache<string, number>
+  /** Without an end in time, or an attacker would wait for it. The least recently tried is forgotten first. */
+  readonly #refused = new LRUCache<string, number>({ max: MOST_KEYS })
 
-  constructor(clock: Clock) {
-    const forgetting = { ttl: hour, noUpdateTTL: true, ttlResolution: 0, perf: clock }
-    this.#failed = new LRUCache({ max: 50_000, ...forgetting })
-  }
-
-  /**
-   * What `work` answers; undefined when one of the logins or networks has used up its tries. A try counts from its start, so that many at
-   * once are no more than one after the other.
-   */
-  async within<T extends { readonly ok: boolean; readonly refusal?: { readonly code: string } }>(
-    logins: readonly string[],
-    work: () => Promise<T>,
-  ): Promise<T | undefined> {
-    if (logins.some(login => (this.#failed.get(login) ?? 0) >= MOST_TRIES)) return undefined
-    this.#add(logins, 1)
-    const result = await work()
-    if (result.ok || !result.refusal?.code.startsWith('encryption_')) this.#add(logins, -1)
-    return result
-  }
-
-  #add(logins: readonly string[], difference: number): void {
-    for (const login of logins) {
-      this.#failed.set(login, Math.max(0, (this.#failed.get(login) ?? 0) + difference))
+  /** Allows or refuses what one message asks for. A try counts from its start, so that many at once are no more than one by one. */
+  begin() {
+    let tried: readonly string[] = []
+    const count = (key: string) => this.#refused.get(key) ?? 0
+    return {
+      /** Whether a message with these keys may be decrypted. */
+      mayDecrypt: (keys: readonly string[]): boolean => {
+        if (keys.some(key => count(key) >= MOST_TRIES)) return false
+        tried = keys
+        for (const key of keys) this.#refused.set(key, count(key) + 1)
+        return true
+      },
+      /** Whether something was decrypted, or was to be. */
+      asked: () => tried.length > 0,
+      /** The message was the IdP's: its tries do not count. */
+      verified: () => {
+        for (const key of tried) this.#refused.set(key, Math.max(0, count(key) - 1))
+      },
     }
   }
 }

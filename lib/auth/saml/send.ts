@@ -5,10 +5,10 @@ import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
 import type { Sentence } from '../pages/language.ts'
-import { type MessageName, redirectAddress } from './binding/redirect.ts'
+import { type MessageName, redirectAddressBehind } from './binding/redirect.ts'
 import type { Endpoint } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
-import { signElement } from './signature/sign.ts'
+import { signElementBehind } from './signature/sign.ts'
 
 /** What a page that sends the browser on by itself shows until it does, or where scripts are switched off. */
 interface Shown {
@@ -39,20 +39,20 @@ interface Sending extends Shown {
 }
 
 /** Sends a message to the IdP. */
-export function sendMessage(saml: Saml, sending: Sending): Response {
+export async function sendMessage(saml: Saml, sending: Sending): Promise<Response> {
   const { to, message, signed, follows, ...shown } = sending
   const { name, xml, id, relayState } = message
   const { binding, location } = to
   const now = saml.clock.now()
   const key = signed ? signingKey(saml.keys.saml(), now, publishedFor.saml) : undefined
   if (binding === 'post') {
-    const text = key === undefined ? xml : signElement(xml, { id, key })
+    const text = key === undefined ? xml : await signElementBehind(xml, { id, key })
     const values = { [name]: Buffer.from(text).toString('base64'), RelayState: relayState }
     // Chrome applies the policy to redirects of a form as well, and IdPs redirect to any address with TLS.
     const formAction = ['https:', new URL(location).origin]
     return formPage(saml, { ...shown, action: location, values, formAction })
   }
-  const href = redirectAddress(location, message, key)
+  const href = await redirectAddressBehind(location, message, key)
   return follows === 'page'
     ? linkPage(saml, { ...shown, href })
     : redirect(follows, href, shown.fields)

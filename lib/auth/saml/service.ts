@@ -16,6 +16,7 @@ import { type Resubmission, resubmit } from '../form-preservation/resubmission.t
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
 import { type LoginStart, signsRequests, startLogin } from './login.ts'
+import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { spMetadataXml } from './metadata/sp-metadata.ts'
 import { DecryptionTries, returnPath, type Saml, type SamlParts, safeReturn } from './parts.ts'
@@ -61,10 +62,13 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
   const origin =
     substitutes.origin ??
     new OriginClient({ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } })
-  const source = await IdpMetadataSource.open({ config, origin, clock, log }).catch(async error => {
-    await origin.close()
-    throw error
-  })
+  const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
+  const source = await IdpMetadataSource.open({ config, origin, clock, log, inUse }).catch(
+    async error => {
+      await origin.close()
+      throw error
+    },
+  )
   const verifiers = substitutes.verifiers ?? {
     login: new WorkerPool(clock, loginBounds),
     logout: new WorkerPool(clock, logoutBounds),
@@ -73,7 +77,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     ...parts,
     source,
     verifiers,
-    tries: new DecryptionTries(clock),
+    tries: new DecryptionTries(),
     replayCache:
       substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
     forms: new KeptForms(clock, parts.random),

@@ -7,11 +7,14 @@ import type { Request, Response } from '../../http/message/message.ts'
 import type { Sentence } from '../pages/language.ts'
 import type { LogoutRequest, LogoutResponse } from './binding/logout-message.ts'
 import { logoutResponseXml } from './binding/message-xml.ts'
+import { isSameAddress } from './core/check-assertion.ts'
+import { formatInstant } from './core/instant.ts'
+import type { Difference } from './core/message.ts'
 import type { MessageHead } from './core/read-assertion.ts'
 import { shortName, status } from './core/vocabulary.ts'
 import { stateOf } from './login-state.ts'
 import { newHead, type Saml } from './parts.ts'
-import { logoutRefused } from './refusal-page.ts'
+import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 
 /** How logout messages are sent: always signed, since an IdP that does not ask for it does not mind. */
@@ -31,13 +34,13 @@ export async function answerRequest(
   const { request, relayState } = arrived
   const { signed, issuer = '', nameId, sessionIndexes, encryptedId } = message
   const { allowUnsignedLogout, assertionAge, clockSkew } = saml.config()
-  const refuse = (code: string) => logoutRefused(saml, request, { code })
+  const refuse = (code: string) => logoutRefused(saml, request, { code, ...sentBy(message) })
   if (!signed && !allowUnsignedLogout) return refuse('signature_missing')
   if (!signed) {
     saml.log.warn('an unsigned LogoutRequest is taken, as configured', { request: request.id })
   }
   const problem = checkHead(saml, message) ?? checkEnd(saml, message)
-  if (problem !== undefined) return refuse(problem)
+  if (problem !== undefined) return logoutRefused(saml, request, problem)
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
   const used = [`logout ${message.id}`]
   // What any stranger can send must not fill the replay cache, or no login would be taken any more.
@@ -80,7 +83,7 @@ export async function takeAnswer(
   request: Request,
 ): Promise<Response> {
   const problem = checkHead(saml, message)
-  if (problem !== undefined) return logoutRefused(saml, request, { code: problem })
+  if (problem !== undefined) return logoutRefused(saml, request, problem)
   const { signed, inResponseTo } = message
   const { logout } = stateOf(saml, request)
   const ours = logout !== undefined && inResponseTo === logout
@@ -88,7 +91,12 @@ export async function takeAnswer(
   saml.log.info('single logout was answered', facts)
   // Any site can make a browser send an answer to a question we never asked: it must sign no user out.
   if (!ours && (await saml.sessions.read(request)) !== undefined) {
-    return logoutRefused(saml, request, { code: 'in_response_to' })
+    const expected = logout ?? 'no answer: this browser has begun no logout'
+    const finding = { what: 'InResponseTo', ok: false, expected, received: inResponseTo ?? NOTHING }
+    return logoutRefused(saml, request, {
+      ...{ code: 'in_response_to', findings: [finding] },
+      ...sentBy(message),
+    })
   }
   const done = signed && ours && message.status === status.success
   return signedOut(saml, request, {
@@ -97,23 +105,53 @@ export async function takeAnswer(
   })
 }
 
-function checkHead(saml: Saml, message: MessageHead): string | undefined {
+/** Why a message is refused for what it says of itself, with what was expected and what came. */
+function checkHead(saml: Saml, message: MessageHead): Refusal | undefined {
   const { sloUrl, clockSkew, assertionAge } = saml.config()
   const { version, id, issuer, destination, issued, signed } = message
-  if (version !== '2.0' || id === '') return 'version'
-  if (issuer === undefined || issuer !== saml.source.current()?.entityId) return 'issuer'
+  const wrong = (code: string, what: string, difference: Omit<Difference, 'what'>): Refusal => ({
+    code,
+    findings: [{ what, ok: false, ...difference }],
+    ...sentBy(message),
+  })
+  if (version !== '2.0') return wrong('version', 'Version', { expected: '2.0', received: version })
+  if (id === '') return wrong('version', 'ID', { expected: 'an ID', received: NOTHING })
+  const expected = saml.source.current()?.entityId ?? ''
+  if (issuer === undefined || issuer !== expected) {
+    return wrong('issuer', 'Issuer', { expected, received: issuer ?? NOTHING })
+  }
   // A signed message names where it goes (saml-bindings-2.0-os sections 3.4.5.2 and 3.5.5.2), or it could be played to another service.
-  if (destination === undefined ? signed : destination !== sloUrl) return 'destination'
+  if (destination === undefined ? signed : !isSameAddress(destination, sloUrl)) {
+    const received = destination ?? NOTHING
+    return wrong('destination', 'Destination', { expected: sloUrl, received })
+  }
   const now = saml.clock.now()
   const moment = issued?.moment
-  if (moment === undefined || moment > now + clockSkew) return 'issue_instant'
-  return moment < now - assertionAge - clockSkew ? 'too_old' : undefined
+  const [oldest, newest] = [now - assertionAge - clockSkew, now + clockSkew]
+  if (moment !== undefined && moment >= oldest && moment <= newest) return undefined
+  const code = moment !== undefined && moment < oldest ? 'too_old' : 'issue_instant'
+  return wrong(code, 'IssueInstant', {
+    expected: `from ${formatInstant(oldest)} until ${formatInstant(newest)}`,
+    received: issued?.text ?? NOTHING,
+  })
 }
 
-function checkEnd(saml: Saml, { notOnOrAfter }: LogoutRequest): string | undefined {
+const NOTHING = '(nothing)'
+
+/** Who sent a message, for the log. */
+function sentBy({ issuer, signed, id }: MessageHead): Pick<Refusal, 'facts'> {
+  return { facts: { issuer: issuer?.slice(0, 200), signed, id: id.slice(0, 200) } }
+}
+
+function checkEnd(saml: Saml, message: LogoutRequest): Refusal | undefined {
+  const { notOnOrAfter } = message
   if (notOnOrAfter === undefined) return undefined
   const moment = notOnOrAfter.moment ?? Number.NEGATIVE_INFINITY
-  return moment > saml.clock.now() - saml.config().clockSkew ? undefined : 'expired'
+  const earliest = saml.clock.now() - saml.config().clockSkew
+  if (moment > earliest) return undefined
+  const expected = `after ${formatInstant(earliest)}`
+  const finding = { what: 'NotOnOrAfter', ok: false, expected, received: notOnOrAfter.text }
+  return { code: 'expired', findings: [finding], ...sentBy(message) }
 }
 
 /** The end of a session, with a link to begin another: the page does not sign in by itself. */

@@ -107,7 +107,9 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
   const awaited = name === 'SAMLResponse' && state.logout !== undefined
   const hopeless = signature === undefined && !awaited && !saml.config().allowUnsignedLogout
   if (message.binding === 'redirect' && hopeless) {
-    return logoutRefused(saml, request, { code: 'signature_missing' })
+    const expected = 'a signature over the query'
+    const finding = { what: 'Signature', ok: false, expected, received: '(nothing)' }
+    return logoutRefused(saml, request, { code: 'signature_missing', findings: [finding] })
   }
   const client = clientOf(saml, request, state.found === 'state')
   const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
@@ -130,7 +132,12 @@ async function readMessage(
   const because = checkRedirectSignature(message, rules)
   const signed = because === undefined
   if (!signed && because !== 'signature_missing') {
-    return { ok: false, because, problem: 'the signature over the query does not hold' }
+    const finding = {
+      what: 'SigAlg and Signature',
+      expected: 'a signature by a key of the IdP, with RSA, RSA-PSS or ECDSA and SHA-256 or better',
+      received: message.signature?.algorithm ?? '(nothing)',
+    }
+    return { ok: false, because, problem: 'the signature over the query does not hold', finding }
   }
   const job = { kind: 'logout', bytes, rules: { ...rules, signedOutside: signed } } as const
   const read = await saml.verifiers.logout.run(job, client)

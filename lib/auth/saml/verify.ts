@@ -1,36 +1,78 @@
 /**
- * Verifies a message with the keys of the IdP, and once more when the IdP has changed its keys.
+ * Verifies a message with the keys of the IdP. A signature by none of them may mean that the IdP has changed its keys: then its
+ * metadata is asked for anew.
  */
 import type { Request } from '../../http/message/message.ts'
 import { networkOf } from '../../ip.ts'
 import type { Refused } from './core/message.ts'
 import type { ResponseRules } from './core/verify-response.ts'
-import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
 import type { Refusal } from './refusal-page.ts'
+import type { Job } from './worker/jobs.ts'
 import { type Client, WorkerFailure } from './worker/pool.ts'
 
-/** What `check` answers, or why the message is refused. */
+/** What a check answers that verifies with these keys. */
+type Check<Verified> = (rules: ResponseRules) => Promise<Verified | Refused>
+
+interface NotVerified {
+  readonly ok: false
+  readonly refusal: Refusal
+}
+
+/**
+ * What `check` answers, or why the message is refused. Waits for new metadata of the IdP and checks once more when the signature is by
+ * an unknown key; nothing in the message may have been decrypted before that.
+ */
 export async function verify<Verified extends { readonly ok: true }>(
   saml: Saml,
-  check: (rules: ResponseRules) => Promise<Verified | Refused>,
-): Promise<Verified | { readonly ok: false; readonly refusal: Refusal }> {
-  const checkWith = (idp: IdpMetadata | undefined) =>
-    check({
+  check: Check<Verified>,
+): Promise<Verified | NotVerified> {
+  const used = saml.source.current()
+  const verdict = await checkNow(saml, check)
+  if (verdict.ok || verdict.refusal.code !== 'signature_invalid') return verdict
+  return (await saml.source.refreshForUnknownKey(used)) ? checkNow(saml, check) : verdict
+}
+
+/**
+ * Verifies the answer to a login, and never waits: how long an answer takes must not tell whether it was decrypted. `renewing` says that
+ * the metadata of the IdP is asked for anew, or has been meanwhile, so that the login may succeed when it begins again. It
+ * says so of each encrypted answer alike, whether it was decrypted or not.
+ */
+export async function verifyLogin(saml: Saml, encoded: string, client: Client) {
+  const used = saml.source.current()
+  const tries = saml.tries.begin()
+  const verdict = await checkNow(saml, rules => {
+    const job = { kind: 'response', encoded, rules } as const
+    return saml.verifiers.login.run<Extract<Job, { kind: 'response' }>>(
+      job,
+      client,
+      tries.mayDecrypt,
+    )
+  })
+  if (verdict.ok) {
+    tries.verified()
+    return verdict
+  }
+  const { code } = verdict.refusal
+  const doubtful = code === 'signature_invalid' || code === 'encryption_tries' || tries.asked()
+  return { ...verdict, renewing: doubtful && saml.source.suspectKeys(used) !== undefined }
+}
+
+async function checkNow<Verified extends { readonly ok: true }>(
+  saml: Saml,
+  check: Check<Verified>,
+): Promise<Verified | NotVerified> {
+  const idp = saml.source.current()
+  try {
+    const verdict = await check({
       certificates: (idp?.keys ?? []).map(key => key.certificate),
       decryptionKeys: saml.keys.saml().map(pair => pair.privateKey),
       allowSha1: saml.config().allowSha1,
     })
-  try {
-    const { source } = saml
-    const used = source.current()
-    let verdict = await checkWith(used)
-    if (!verdict.ok && verdict.because === 'signature_invalid') {
-      if (await source.refreshForUnknownKey(used)) verdict = await checkWith(source.current())
-    }
     if (verdict.ok) return verdict
-    const { ok, because: code, ...facts } = verdict
-    return { ok, refusal: { code, facts } }
+    const { ok, because: code, finding, ...facts } = verdict
+    const findings = finding === undefined ? [] : [{ ...finding, ok }]
+    return { ok, refusal: { code, facts, findings } }
   } catch (error) {
     if (!(error instanceof WorkerFailure)) throw error
     return { ok: false, refusal: { code: error.code, cause: error } }

@@ -37,6 +37,12 @@ export interface CookieDiagnosis {
   readonly because: string | undefined
 }
 
+/**
+ * Why a session does not hold any more: its time is over, it was ended, another identity provider is in use, or the settings
+ * under `identity` are others than at its login.
+ */
+export type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
+
 interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
@@ -59,7 +65,12 @@ export class Sessions {
    * Sessions of field blocks that have come before. A browser says the same about itself with hundreds of requests, and a
    * connection hands equal blocks on as one object. What may have ended meanwhile is asked each time: keys, time, revocation.
    */
-  readonly #known = new WeakMap<Fields, { session: ReadSession; generation: number }>()
+  readonly #known = new WeakMap<
+    Fields,
+    { session: ReadSession; generation: number; config: Config }
+  >()
+  /** Entity ID of the identity provider whose sessions hold; undefined until its metadata has been read. */
+  #issuer: string | undefined
 
   constructor(options: SessionsOptions) {
     this.#options = options
@@ -94,6 +105,7 @@ export class Sessions {
       nameId: subject.nameId,
       sessionIndex: subject.sessionIndex,
       authenticated: subject.authenticated,
+      identitySettings: config.identityDigest,
       created: now,
       expires: Math.min(now + config.session.lifetime, subject.sessionEnds ?? Infinity),
     }
@@ -113,18 +125,26 @@ export class Sessions {
   ): ReadSession | undefined | Promise<ReadSession | undefined> {
     const known = this.#known.get(request.fields)
     const { generation } = this.#options.tokens
-    return known?.generation === generation && this.#whyOver(known.session) === undefined
+    return known?.generation === generation &&
+      known.config === this.#options.config() &&
+      this.#whyOver(known.session) === undefined
       ? known.session
       : this.#readAnew(request)
   }
 
   async #readAnew(request: Pick<Request, 'fields'>): Promise<ReadSession | undefined> {
     const { generation } = this.#options.tokens
+    const config = this.#options.config()
     const { fields } = request
     const { session } = await this.#look(request)
     if (session === undefined) this.#known.delete(fields)
-    else this.#known.set(fields, { session, generation })
+    else this.#known.set(fields, { session, generation, config })
     return session
+  }
+
+  /** Says which identity provider is in use. Sessions that another one has vouched for end. */
+  useIssuer(entityId: string): void {
+    this.#issuer = entityId
   }
 
   /** Whether it is time to keep a used session alive. */
@@ -150,7 +170,7 @@ export class Sessions {
   }
 
   /** Why a session that has let something through does not hold any more; undefined while it, or its newest token, does. */
-  whyEnded(session: ReadSession): 'expired' | 'revoked' | undefined {
+  whyEnded(session: ReadSession): SessionEnd | undefined {
     if (!this.#options.tokens.hasKeyOf(session)) return 'revoked'
     const lapses = Math.max(session.lapses, this.#renewed.get(session.id) ?? 0)
     return this.#whyOver(session, lapses)
@@ -194,23 +214,33 @@ export class Sessions {
         reasons.push(session)
         continue
       }
-      // Of another browser: a neighbour under the parent domain may have set it.
-      if (session.browser !== browser) {
-        reasons.push('other-browser')
-        continue
-      }
-      const over = this.#whyOver(session)
+      const over = this.#whyOfOther(session, browser) ?? this.#whyOver(session)
       if (over === undefined) return { session, reasons }
       reasons.push(over)
     }
     return { session: undefined, reasons }
   }
 
+  /**
+   * Why a session is not of the browser that shows it: a neighbour under the parent domain may have set its cookie. Without the
+   * browser's own cookie that cannot be told; `session.browser` says what then counts.
+   */
+  #whyOfOther(
+    session: ReadSession,
+    browser: string | undefined,
+  ): 'other-browser' | 'no-browser-cookie' | undefined {
+    if (browser !== undefined) return session.browser === browser ? undefined : 'other-browser'
+    const { browser: cookie } = this.#options.config().session
+    return cookie === 'required' ? 'no-browser-cookie' : undefined
+  }
+
   /** Why a session does not hold now; undefined when it does. */
-  #whyOver(session: ReadSession, lapses = session.lapses): 'expired' | 'revoked' | undefined {
+  #whyOver(session: ReadSession, lapses = session.lapses): SessionEnd | undefined {
     const { revocations, clock, config } = this.#options
     const now = clock.now()
     if (lapses <= now) return 'expired'
+    if (this.#issuer !== undefined && session.issuer !== this.#issuer) return 'other-idp'
+    if (session.identitySettings !== config().identityDigest) return 'identity-settings'
     // Older than sessions may be by now, which its token cannot know; or ended before its time.
     const tooOld = session.created + config().session.lifetime <= now
     return tooOld || revocations?.has(session) === true ? 'revoked' : undefined

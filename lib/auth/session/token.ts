@@ -6,7 +6,7 @@
  *
  * # Claims, version 1
  * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
- * made, in milliseconds; `bro` hash of the browser's name; `sid`; `sub`; `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
+ * made, in milliseconds; `bro` hash of the browser's name; `ids` digest of the settings under `identity`; `sid`; `sub`; `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
  * SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
  */
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
@@ -29,6 +29,8 @@ export interface Session {
   /** What a LogoutRequest of ours has to repeat exactly. */
   readonly nameId: NameId | undefined
   readonly sessionIndex: string | undefined
+  /** Digest of the settings by which the attributes were made (`Config.identityDigest`). */
+  readonly identitySettings: string
   /** Moments since the epoch: of the login at the IdP, of the login here, of the absolute end. */
   readonly authenticated: Milliseconds
   readonly created: Milliseconds
@@ -153,7 +155,7 @@ function claimsOf(session: Session): JwtClaims {
   const nid = nameId && NAME_ID.map(part => nameId[part] ?? null)
   return {
     ...{ v: 1, bro: browser, sid: id, sub: subject, idp: issuer, cre: created },
-    ...{ six: sessionIndex, nid },
+    ...{ six: sessionIndex, nid, ids: session.identitySettings },
     auth_time: seconds(session.authenticated),
     end: seconds(session.expires),
     ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
@@ -162,7 +164,7 @@ function claimsOf(session: Session): JwtClaims {
 
 /** Undefined for claims of another version, or none of ours. A session of no one is none. */
 function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
-  const { v, bro, sid, sub, idp, six, nid, auth_time, cre, end, iat, exp } = claims
+  const { v, bro, sid, sub, idp, six, nid, ids, auth_time, cre, end, iat, exp } = claims
   if (v !== 1 || sub === '') return undefined
   try {
     return {
@@ -173,6 +175,7 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
       issuer: text(idp),
       nameId: nid === undefined ? undefined : nameIdOf(nid),
       sessionIndex: six === undefined ? undefined : text(six),
+      identitySettings: text(ids),
       authenticated: number(auth_time) * 1000,
       created: number(cre),
       expires: number(end) * 1000,

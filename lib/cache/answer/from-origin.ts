@@ -110,6 +110,7 @@ export async function passed(
   { origin, pseudonym, onFetched, clock }: PassParts,
 ): Promise<Response> {
   const { request, file, trusted } = allowed
+  const { connection } = request
   const late = () => slowOrigin(file.about.origin)
   const limit = { clock, after: firstByteDeadline, signal: request.signal, late, aborted: late }
   const response = await within(limit, stop =>
@@ -120,6 +121,8 @@ export async function passed(
       signal: AbortSignal.any([request.signal, stop]),
       trusted,
       line: 'passed',
+      // Another proxy may send requests of several users over this connection.
+      owner: connection && { connection, identity: undefined },
     }),
   )
   const { status, length } = response

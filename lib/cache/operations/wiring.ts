@@ -41,7 +41,10 @@ export async function operationsOf(parts: OperationsParts) {
   let space = await store.fileSystem()
   const metrics = new CacheMetrics({
     client_connections: connections,
-    origin_connections: () => origin.counts().busy + origin.counts().free,
+    origin_connections: () => {
+      const { busy, free, bound } = origin.counts()
+      return busy + free + bound
+    },
     fetches_under_way: () => fetcher.count,
     files_being_written: () => store.writing,
     stored_objects: () => store.usage().objects,

@@ -23,6 +23,7 @@ import type { Clock } from '../../async/clock.ts'
 import { Members } from '../../members.ts'
 import { formatAuthority } from '../message/target.ts'
 import { LastBlock } from '../wire/last-block.ts'
+import { BoundConnections } from './bound-connections.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { OriginFailure } from './errors.ts'
 import { type ClientParts, OriginNames, PendingRequest, type Told } from './pending-request.ts'
@@ -94,6 +95,7 @@ export class OriginClient {
     this.#parts = {
       clock,
       pool,
+      bound: new BoundConnections(pool),
       relief: new Relief({ clock, pool, underWay }),
       dialler: this.dialler,
       deadlines,

@@ -16,7 +16,7 @@ export interface Dialled {
 }
 
 export class OriginConnection implements Reader, Member {
-  /** Among the free ones. */
+  /** Among the free ones, or the bound ones that rest. */
   place = 0
   /** The origin it leads to, and who may use it. */
   readonly key: string
@@ -30,6 +30,10 @@ export class OriginConnection implements Reader, Member {
   reused = false
   /** Whether its request lasts, so that it counts among those that do. */
   apart = false
+  /** Whether authentication has bound it to one client (bound-connections.ts): the pool gives it to no other. */
+  bound = false
+  /** Whether the last response on it asks for the next step of a handshake. */
+  handshake = false
   /** How long it may lie free after this request; undefined for the pool's own limit. */
   keep: Milliseconds | undefined
   /** Ends its life as a free connection. */

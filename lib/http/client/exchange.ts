@@ -8,6 +8,7 @@ import type { Fields } from '../message/field.ts'
 import { framingOf, keepAliveTime, persists } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { OriginConnection } from './connection.ts'
+import { continuesHandshake, offersBinding } from './connection-authentication.ts'
 import { type ContentOwner, OriginContent, WholeContent } from './content.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
 import type {
@@ -71,7 +72,8 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     transport.handTo(this)
     if (!usable) return this.closed(undefined)
     transport.resume()
-    const { head, content, awaitContinue } = this.#message
+    const { head, content, awaitContinue, binds } = this.#message
+    if (binds) this.#connection.bound = true
     if (content.kind !== 'stream') {
       this.writing()
       const parts = content.kind === 'bytes' ? [head, content.bytes] : [head]
@@ -178,6 +180,8 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     this.#upload?.answered()
     connection.alarm.clear()
     connection.keep = keepOf(head)
+    if (offersBinding(head.fields)) connection.bound = true
+    if (connection.bound) connection.handshake = continuesHandshake(head.status, head.fields)
     this.#stays = framing.kind !== 'close' && persists(head)
     const { reused, address } = connection
     const { status, reason, version, fields } = head

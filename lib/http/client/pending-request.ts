@@ -11,11 +11,13 @@ import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
 import type { LastBlock } from '../wire/last-block.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
+import type { Bound, BoundConnections, BoundLessee } from './bound-connections.ts'
 import { type Dialled, OriginConnection } from './connection.ts'
+import type { ConnectionOwner } from './connection-authentication.ts'
 import type { Dialler } from './dialling/dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
-import type { ConnectionPool, Lessee, Turn } from './pool.ts'
+import type { ConnectionPool, Turn } from './pool.ts'
 import type { Holder, Relief } from './relief.ts'
 import {
   type ConnectionLine,
@@ -31,6 +33,7 @@ import {
 export interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
+  readonly bound: BoundConnections
   readonly relief: Relief
   readonly dialler: Dialler
   readonly deadlines: OriginDeadlines
@@ -70,12 +73,14 @@ export type Told = (
   response: OriginResponse | OriginSwitched | undefined,
 ) => void
 
-export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
+export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   place = 0
   readonly key: string
+  readonly boundKey: string
   readonly origin: string
   readonly deadlines: OriginDeadlines
   fresh = false
+  bound: Bound | undefined
   /** When its connection became its own, by the monotonic clock. */
   leased: Milliseconds = 0
   readonly #parts: ClientParts
@@ -105,6 +110,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
     this.deadlines =
       deadlines === undefined ? parts.deadlines : { ...parts.deadlines, ...deadlines }
     this.key = upgrade ? '' : key
+    this.boundKey = key
   }
 
   /** The network of who asks, or "". */
@@ -116,6 +122,14 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
 
   get line(): ConnectionLine {
     return this.#asked.line ?? 'shared'
+  }
+
+  get owner(): ConnectionOwner | undefined {
+    return this.#asked.owner
+  }
+
+  get binds(): boolean {
+    return this.#message?.binds === true
   }
 
   /** The connection that is its own now. */
@@ -162,7 +176,9 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   }
 
   answered(response: OriginResponse | OriginSwitched): void {
-    const { parent } = this.#parts.dialler
+    const { dialler, pool } = this.#parts
+    const { parent } = dialler
+    if ('transport' in response && this.#connection !== undefined) pool.giveUp(this.#connection)
     if ('status' in response && response.status === 407 && parent !== undefined) {
       if (this.#asked.uri.scheme === 'http') {
         const { address } = response
@@ -182,28 +198,46 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
     this.#exchange = undefined
     this.#connection = undefined
     this.fresh = true
-    this.#lease()
+    this.leaseFromPool()
   }
 
   over(free: boolean): void {
     this.#done()
-    if (free && this.#connection !== undefined) this.#parts.pool.release(this.#connection)
+    const connection = this.#connection
+    const { pool, bound } = this.#parts
+    if (connection === undefined) return
+    if (free && !connection.bound) pool.release(connection)
+    bound.release(this, free && connection.bound ? connection : undefined)
   }
 
   #lease(): void {
-    const { pool, clock } = this.#parts
+    const turn = this.#parts.bound.lease(this)
+    if (turn === 'pool') this.leaseFromPool()
+    else if (turn !== undefined) this.turn(turn)
+    else this.#wait()
+  }
+
+  leaseFromPool(): void {
+    const { pool, relief } = this.#parts
+    this.#cancelTimer?.()
     const turn = this.#upgrade ? 'open' : pool.lease(this)
     if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
     if (turn !== undefined) return this.turn(turn)
+    this.#wait()
+    relief.wanted()
+  }
+
+  #wait(): void {
+    const { pool, bound, clock } = this.#parts
     const leave = (failure: OriginFailure): void => {
       pool.leave(this)
+      bound.leave(this)
       this.#cancelTimer?.()
       this.#fail(failure)
     }
     const after = this.deadlines.queue
     this.#cancelTimer = clock.after(after, () => leave(failureOf('queue', this.origin, { after })))
     this.#stopWaiting = cause => leave(this.#aborted(cause))
-    this.#parts.relief.wanted()
   }
 
   #dial(): void {
@@ -247,6 +281,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
 
   #fail(failure: OriginFailure): void {
     this.#done()
+    this.#parts.bound.release(this, undefined)
     this.#told(failure, undefined)
   }
 

@@ -5,6 +5,9 @@
  * Per key (an origin) at most `perOrigin` connections exist; later requests wait in line. Free ones are taken last in, first
  * out: a few stay warm and the rest reach their idle end. A free connection on which anything arrives, bytes or an end, is
  * dropped.
+ *
+ * A connection that authentication has bound to one client (bound-connections.ts) is never free. While it rests it counts against the
+ * limits like a free one, and is the first to be closed when another request needs its place.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Line } from '../../async/line.ts'
@@ -35,6 +38,8 @@ export interface PoolCounts {
   /** Connections leased to requests, those being dialled included. */
   readonly busy: number
   readonly free: number
+  /** Bound to one client, and unused. */
+  readonly bound: number
   /** Of the busy ones those of requests that last. */
   readonly lasting: number
   /** Requests waiting for a connection. */
@@ -67,6 +72,8 @@ interface Place {
   lasting: number
   /** The longest free first. */
   readonly free: OriginConnection[]
+  /** Bound ones that rest, the longest first. */
+  readonly bound: OriginConnection[]
   readonly line: Line<Lessee>
 }
 
@@ -75,6 +82,8 @@ export class ConnectionPool {
   readonly #places = new Map<string, Place>()
   /** Free connections of all origins, the longest free first. */
   readonly #free = new Members<OriginConnection>()
+  /** Bound connections of all origins that rest, the longest first. */
+  readonly #bound = new Members<OriginConnection>()
   readonly #open = new Set<OriginConnection>()
   #held = 0
 
@@ -102,7 +111,7 @@ export class ConnectionPool {
     const mine = lessee.client === '' ? 0 : place.line.of(lessee.client) * 4
     if (Math.max(place.line.size, mine) >= waiting) return 'full'
     place.line.add(lessee)
-    if (fresh) this.#drop(place.free[0])
+    this.#drop(fresh ? (place.free[0] ?? place.bound[0]) : place.bound[0])
     return undefined
   }
 
@@ -114,15 +123,7 @@ export class ConnectionPool {
   /** The connection that was opened. It is given back by `release`, or by destroying it. */
   add(connection: OriginConnection): void {
     const { socket } = connection.transport
-    const onClose = (): void => {
-      const place = this.#places.get(connection.key)
-      if (place !== undefined) this.#take(place, connection)
-      this.#open.delete(connection)
-      if (!connection.apart || place === undefined) return this.vacate(connection.key)
-      place.lasting -= 1
-      this.#held -= 1
-      this.#forget(connection.key, place)
-    }
+    const onClose = (): void => this.#gone(connection)
     connection.drop = () => this.#drop(connection)
     this.#open.add(connection)
     if (socket.closed) onClose()
@@ -131,16 +132,9 @@ export class ConnectionPool {
 
   /** Gives a connection back whose response has been read to the end. */
   release(connection: OriginConnection): void {
-    const place = this.#places.get(connection.key)
-    if (place === undefined) return connection.destroy()
+    const place = this.#returned(connection)
+    if (place === undefined || connection.bound) return connection.destroy()
     const keep = connection.keep ?? this.#limits.idle
-    connection.reused = true
-    if (connection.apart) {
-      if (place.held >= place.most) return connection.destroy()
-      connection.apart = false
-      place.lasting -= 1
-      place.held += 1
-    }
     if (keep <= 0 || !connection.usable || place.line.next()?.fresh) {
       connection.destroy()
     } else if (place.line.size > 0) {
@@ -148,6 +142,46 @@ export class ConnectionPool {
     } else {
       this.#keep(place, connection, keep)
     }
+  }
+
+  /** Keeps a bound connection for its owner until `takeBound`, as long as its place is not needed. */
+  keepBound(connection: OriginConnection): void {
+    const place = this.#returned(connection)
+    const keep = connection.keep ?? boundIdle
+    if (place === undefined || keep <= 0 || !connection.usable) return connection.destroy()
+    connection.rest(keep)
+    place.bound.push(connection)
+    this.#bound.add(connection)
+    const { freePerOrigin, free } = this.#limits
+    const many = place.free.length + place.bound.length > freePerOrigin
+    if (many || place.line.size > 0) this.#drop(place.bound[0])
+    if (this.#free.size + this.#bound.size > free) this.#drop(first(this.#bound))
+  }
+
+  /** Takes a bound connection that rests; false when it does not rest any more. */
+  takeBound(connection: OriginConnection): boolean {
+    const place = this.#places.get(connection.key)
+    if (place === undefined || !this.#bound.has(connection)) return false
+    this.#take(place, connection)
+    return true
+  }
+
+  /** The connection is one of another protocol from now on, and no limit counts it. */
+  giveUp(connection: OriginConnection): void {
+    this.#gone(connection)
+  }
+
+  /** Where a connection was that has served its request; it counts as no lasting one any more. */
+  #returned(connection: OriginConnection): Place | undefined {
+    const place = this.#places.get(connection.key)
+    if (place === undefined) return undefined
+    connection.reused = true
+    if (!connection.apart) return place
+    if (place.held >= place.most) return undefined
+    connection.apart = false
+    place.lasting -= 1
+    place.held += 1
+    return place
   }
 
   /** No connection came of a turn to open one, or it has closed: the next in line opens one, or the limit has room again. */
@@ -213,7 +247,7 @@ export class ConnectionPool {
     const { perOrigin, passed = perOrigin, lasting = 0 } = this.#limits
     const most = line === 'passed' ? passed : perOrigin
     const mostLasting = line === 'passed' ? Math.min(passed, lasting) : lasting
-    return { most, mostLasting, held: 0, lasting: 0, free: [], line: new Line() }
+    return { most, mostLasting, held: 0, lasting: 0, free: [], bound: [], line: new Line() }
   }
 
   #forget(key: string, place: Place): void {
@@ -227,7 +261,9 @@ export class ConnectionPool {
       waiting += place.line.size
       lasting += place.lasting
     }
-    return { busy: this.#held - this.#free.size, free: this.#free.size, lasting, waiting }
+    const { size: free } = this.#free
+    const { size: bound } = this.#bound
+    return { busy: this.#held - free - bound, free, bound, lasting, waiting }
   }
 
   /** Destroys every connection, and settles when all are closed. */
@@ -238,16 +274,28 @@ export class ConnectionPool {
     await Promise.all(closed)
   }
 
+  /** The place of a connection is free: it has closed, or is none of ours any more. */
+  #gone(connection: OriginConnection): void {
+    const place = this.#places.get(connection.key)
+    if (place !== undefined) this.#take(place, connection)
+    if (!this.#open.delete(connection)) return
+    if (!connection.apart || place === undefined) return this.vacate(connection.key)
+    place.lasting -= 1
+    this.#held -= 1
+    this.#forget(connection.key, place)
+  }
+
   #take(place: Place, connection: OriginConnection): void {
-    if (!this.#free.delete(connection)) return
-    if (place.free[0] === connection) place.free.shift()
-    else place.free.splice(place.free.lastIndexOf(connection), 1)
+    const [all, own] = connection.bound ? [this.#bound, place.bound] : [this.#free, place.free]
+    if (!all.delete(connection)) return
+    if (own[0] === connection) own.shift()
+    else own.splice(own.lastIndexOf(connection), 1)
     connection.alarm.clear()
   }
 
-  /** Closes the longest free connection of all; its place counts until it has closed, which is a moment. */
+  /** Closes the longest unused connection of all; its place counts until it has closed, which is a moment. */
   #makeRoom(): boolean {
-    const [longest] = this.#free
+    const longest = first(this.#bound) ?? first(this.#free)
     this.#drop(longest)
     return longest !== undefined
   }
@@ -268,3 +316,13 @@ export class ConnectionPool {
     if (this.#free.size > this.#limits.free) this.#makeRoom()
   }
 }
+
+function first<T>([one]: Iterable<T>): T | undefined {
+  return one
+}
+
+/**
+ * How long a bound connection rests when its origin gave no hint: people read a page before they ask for the next. Servers with
+ * Windows authentication keep connections for two minutes.
+ */
+const boundIdle: Milliseconds = 90_000

@@ -11,6 +11,7 @@ import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../mes
 import { requestHead } from '../wire/message-writer.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { Dialled } from './connection.ts'
+import { bindsConnection, type ConnectionOwner } from './connection-authentication.ts'
 import type { DialDeadlines } from './dialling/dialler.ts'
 import { type Parent, proxyAuthorization } from './dialling/parent-proxy.ts'
 
@@ -48,6 +49,8 @@ export interface OriginRequest {
   readonly line?: ConnectionLine
   /** IP address of the client that asks, so that clients take turns at connections; undefined: all are one. */
   readonly client?: string | undefined
+  /** Whom a connection belongs to that authentication binds; without one it is closed after the response. */
+  readonly owner?: ConnectionOwner | undefined
   readonly deadlines?: Partial<OriginDeadlines> | undefined
   /** Host field, when it is to differ from the host of the URI: a gateway hands on the one it was asked for. */
   readonly host?: string | undefined
@@ -91,6 +94,8 @@ export interface WireRequest extends Pick<OriginRequest, 'method' | 'awaitContin
   readonly content: Content
   /** Whether a change of protocol (101) is asked for; it is an error otherwise. */
   readonly upgrade: boolean
+  /** Whether it has credentials that authenticate the connection, for the origin or for the parent proxy. */
+  readonly binds: boolean
 }
 
 /** The message as the next hop is to get it; `upgrade` asks for WebSocket. Throws a TypeError for what cannot be written. */
@@ -105,7 +110,10 @@ export function onWire(
   const theirs = asked.fields.where(isTheirs)
   const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
   const head = requestHead(method, target, host, theirs, ownFields(asked, parent, upgrade))
-  return { method, head, content, awaitContinue, onInterim, upgrade }
+  const binds =
+    bindsConnection(asked.fields.get('Authorization')) ||
+    (parent !== undefined && bindsConnection(proxyAuthorization(parent)))
+  return { method, head, content, awaitContinue, onInterim, upgrade, binds }
 }
 
 /** Most requests have the host of the one before. */

@@ -99,8 +99,8 @@ export class Fields {
 
   /** The combined field value (5.3): all lines of this name joined by ", ", undefined when there is none. */
   get(name: string): string | undefined {
-    const flat = this.flat
-    let combined: string | undefined
+    const flat = this.#own
+    let combined = this.#begin?.get(name)
     for (let i = 0; i + 1 < flat.length; i += 2) {
       if (!sameName(flat[i] ?? '', name)) continue
       const value = flat[i + 1] ?? ''

@@ -48,6 +48,8 @@ export interface Request {
   readonly trailers?: (() => Fields) | undefined
   readonly interim?: SendInterim | undefined
   readonly client: Peer
+  /** The client's connection, which ends when that is closed; requests of a server have it. */
+  readonly connection?: Lifetime
   /** The local address and port the client connected to. */
   readonly local: Peer
   /** Whether the client's connection to us is TLS. */

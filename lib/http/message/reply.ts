@@ -1,6 +1,7 @@
 /**
  * Makes short responses: a sentence as plain text, or no content.
  */
+import { parseContentLength } from './content-length.ts'
 import { Fields } from './field.ts'
 import { lengthOf, noContent, type Response } from './message.ts'
 
@@ -25,10 +26,10 @@ export function textResponse(
 
 /** The Content-Length of a response to HEAD, as `Response` announces it to our own client. */
 export function announced(fields: Fields): Pick<Response, 'announcedLength'> {
-  const length = fields.get('Content-Length')
-  return length !== undefined && /^\d{1,15}$/.test(length)
-    ? { announcedLength: Number(length) }
-    : {}
+  const value = fields.get('Content-Length')
+  if (value === undefined || fields.has('Transfer-Encoding')) return {}
+  const length = parseContentLength(value)
+  return typeof length === 'number' ? { announcedLength: length } : {}
 }
 
 /** The response to HEAD, made of that to GET: without content, whose length is announced (RFC 9110 section 9.3.2). */

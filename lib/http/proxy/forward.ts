@@ -10,6 +10,7 @@ import { Piece } from '../../bytes/piece.ts'
 import { iterate, type Source, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
+import type { ConnectionOwner } from '../client/connection-authentication.ts'
 import { OriginFailure } from '../client/errors.ts'
 import type { ConnectionLine } from '../client/request.ts'
 import { Fields, isWritable } from '../message/field.ts'
@@ -30,6 +31,8 @@ export interface Forwarding {
   readonly client: string | undefined
   /** Whose connections it uses. */
   readonly line: ConnectionLine
+  /** Whom a connection belongs to that authentication binds. */
+  readonly owner: ConnectionOwner | undefined
   /** Host field for the origin; that of the URI when undefined. */
   readonly host: string | undefined
   /** The fields the origin gets. */
@@ -128,6 +131,7 @@ function outgoing(request: Request, to: Forwarding, content: Content): OriginReq
     trusted: true,
     client: to.client,
     line: to.line,
+    owner: to.owner,
     awaitContinue: awaits ? CONTINUE_TIME : undefined,
     trailers: /(?:^|[,\s])trailers(?:[,\s]|$)/i.test(fields.get('TE') ?? ''),
     onInterim: interim,

@@ -3,6 +3,7 @@
  */
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Lifetime } from '../../async/lifetime.ts'
 import type { Taken } from '../../bytes/small-writes.ts'
 import { Members } from '../../members.ts'
 import type { Authority } from '../message/target.ts'
@@ -87,8 +88,9 @@ export class Connections {
     return this.#enter(socket, { client, local, secure: true, tunnelEnd: end })
   }
 
-  #enter(socket: Socket, ends: Ends): Connection {
+  #enter(socket: Socket, ends: Omit<Ends, 'life'>): Connection {
     const begun = {
+      life: new Lifetime(),
       requests: 0,
       underWay: new Members<LiveRequest>(),
       untaken: new Set<Taken>(),
@@ -104,6 +106,7 @@ export class Connections {
     socket.once('close', () => {
       this.#open.delete(socket)
       tell(connection)
+      connection.life.end(closed)
       for (const taken of connection.untaken) taken(new Error('the connection has closed'))
     })
     return connection
@@ -182,6 +185,9 @@ function cut(socket: Socket, connection: Connection): void {
   socket.destroy()
   tell(connection)
 }
+
+/** One for all: making an error costs more than many a connection. */
+const closed = new Error('the connection of the client has closed')
 
 function tell({ underWay }: Connection): void {
   for (const exchange of underWay) exchange.gone()

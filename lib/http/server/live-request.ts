@@ -14,7 +14,10 @@ import type { HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
 
 /** Both ends of the connection a request came on. */
-export type Ends = Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'>
+export interface Ends extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
+  /** Ends when it is closed. */
+  readonly life: Lifetime
+}
 
 /** What the bytes of a request said. */
 type ReadRequest = Pick<
@@ -32,6 +35,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
   readonly fields: Fields
   readonly content: AsyncIterable<Buffer>
   readonly client: Peer
+  readonly connection: Lifetime
   readonly local: Peer
   readonly secure: boolean
   readonly tunnelEnd?: Authority
@@ -59,6 +63,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
     this.trailers = read.trailers
     this.interim = read.interim
     this.client = connection.client
+    this.connection = connection.life
     this.local = connection.local
     this.secure = connection.secure
     if (connection.tunnelEnd !== undefined) this.tunnelEnd = connection.tunnelEnd

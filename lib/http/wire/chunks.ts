@@ -105,7 +105,7 @@ export class ChunkReader {
 
   #readTrailers(bytes: Buffer): number | undefined {
     this.#trailers ??= {
-      lines: new FieldLines(valueBytes, mostTrailerLines),
+      lines: new FieldLines(valueBytes, mostTrailerLines, 'response'),
       bytes: new Gathered(),
     }
     const { lines } = this.#trailers

@@ -3,8 +3,9 @@
  *
  *     field-line = field-name ":" OWS field-value OWS CRLF
  *
- * and an empty line ends them. No line folding (section 5.2), no space before the colon (5.1), no bare CR or LF (2.2), no NUL.
- * Which bytes a value may have is the reader's table: a request that is taken without Node's parser may have fewer.
+ * and an empty line ends them. No line folding (section 5.2), no bare CR or LF (2.2), no NUL. Space before the colon is refused in
+ * requests and removed from responses (5.1). Which bytes a value may have is the reader's table: a request that is taken
+ * without Node's parser may have fewer.
  */
 
 /** `end` is where the byte behind the empty line stands; `malformed`: no more bytes can mend it. */
@@ -17,8 +18,9 @@ const COLON = 0x3a
 export class FieldLines {
   readonly #values: Uint8Array
   readonly #most: number
+  readonly #of: 'request' | 'response'
   /** What the next byte is part of: `CR` and `last` await the LF of a line and of the empty line. */
-  #step: 'line' | 'name' | 'space' | 'value' | 'CR' | 'last' = 'line'
+  #step: 'line' | 'name' | 'colon' | 'space' | 'value' | 'CR' | 'last' = 'line'
   /** Bytes looked at. */
   #at = 0
   /** Where each name begins and ends and where its value does, counted from the first line; used again for other lines. */
@@ -27,9 +29,10 @@ export class FieldLines {
   #marked = 0
 
   /** `values` is 1 for the bytes a value may have, `most` is the largest number of lines. */
-  constructor(values: Uint8Array, most: number) {
+  constructor(values: Uint8Array, most: number, of: 'request' | 'response') {
     this.#values = values
     this.#most = most
+    this.#of = of
   }
 
   /** Reads the lines that begin at `from`. After `incomplete`, call it again with the same bytes and more behind them. */
@@ -53,8 +56,20 @@ export class FieldLines {
         case 'name':
           while (at < length && tokenBytes[bytes[at] ?? 0] === 1) at += 1
           if (at === length) break
-          if (bytes[at] !== COLON || at - from === marks[this.#marked - 1]) return 'malformed'
-          this.#mark(at - from)
+          if (at - from === marks[this.#marked - 1]) return 'malformed'
+          if (bytes[at] === COLON) {
+            this.#mark(at - from)
+            at += 1
+            this.#step = 'space'
+          } else if (this.#of === 'response' && isSpace(bytes[at])) {
+            this.#mark(at - from)
+            this.#step = 'colon'
+          } else return 'malformed'
+          break
+        case 'colon':
+          while (at < length && isSpace(bytes[at])) at += 1
+          if (at === length) break
+          if (bytes[at] !== COLON) return 'malformed'
           at += 1
           this.#step = 'space'
           break

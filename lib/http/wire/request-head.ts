@@ -56,7 +56,7 @@ const longestPlain = 65_536
 export class PlainHeadReader {
   readonly #targets: TargetReader
   readonly #limits: PlainLimits
-  readonly #lines = new FieldLines(plainValues, Number.POSITIVE_INFINITY)
+  readonly #lines = new FieldLines(plainValues, Number.POSITIVE_INFINITY, 'request')
   readonly #last = new LastBlock<FieldBlock>()
   /** Where the target ends, or how far it was read, of the head that has begun; and the target itself once it was read. */
   #at = 0

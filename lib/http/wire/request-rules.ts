@@ -54,6 +54,7 @@ export function checkRequest(
   let host: string | undefined
   let transferEncoding: string | undefined
   let contentLength: string | undefined
+  let hop = 0
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
     const value = flat[i + 1] ?? ''
@@ -69,14 +70,21 @@ export function checkRequest(
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
       if (transferEncoding !== undefined) return refusals.framing
       transferEncoding = value
+    } else if (OF_ONE_HOP.has(name.length) && isOfOneHop(name)) {
+      hop += value.length
     } else if (name.length === 6 && name.toLowerCase() === 'expect') {
       // RFC 9110 section 10.1.1: the one expectation there is, and none in HTTP/1.0.
       if (version === '1.1' && !CONTINUE.test(value)) return refusals.expectation
     }
   }
 
-  // RFC 9112 section 3.2: HTTP/1.1 requires a Host; one that is there must be valid, and may be empty.
+  // Each member of these lists is looked up: half a million of them would keep the service busy for a tenth of a second.
+  if (hop > MOST_OF_HOP) return refusals.hop
+
+  // RFC 9112 section 3.2: HTTP/1.1 requires a Host; one that is there must be valid.
   if (host === undefined && version === '1.1') return refusals.noHost
+  // RFC 9110 section 4.2.1: a target whose host is empty is invalid. An absolute target has its own host.
+  if (host === '' && OWN_TARGET.test(rawTarget)) return refusals.emptyHost
   const authority = parseHost(host, 80)
   const malformed = authority !== undefined && 'problem' in authority
   if (malformed && !(head.method === 'CONNECT' && APT_HOST.test(host ?? '')))
@@ -101,6 +109,19 @@ export function checkRequest(
  */
 const APT_HOST = /^[A-Za-z0-9\-._:[\]]*$/
 
+/** Targets that take their host from the Host field. */
+const OWN_TARGET = /^[/*]/
+
+/** Characters of all lists that concern one hop: names of a few fields and protocols. */
+const MOST_OF_HOP = 8192
+
+function isOfOneHop(name: string): boolean {
+  return HOP_FIELDS.includes(name.toLowerCase())
+}
+
+const HOP_FIELDS = ['connection', 'keep-alive', 'upgrade', 'trailer', 'proxy-connection', 'te']
+const OF_ONE_HOP: ReadonlySet<number> = new Set(HOP_FIELDS.map(name => name.length))
+
 const CONTINUE = /^100-continue$/i
 const DANGEROUS = /[\0\r\n]/
 const DIGITS = /^[0-9]+$/
@@ -108,11 +129,14 @@ const DIGITS = /^[0-9]+$/
 /** RFC 9112 sections 6.1 and 7: chunked, alone; after codings that would have to be undone it is at least honest framing. */
 function checkTransferEncoding(value: string): Refusal | undefined {
   if (CHUNKED.test(value)) return undefined
+  if (value.length > LONGEST_CODING) return refusals.framing
   const codings = value.split(',').map(trimWhitespace)
   // Not last, or more than once: where the request ends cannot be told.
   const understood = codings.findIndex(coding => CHUNKED.test(coding)) === codings.length - 1
   return understood && codings.every(isToken) ? refusals.coding : refusals.framing
 }
+
+const LONGEST_CODING = 256
 
 const CHUNKED = /^chunked$/i
 
@@ -120,8 +144,10 @@ const refusals = {
   version: { status: 505, sentence: 'Only HTTP/1.1 and HTTP/1.0 are spoken here.' },
   target: { status: 414, sentence: 'The request target is too long.' },
   fields: { status: 431, sentence: 'The request has too many field lines.' },
+  hop: { status: 431, sentence: 'Connection and its like are too long.' },
   value: { status: 400, sentence: 'A field value contains CR, LF or NUL.' },
   noHost: { status: 400, sentence: 'An HTTP/1.1 request needs a Host field.' },
+  emptyHost: { status: 400, sentence: 'The Host field is empty.' },
   secondHost: { status: 400, sentence: 'There is more than one Host field.' },
   badHost: { status: 400, sentence: 'The Host field is not a host with an optional port.' },
   framing: {

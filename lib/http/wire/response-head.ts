@@ -5,6 +5,7 @@
  *
  * # Where we take more than the RFC
  * - A status line may end behind the status: servers leave out the space before an empty reason phrase.
+ * - Space between the name of a field and its colon is removed, as section 5.1 wants it of a proxy.
  *
  * # Where we take less
  * - No empty line before the status line, and no status below 100.
@@ -64,7 +65,7 @@ export class ResponseHeadReader {
   constructor(limits: ResponseHeadLimits, last = new LastBlock<ResponseHead>()) {
     this.#limits = limits
     this.#last = last
-    this.#lines = new FieldLines(valueBytes, limits.lines)
+    this.#lines = new FieldLines(valueBytes, limits.lines, 'response')
   }
 
   /** Reads on, from the first byte behind those it was given before. */

@@ -38,11 +38,15 @@ for (const [what, text] of [
   ['two roots', `${goodName}${goodName}`],
   ['text behind the root', `${goodName}x`],
   ['no XML', 'admin'],
-  ['an undeclared prefix', '<saml:NameID>admin</saml:NameID>'],
+  ['an undeclared prefix', '<x:NameID>admin</x:NameID>'],
   ['too many elements', within('<a/>'.repeat(2000))],
 ] as const) {
-  refuses(`39: an EncryptedID with ${what}`, 'encryption_key', named(nameOf(text)))
-  refuses(`39: an EncryptedAttribute with ${what}`, 'encryption_key', attributed(attributeOf(text)))
+  refuses(`39: an EncryptedID with ${what}`, 'encryption_document', named(nameOf(text)))
+  refuses(
+    `39: an EncryptedAttribute with ${what}`,
+    'encryption_document',
+    attributed(attributeOf(text)),
+  )
 }
 const stranger = { ...to, certificate: rsaPair('stranger').certificate }
 refuses(

@@ -3,11 +3,16 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
+import { ns, status } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
 import { writeResponse } from '../../../lib/tools/dev-idp/response.ts'
+import { makeClient } from '../../fixtures/http/origin-client.ts'
+import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { good } from '../../fixtures/saml/attack-toolkit.ts'
-import { formOf } from '../../fixtures/saml/browser.ts'
+import { formOf, hrefOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
+import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'
-import { SamlLab } from '../../fixtures/saml/lab.ts'
+import { keyPair, SamlLab } from '../../fixtures/saml/lab.ts'
 
 t.test('26, 37: refused: without a login under way nothing is even parsed', async t => {
   const lab = await SamlLab.open(t, 'entra')
@@ -69,35 +74,115 @@ t.test('38: whatever is wrong, strangers see the same page', async t => {
   t.equal(new Set(lab.codes).size, 4)
 })
 
-t.test(
-  '38: a login has so many tries to have something decrypted, at once or one by one',
-  async t => {
-    const lab = await SamlLab.open(t, 'entra')
-    const asked = await lab.browser.login('/')
-    const guess = lab.idp.respond({
-      inResponseTo: asked.id,
-      encryptTo: rsaPair('stranger').certificate,
-    })
-    await Promise.all(Array.from({ length: 40 }, () => lab.browser.deliver(guess)))
-    t.equal(lab.codes.filter(code => code === 'encryption_key').length, 32)
-    t.equal(lab.codes.filter(code => code === 'encryption_tries').length, 8)
-    const other = lab.browser.other()
-    const again = await other.login('/')
-    await other.deliver(good(lab, again.id))
-    t.equal(lab.subjects.length, 1, 'another login is not concerned')
-  },
-)
+t.test('38: whatever is wrong with an encrypted answer, strangers see the same', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const idp = new ScriptedIdp('entra', { now: () => 0 })
+  origin.at('/metadata', reply({ content: idp.metadata() }))
+  const { client } = makeClient(t)
+  const lab = await SamlLab.open(t, 'entra', {
+    config: { idpMetadata: { from: 'url', url: origin.url('/metadata') } },
+    substitutes: { origin: client },
+  })
+  const { certificate } = keyPair('sp')
+  const methods = { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' } as const
+  const guess = (inResponseTo: string) => lab.idp.respond({ inResponseTo, encryptTo: certificate })
+  const holding = (id: string, text: string) =>
+    guess(id).replace(/<saml:EncryptedAssertion.*<\/saml:EncryptedAssertion>/s, () =>
+      encryptElement('EncryptedAssertion', text, { certificate, methods }),
+    )
+  const answers: string[] = []
+  const asks: number[] = []
+  for (const wrong of [
+    (id: string) =>
+      lab.idp.respond({ inResponseTo: id, encryptTo: rsaPair('stranger').certificate }),
+    (id: string) => guess(id).replace(/(.*<xenc:CipherValue>)..../s, '$1AAAA'),
+    (id: string) => holding(id, '<a'),
+    (id: string) => holding(id, '<a/>'),
+    (id: string) => lab.idp.respond({ inResponseTo: id, encryptTo: certificate, signs: 'nothing' }),
+    (id: string) =>
+      lab.idp.respond({ inResponseTo: id, encryptTo: certificate, key: rsaPair('stranger') }),
+  ]) {
+    lab.clock.advance(60_000)
+    const browser = lab.browser.other()
+    const asked = await browser.login('/')
+    const first = await browser.deliver(wrong(asked.id), asked.relayState)
+    const navigation = ['Sec-Fetch-Mode', 'navigate'] as const
+    const page = await browser.get(pathOf(hrefOf(first)), navigation)
+    const again = readAsked(await browser.get(pathOf(hrefOf(page)), navigation))
+    const second = await browser.deliver(wrong(again.id), again.relayState)
+    answers.push(
+      [first, second].map(each => `${each.status} ${hrefOf(each).replace(/=[^&]+/, '')}`).join(),
+    )
+    await origin.arrived('/metadata', answers.length + 1)
+    asks.push(origin.seen('/metadata').length)
+  }
+  t.strictSame(
+    new Set(answers),
+    new Set(['303 https://app.example.org/__authproxy-redirect?flow&resume=1,403 ']),
+  )
+  t.strictSame(asks, [2, 3, 4, 5, 6, 7], 'the metadata is asked for each time, too')
+  t.strictSame(lab.codes, [
+    ...['encryption_key', 'encryption_document', 'encryption_document', 'response_form'],
+    ...['signature_missing', 'signature_invalid'],
+  ])
+})
 
-t.test('38: a network has so many tries in an hour for answers without a login', async t => {
-  const lab = await SamlLab.open(t, 'okta', { config: { idpInitiated: true } })
-  const guess = () => lab.idp.respond({ encryptTo: rsaPair('stranger').certificate })
-  const deliver = () => lab.browser.deliver(lab.idp.respond({}))
-  await lab.browser.deliver(guess())
-  lab.clock.advance(59 * 60_000)
-  for (let i = 0; i < 31; i += 1) await lab.browser.deliver(guess())
-  await deliver()
-  t.equal(lab.codes.at(-1), 'encryption_tries')
-  lab.clock.advance(61_000)
-  await deliver()
-  t.equal(lab.subjects.length, 1, 'later guesses do not make the hour longer')
+const empty =
+  `<samlp:Response xmlns:samlp="${ns.protocol}"><samlp:Status><samlp:StatusCode Value="${status.success}"/></samlp:Status>` +
+  `<saml:EncryptedAssertion xmlns:saml="${ns.assertion}"/></samlp:Response>`
+
+t.test('38: posts of another site do not keep a browser from logging in', async t => {
+  const lab = await SamlLab.open(t, 'okta')
+  const { certificate } = keyPair('sp')
+  const asked = await lab.browser.login('/')
+  const theirs = () => lab.idp.respond({ signs: 'nothing', encryptTo: certificate })
+  for (let i = 0; i < 50; i += 1) {
+    await lab.browser.deliver(empty)
+    await lab.browser.deliver(theirs())
+    await lab.browser.deliver(lab.idp.respond({ encryptTo: rsaPair('stranger').certificate }))
+  }
+  t.notOk(lab.codes.includes('encryption_tries'))
+  await lab.browser.deliver(lab.idp.respond({ inResponseTo: asked.id, encryptTo: certificate }))
+  t.equal(lab.subjects.length, 1)
+})
+
+t.test('38: an EncryptedKey has so many tries, at once or one by one, in any login', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asked = await lab.browser.login('/')
+  const { certificate } = keyPair('sp')
+  const stolen = lab.idp.respond({ inResponseTo: asked.id, encryptTo: certificate })
+  const guesses = Array.from({ length: 40 }, (_, i) =>
+    stolen.replace(/(.*<xenc:CipherValue>)..../s, `$1AA${String(i).padStart(2, '0')}`),
+  )
+  const count = (code: string) => lab.codes.filter(each => each === code).length
+  await Promise.all(guesses.slice(0, 20).map(guess => lab.browser.deliver(guess)))
+  t.equal(count('encryption_document'), 8)
+  t.equal(count('encryption_tries'), 12)
+  for (const guess of guesses.slice(20)) {
+    lab.clock.advance(30 * 60_000)
+    const other = lab.browser.other()
+    await other.login('/')
+    await other.deliver(guess)
+  }
+  t.equal(count('encryption_document'), 8, 'another login, and hours later')
+  t.equal(count('encryption_tries'), 32)
+  await lab.restart()
+  const again = lab.browser.other()
+  const { id } = await again.login('/')
+  await again.deliver(lab.idp.respond({ inResponseTo: id, encryptTo: certificate }))
+  t.equal(lab.subjects.length, 1, 'another login is not concerned')
+})
+
+t.test('38: what the IdP encrypted and signed does not count', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const { certificate } = keyPair('sp')
+  const asked = await lab.browser.login('/')
+  const good = lab.idp.respond({ inResponseTo: asked.id, encryptTo: certificate })
+  for (let i = 0; i < 20; i += 1) {
+    const browser = lab.browser.other()
+    for (const [name, value] of lab.browser.cookies) browser.cookies.set(name, value)
+    await browser.deliver(good)
+  }
+  t.equal(lab.subjects.length, 1)
+  t.strictSame(new Set(lab.codes), new Set(['replay']))
 })

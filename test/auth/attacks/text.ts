@@ -51,7 +51,11 @@ refuses(
   'xml_declaration',
   (lab, id) => `<?xml version="1.0" encoding="UTF-16"?>${good(lab, id)}`,
 )
-refuses('13: a byte order mark', 'xml_not-well-formed', (lab, id) => `\ufeff${good(lab, id)}`)
+refuses(
+  '13: two byte order marks',
+  'xml_not-well-formed',
+  (lab, id) => `\ufeff\ufeff${good(lab, id)}`,
+)
 refuses('21: nested too deeply', 'xml_too-deep', (lab, id) =>
   edit(good(lab, id), [
     '<samlp:Status>',

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -49,6 +50,37 @@ t.test('--check-config reads the metadata and looks at the places it will write'
     t.notMatch(err, /(ENOENT.*){2}/, 'the reason is told once')
   }
 })
+
+t.test(
+  'two instances on one host name are told apart by no browser, so neither passes',
+  async t => {
+    const other = (domain: string) => (directory: string) => {
+      writeFileSync(
+        join(directory, 'shop.yaml'),
+        `domain: ${domain}
+idpMetadataFile: ${directory}/idp.xml
+configPath: ${directory}/shop.json
+proxy: { listenAddress: "127.0.0.1:8081", targetURL: "http://127.0.0.1:3001" }
+`,
+      )
+      return 'domain: app.example.org:8443'
+    }
+    for (const same of ['app.example.org:9444', 'APP.example.org', 'app.example.org:8443']) {
+      const { code, err } = await instance(t, other(same))
+      t.equal(code, 78, same)
+      t.match(
+        err,
+        /shop\.yaml has the same host name, app\.example\.org: .* a host name of its own/,
+      )
+    }
+    t.match(await instance(t, other('shop.example.org:8443')), { code: 0, err: '' })
+    t.match(
+      await instance(t, other('')),
+      { code: 0, err: '' },
+      'a file that is wrong is its own matter',
+    )
+  },
+)
 
 t.test('warnings are told and change nothing; problems are counted', async t => {
   t.match(await instance(t, () => 'passthroughPaths: [/api]'), {

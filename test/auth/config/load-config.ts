@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -78,6 +79,14 @@ t.test('what is wrong is told with its place and the mend', t => {
     ['127.0.0.1:8080', '127.0.0.1', /port is missing/],
     ['app.example.org', '""', /domain: .*the public host name alone/],
     ['app.example.org', 'app.example.org/x', /no path; write app.example.org/],
+    ['app.example.org', 'bücher.example.org', /write xn--bcher-kva\.example\.org/],
+    ['app.example.org', 'BÜCHER.example.org:8443', /write xn--bcher-kva\.example\.org:8443/],
+    [
+      'app.example.org',
+      'app.example.org.',
+      /without the dot at its end; write app\.example\.org"?$/m,
+    ],
+    ['app.example.org', 'app.example.org.:8443', /write app\.example\.org:8443/],
     ['app.example.org', 'a@app.example.org', /domain: /],
     ['http://127.0.0.1:3000', '3000', /origin of the backend/],
     ['http://127.0.0.1:3000', 'ftp://127.0.0.1', /origin of the backend/],
@@ -110,6 +119,11 @@ t.test('what is wrong is told with its place and the mend', t => {
     ['passthroughTokens: [{name: a, token: 1234567890123456}]', /found no text/],
     ['passthroughTokens: [{name: a, token: 0123456789 abcdef}]', /visible ASCII without spaces/],
     ['passthroughTokens: [{name: a, sha256: 12}]', /found a number, expected 64/],
+    ['passthroughTokens: [{name: a, sha256: THE-64-DIGITS-OF-SHA256SUM}]', /64 hexadecimal/],
+    ...['', 'password', 'test', 'changeme'].map(word => {
+      const digest = createHash('sha256').update(word).digest('hex')
+      return [`passthroughTokens: [{name: a, sha256: "${digest}"}]`, /guessed first/] as const
+    }),
     ['passthroughTokens: [{name: a, token: 0123456789abcdef, expires: 7}]', /a date such as/],
     [`passthroughTokens: [{name: a, token: 0123456789abcdef, sha256: ${digits}}]`, /leave one/],
     [`passthroughTokens: [{name: a, ${one}}, {name: a, ${one}}]`, /earlier token as well/],
@@ -254,6 +268,34 @@ t.test('a complete environment is used alone; an incomplete one not at all', asy
   ] as const) {
     const { ok, ...read } = await loadConfig({ ...place, environment: { ...whole, ...more } })
     t.match(ok ? [] : read, { problems: [expected] })
+  }
+  // Kubernetes sets these for a Service called authproxy, and for one called authproxy-admin.
+  const links = {
+    AUTHPROXY_SERVICE_HOST: '10.0.0.7',
+    AUTHPROXY_SERVICE_PORT: '80',
+    AUTHPROXY_SERVICE_PORT_HTTP: '80',
+    AUTHPROXY_PORT: 'tcp://10.0.0.7:80',
+    AUTHPROXY_PORT_80_TCP: 'tcp://10.0.0.7:80',
+    AUTHPROXY_PORT_80_TCP_PROTO: 'tcp',
+    AUTHPROXY_PORT_80_TCP_PORT: '80',
+    AUTHPROXY_PORT_80_TCP_ADDR: '10.0.0.7',
+    AUTHPROXY_ADMIN_SERVICE_HOST: 'fd00::7',
+    AUTHPROXY_ADMIN_PORT_53_UDP: 'udp://[fd00::7]:53',
+  }
+  const linked = await loadConfig({ ...place, environment: { ...whole, ...links } })
+  t.match(linked, { ok: true, from: 'the environment' })
+  t.match(linked.notes.join('\n'), /^10 variables.*enableServiceLinks: false/)
+  const linkedFile = await loadConfig({ ...place, environment: links })
+  t.match(linkedFile, { ok: true, from: /app\.yaml/, notes: [/Kubernetes/] })
+  t.equal(linkedFile.notes.length, 1, 'nothing is called missing')
+  for (const mistake of [
+    { AUTHPROXY_PORT: '8080' },
+    { AUTHPROXY_SERVICE_HOST: 'app.example.org' },
+  ]) {
+    t.match(await loadConfig({ ...place, environment: { ...whole, ...links, ...mistake } }), {
+      ok: false,
+      problems: [/no such setting/],
+    })
   }
   t.match(await loadConfig({ ...place, environment: { AUTHPROXY_DOMAIN: 'x' } }), {
     notes: [/^AUTHPROXY_DOMAIN is not used/],

@@ -125,3 +125,13 @@ t.test('attributes of the operator’s own are kept, more names of known ones ar
   t.same(found.get('email'), ['a'])
   t.end()
 })
+
+t.test('loose names have no white space around them', t => {
+  const typed = ['email ', ' Email', 'urn:x/email\t', '\u00a0email\n', 'urn:x: EMAIL']
+  for (const name of typed) {
+    t.same(mapped([attribute(name, ['a@b'])], true), { email: ['a@b'] }, JSON.stringify(name))
+    t.same(mapped([attribute(name, ['a@b'])]), {}, 'exactly, unless it is asked for')
+  }
+  t.same(mapped([attribute('e mail', ['a@b'])], true), {})
+  t.end()
+})

@@ -108,6 +108,7 @@ function session(attributes: Readonly<Record<string, readonly string[]>>, who = 
     nameId: undefined,
     sessionIndex: undefined,
     authenticated: 0,
+    identitySettings: '',
     created: 0,
     expires: 1,
   }

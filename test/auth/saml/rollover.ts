@@ -3,7 +3,7 @@ import { logoutRequestXml } from '../../../lib/auth/saml/binding/message-xml.ts'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
 import { makeClient } from '../../fixtures/http/origin-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
-import { formOf } from '../../fixtures/saml/browser.ts'
+import { formOf, hrefOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
 import { ScriptedIdp, sp } from '../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'
 import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
@@ -24,14 +24,33 @@ async function open(t: Test, profile: 'okta' | 'entra') {
     lab.idp.key = rsaPair('next')
     origin.at('/metadata', reply({ content: idp.metadata() }))
   }
-  return { lab, origin, changeKey }
+  return { lab, idp, origin, changeKey }
 }
 
 t.test('no login fails when the IdP changes its key overnight', async t => {
-  const { lab, origin, changeKey } = await open(t, 'okta')
-  const before = await lab.browser.login('/')
+  const { lab, idp, origin, changeKey } = await open(t, 'okta')
+  const before = await lab.browser.login('/deep')
   changeKey()
-  await lab.browser.deliver(lab.idp.respond({ inResponseTo: before.id }))
+  let deliver = () => {}
+  const held = new Promise<void>(resolve => {
+    deliver = resolve
+  })
+  const content = idp.metadata()
+  origin.at('/metadata', async answer => {
+    await held
+    await reply({ content })(answer)
+  })
+  const answer = await lab.browser.deliver(
+    lab.idp.respond({ inResponseTo: before.id }),
+    before.relayState,
+  )
+  t.equal(answer.status, 303, 'the answer does not wait for the metadata')
+  const navigation = ['Sec-Fetch-Mode', 'navigate'] as const
+  const page = await lab.browser.get(pathOf(hrefOf(answer)), navigation)
+  const begins = lab.browser.get(pathOf(hrefOf(page)), navigation)
+  deliver()
+  const again = readAsked(await begins)
+  await lab.browser.deliver(lab.idp.respond({ inResponseTo: again.id }), again.relayState)
   t.strictSame(lab.codes, [])
   t.equal(lab.subjects.length, 1)
   t.equal(origin.seen('/metadata').length, 2)

@@ -238,3 +238,29 @@ t.test('unsigned LogoutRequests are taken when that is switched on, loudly', asy
     ),
   )
 })
+
+t.test('a refused logout message says what was expected and what came', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  await signIn(lab)
+  const now = lab.clock.now()
+  for (const [what, message] of [
+    ['Destination', request(lab, { destination: 'https://other.example.org/saml/slo' })],
+    ['Issuer', request(lab, { issuer: `${lab.idp.entityId}/` })],
+    ['IssueInstant', request(lab, { issued: now + 600_000 })],
+    ['NotOnOrAfter', request(lab, { notOnOrAfter: now - 120_000 })],
+    ['Version', request(lab).replace('Version="2.0"', 'Version="1.1"')],
+  ] as const) {
+    await lab.browser.get(byRedirect('SAMLRequest', message))
+    const [finding] = lab.failures.at(-1)?.findings ?? []
+    t.match(finding, { what, ok: false, expected: /./, received: /./ }, what)
+    t.match(lab.failures.at(-1)?.facts, { issuer: /./, signed: true })
+  }
+  await lab.browser.get(byRedirect('SAMLRequest', request(lab), 'unsigned'))
+  t.match(lab.failures.at(-1)?.findings, [{ what: 'Signature', received: '(nothing)' }])
+  await lab.browser.get(byRedirect('SAMLRequest', request(lab), rsaPair('stranger')))
+  t.match(lab.failures.at(-1)?.findings, [{ what: 'SigAlg and Signature', received: /rsa-sha256/ }])
+  t.strictSame(lab.revoked, [])
+  const same = sp.sloUrl.replace('app.example.org', 'App.example.org:443')
+  await lab.browser.get(byRedirect('SAMLRequest', request(lab, { destination: same })))
+  t.equal(lab.revoked.length, 1, 'the same address with its port and a capital')
+})

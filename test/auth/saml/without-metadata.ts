@@ -48,3 +48,8 @@ t.test('a key pair that is missing is a problem', async t => {
   t.match(lab.service.problems(), [/no SAML key pair/])
   t.equal(lab.service.readings().ownCertificateEnds, undefined)
 })
+
+t.test('sessions are told which identity provider is in use', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  t.same(lab.issuers, [lab.idp.entityId])
+})

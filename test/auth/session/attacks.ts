@@ -114,12 +114,31 @@ t.test('a session of another browser is none here, wherever it stands', async t 
   t.equal(await ask(`${foreign}; ${cookie}`), 200)
   t.equal(backend.requests.at(-1)?.fields.get('X-Authproxy-User'), 'ada@example.org')
   t.equal(await ask(`${foreign}; ${browser}`), 401)
-  t.equal(await ask(foreign), 401, 'without a name of the browser neither')
   t.notMatch(backend.requests.at(-1)?.head, /authproxy_/, 'the backend sees none of this')
+})
+
+t.test('where the browser’s cookie is required, a session in a new browser is none', async t => {
+  const { gateway, send } = await arranged(t, { settings: { session: { browser: 'required' } } })
+  const [foreign = ''] = (await gateway.logIn({ email: ['mallory@example.org'] })).split('; ')
+  const { status } = await send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${foreign}\n\n`)
+  t.equal(status, 401)
 })
 
 t.test('a backend can neither end nor plant a session', async t => {
   const { backend, cookie, send } = await arranged(t)
+  for (const [said, passed] of [
+    ['"cookies"', undefined],
+    ['"cache", "cookies", "storage"', '"cache", "storage"'],
+    ['"cache","COOKIES"', '"cache"'],
+    ['"*"', '"cache", "storage", "executionContexts"'],
+    ['"cache", "*", "storage"', '"cache", "storage", "executionContexts"'],
+    ['"storage"', '"storage"'],
+    ['cookies', undefined],
+  ] as const) {
+    backend.at('/', reply({ fields: { 'Clear-Site-Data': said }, content: 'x' }))
+    const answer = await send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${cookie}\n\n`)
+    t.equal('fields' in answer ? answer.fields.get('Clear-Site-Data') : 'none', passed, said)
+  }
   backend.at(
     '/',
     reply({ fields: { 'Set-Cookie': '__authproxy_session=; Max-Age=0' }, content: 'x' }),

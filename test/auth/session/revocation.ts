@@ -20,6 +20,7 @@ function session(id: string, created = start): Session {
     nameId: undefined,
     sessionIndex: undefined,
     authenticated: created,
+    identitySettings: '',
     created,
     expires: created + 12 * hour,
   }

@@ -5,6 +5,7 @@ import {
   cookieOf,
   domain,
   type Gateway,
+  gatewayConfig,
   requestWith,
   startGateway,
   subject,
@@ -228,11 +229,96 @@ t.test('why a session is none is known to whoever asks', async t => {
   t.equal(await because('__authproxy_session=rubbish'), 'malformed')
   t.equal(await because('__authproxy_session=2:abcd:x'), 'incomplete')
   t.equal(await because(cookie.replace(';', 'x;')), 'signature')
-  t.equal(await because(cookie.replace(/; .*/, '')), 'other-browser')
+  t.equal(await because(cookie.replace(/(?<=browser=).{22}/, 'x'.repeat(22))), 'other-browser')
   await gateway.sessions.revoke({ issuer: 'i', nameId: 'nobody', sessionIndexes: [] })
   t.equal(await because(cookie), undefined)
   clock.advance(2 * hour)
   t.equal(await because(cookie), 'expired')
+})
+
+t.test('the session cookie alone is a session, unless the browser’s own is required', async t => {
+  const { gateway, get } = await arranged(t)
+  const cookie = await gateway.logIn({ email: ['ada'] })
+  const [alone = ''] = cookie.split('; ')
+  t.equal((await get(alone)).status, 200, 'as scripts and health checks send it')
+  const other = await gateway.logIn({ email: ['eve'] })
+  const [, browser = ''] = other.split('; ')
+  t.equal((await get(`${alone}; ${browser}`)).status, 401, 'but not in another browser')
+  t.equal((await get(`${alone}; __Host-authproxy_browser=`)).status, 200, 'which has no name yet')
+
+  const { gateway: strict, get: ask } = await arranged(t, { browser: 'required' })
+  const both = await strict.logIn({ email: ['ada'] })
+  t.equal((await ask(both)).status, 200)
+  t.equal((await ask(both.replace(/; .*/, ''))).status, 401)
+  const fields = Fields.of(['Cookie', both.replace(/; .*/, '')])
+  t.equal((await strict.sessions.diagnose(requestWith(fields))).because, 'no-browser-cookie')
+})
+
+t.test(
+  'a reload that requires the browser’s cookie holds on connections that are open',
+  async t => {
+    const gateway: Gateway = await startGateway(t, {
+      reload: () => {
+        const { config } = gateway
+        return { ...config, session: { ...config.session, browser: 'required' } }
+      },
+    })
+    const [alone = ''] = (await gateway.logIn({ email: ['ada'] })).split('; ')
+    const request = requestWith(Fields.of(['Cookie', alone]))
+    t.ok(await gateway.sessions.read(request))
+    await gateway.service.reload()
+    t.equal(await gateway.sessions.read(request), undefined)
+  },
+)
+
+t.test('sessions end with the settings under `identity` by which they were made', async t => {
+  let identity: Readonly<Record<string, unknown>> = { groups: ['app-*'] }
+  const configuration = () =>
+    gatewayConfig({
+      domain,
+      idpMetadataURL: 'https://idp.example.org/metadata',
+      configPath: gateway.config.configPath,
+      proxy: { listenAddress: '127.0.0.1:0', targetURL: 'http://127.0.0.1:9' },
+      identity,
+    })
+  const gateway: Gateway = await startGateway(t, {
+    settings: { identity },
+    reload: () => configuration(),
+  })
+  const cookie = await gateway.logIn({ email: ['ada'], groups: ['app-users'] })
+  const request = requestWith(Fields.of(['Cookie', cookie]))
+  const read = () => gateway.sessions.read(request)
+  const because = async () => (await gateway.sessions.diagnose(request)).because
+  t.ok(await read())
+  for (const change of [
+    { groups: ['other-*'] },
+    { groups: ['app-*'], only: ['email'] },
+    { groups: ['app-*'], groupForm: 'name' },
+    { groups: ['app-*'], stripDomains: ['CORP'] },
+    { groups: ['app-*'], looseNames: true },
+    { groups: ['app-*'], attributes: [{ name: 'email', from: ['urn:example:mail'] }] },
+  ]) {
+    identity = change
+    await gateway.service.reload()
+    t.equal(await read(), undefined, JSON.stringify(change))
+    t.equal(await because(), 'identity-settings')
+  }
+  // What tells the backend of it, and how, is no question of the login.
+  identity = { groups: ['app-*'], encoding: 'percent', fieldSize: '8K' }
+  await gateway.service.reload()
+  t.ok(await read())
+})
+
+t.test('sessions of another identity provider end when the one in use has changed', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await gateway.logIn({ email: ['ada'] })
+  const request = requestWith(Fields.of(['Cookie', cookie]))
+  const read = () => gateway.sessions.read(request)
+  gateway.sessions.useIssuer('https://idp.example.org/metadata')
+  t.ok(await read())
+  gateway.sessions.useIssuer('https://new-idp.example.org/metadata')
+  t.equal(await read(), undefined)
+  t.equal((await gateway.sessions.diagnose(request)).because, 'other-idp')
 })
 
 t.test(

@@ -24,6 +24,7 @@ function sessionWith(characters: number, id: number): Session {
     nameId: undefined,
     sessionIndex: undefined,
     authenticated: now,
+    identitySettings: '',
     created: now,
     expires: now + 3_600_000,
   }
@@ -65,6 +66,7 @@ t.test('claims that do not say what a session says are none, whoever has signed 
   const claims = {
     ...{ v: 1, iss: entityId, aud: entityId, iat: seconds, exp: seconds + 60, end: seconds + 60 },
     ...{ bro: '', sid: 's', sub: 'ada', idp: 'urn:idp', cre: now, auth_time: seconds, attrs: {} },
+    ids: 'digest',
   }
   const verify = async (more: Readonly<Record<string, unknown>>) =>
     tokens.verify(
@@ -81,6 +83,8 @@ t.test('claims that do not say what a session says are none, whoever has signed 
     { sid: 7 },
     { bro: null },
     { cre: 'now' },
+    { ids: 7 },
+    { ids: undefined },
     { attrs: 'groups' },
     { attrs: { groups: 'staff' } },
     { attrs: { groups: [7] } },

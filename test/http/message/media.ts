@@ -22,6 +22,8 @@ t.test('media types of RFC 9110 section 8.3.1', t => {
     ['text/html; charset="utf-8', undefined],
     ['text/html; =x', undefined],
     ['text/html, text/plain', undefined],
+    [`text/html${';a=b'.repeat(200)}`, 'text/html'],
+    [`text/html${';a=b'.repeat(125_000)}`, undefined],
     ['', undefined],
   ]
   for (const [text, expected] of table) {

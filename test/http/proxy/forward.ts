@@ -19,6 +19,7 @@ const to: Omit<Forwarding, 'origin' | 'room'> = {
   client: undefined,
   line: 'shared',
   host: undefined,
+  owner: undefined,
   fields: Fields.empty,
   answered: response => response,
   trailers: fields => fields,

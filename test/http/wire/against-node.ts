@@ -54,6 +54,8 @@ const weTake: Readonly<Record<string, (ours: ReadResponse, text: string) => bool
   'chunk extensions are skipped, whatever they say': (_, text) => /\r\n[0-9a-f]+;/i.test(text),
   'a tab behind a length is whitespace like any other': (_, text) =>
     /Length:[^\r]*\t\r/i.test(text),
+  'space before the colon is removed (RFC 9112 section 5.1)': (_, text) =>
+    /\r\n[^\s:]+[ \t]+:/.test(text),
   'who announces the close early answers all the same': ({ interim }, text) =>
     interim.length > 0 && /Connection: close/i.test(text),
 }

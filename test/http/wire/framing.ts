@@ -12,6 +12,8 @@ t.test('where the content ends', t => {
   for (const [lines, framing] of [
     ['Content-Length: 5', { kind: 'length', length: 5 }],
     ['content-length: 0', { kind: 'length', length: 0 }],
+    ['Content-Length: 5\nContent-Length: 5', { kind: 'length', length: 5 }],
+    ['Content-Length: 5, 5 ,5', { kind: 'length', length: 5 }],
     ['Content-Length: 8999999999999999', { kind: 'length', length: 8_999_999_999_999_999 }],
     ['Transfer-Encoding: chunked', { kind: 'chunked' }],
     ['transfer-encoding: Chunked', { kind: 'chunked' }],
@@ -28,12 +30,11 @@ t.test('where the content ends', t => {
 
 t.test('framing in doubt is none', t => {
   for (const [lines, version] of [
-    ['Content-Length: 5\nContent-Length: 5', '1.1'],
-    ['Content-Length: 5, 5', '1.1'],
+    ['Content-Length: 5\nContent-Length: 6', '1.1'],
+    ['Content-Length: 5, 05', '1.1'],
     ['Content-Length: -5', '1.1'],
     ['Content-Length: +5', '1.1'],
     ['Content-Length: 0x5', '1.1'],
-    ['Content-Length: 5 ', '1.1'],
     ['Content-Length: ', '1.1'],
     ['Content-Length: 9007199254740993', '1.1'],
     ['Content-Length: 18446744073709551621', '1.1'],
@@ -46,9 +47,28 @@ t.test('framing in doubt is none', t => {
     ['Transfer-Encoding: ', '1.1'],
     ['Transfer-Encoding: chunked', '1.0'],
   ] as const) {
-    for (const method of ['GET', 'HEAD']) {
-      t.match(framingOf(method, head(lines, { version })), { problem: String }, lines)
-    }
+    t.match(framingOf('GET', head(lines, { version })), { problem: String }, lines)
+    const bare = { kind: 'length', length: 0 }
+    t.strictSame(framingOf('HEAD', head(lines, { version })), bare, 'no content, whatever it says')
+    t.strictSame(framingOf('GET', head(lines, { version, status: 304 })), bare)
+  }
+  t.end()
+})
+
+t.test('what is wrong is what the log says', t => {
+  for (const [lines, problem] of [
+    ['Content-Length: 5\nContent-Length: 6', 'it has several lengths that differ'],
+    ['Content-Length: five', 'its length is not a number'],
+    ['Content-Length: five, five', 'its length is not a number'],
+    ['Content-Length: 18446744073709551621', 'its length is too large to be counted'],
+    ['Transfer-Encoding: gzip', 'its transfer coding is not chunked'],
+    [
+      'Transfer-Encoding: chunked\nTransfer-Encoding: chunked',
+      'its transfer coding is chunked more than once',
+    ],
+    ['Transfer-Encoding: gzip, chunked', 'it has another transfer coding besides chunked'],
+  ] as const) {
+    t.strictSame(framingOf('GET', head(lines)), { problem }, lines)
   }
   t.end()
 })

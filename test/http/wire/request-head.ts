@@ -168,7 +168,7 @@ t.test('a beginning is not the whole, wherever it ends', t => {
 
 t.test('field lines that come byte by byte are not read again from their first byte', t => {
   const bytes = Buffer.from(`${host}X: ${'x'.repeat(400_000)}\r\n\r\n`)
-  const lines = new FieldLines(valueBytes, 2)
+  const lines = new FieldLines(valueBytes, 2, 'request')
   // Were every byte looked at again for each that comes, this would take minutes.
   let early: number | undefined
   for (let end = 0; end < bytes.length; end += 1) {

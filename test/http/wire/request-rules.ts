@@ -35,6 +35,14 @@ check('only HTTP/1.1 and HTTP/1.0 are spoken', [
   ['', [], 505],
 ])
 
+check('lists that concern one hop are short', [
+  ['1.1', ['Host: a', `Connection: ${'a,'.repeat(4000)}`], undefined],
+  ['1.1', ['Host: a', `Connection: ${'a,'.repeat(4097)}`], 431, /too long/],
+  ['1.1', ['Host: a', ...Array(9).fill(`connection: ${'a'.repeat(1000)}`)], 431],
+  ['1.1', ['Host: a', `Upgrade: ${'a,'.repeat(3000)}`, `TE: ${'a,'.repeat(3000)}`], 431],
+  ['1.1', ['Host: a', `Transfer-Encoding: ${'gzip,'.repeat(100_000)}chunked`], 400, /uncertain/],
+])
+
 check('exactly one valid Host in HTTP/1.1, at most one in HTTP/1.0 (RFC 9112 section 3.2)', [
   ['1.1', [], 400, /needs a Host/],
   ['1.1', ['Host: a', 'Host: a'], 400, /more than one Host/],
@@ -45,7 +53,8 @@ check('exactly one valid Host in HTTP/1.1, at most one in HTTP/1.0 (RFC 9112 sec
   ['1.1', ['HOST: Deb.Example.org:8080'], undefined],
   ['1.1', ['Host: [::1]:8080'], undefined],
   ['1.1', ['Host: 192.0.2.7'], undefined],
-  ['1.1', ['Host:'], undefined],
+  ['1.1', ['Host:'], 400, /Host field is empty/],
+  ['1.0', ['Host:'], 400, /Host field is empty/],
   ['1.1', ['Host: a b'], 400, /Host field/],
   ['1.1', ['Host: a, b'], 400],
   ['1.1', ['Host: a@b'], 400],

@@ -4,6 +4,7 @@
  */
 import { day } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
+import { offersBinding } from '../../../http/client/connection-authentication.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatUri } from '../../../http/message/target.ts'
 import { forwardingFields } from '../../../http/proxy/forwarded.ts'
@@ -107,6 +108,12 @@ function judgeAnswer(of: Examination, { status, fields }: Answered): Finding {
     return doubtful(
       `${found} for the Host ${domain}`,
       'authproxy forwards the public Host: the application has to accept this name as its own',
+    )
+  }
+  if (offersBinding(fields)) {
+    return doubtful(
+      `${found} and asks for NTLM or Negotiate, which authenticate a connection`,
+      'the edge has to keep one connection for each client: see "Windows authentication" in authproxy.md; an application that reads X-Authproxy-User needs no Windows authentication',
     )
   }
   if (status >= 500) return doubtful(found, 'see the log of the application')

@@ -140,8 +140,17 @@ export async function requestHead(of: Examination): Promise<Answer> {
   const largest = await largestSample(of)
   if (largest === undefined) return []
   const size = sizeOf(largest)
-  const { answer, outcome } = await send(of, { fields: Fields.of(['Cookie', largest.field]) })
-  if (answer !== undefined && answer.cookies >= largest.field.length) return right(`${size} arrive`)
+  const sent = `doctor=1; ${largest.field}`
+  const { answer, outcome } = await send(of, { fields: Fields.of(['Cookie', sent]) })
+  if (answer !== undefined && answer.cookies >= sent.length - 2 * largest.cookies) {
+    const { cookiePairs } = answer
+    const joined = cookiePairs > 0 && cookiePairs !== largest.cookies + 1
+    if (!joined) return right(`${size} arrive`)
+    return wrong(
+      `of ${largest.cookies + 1} cookies ${cookiePairs} arrive: the edge joins or splits them`,
+      'users have to log in again and again. The edge has to join cookies by "; " (RFC 9113 section 8.2.3), and to forward the field as it came',
+    )
+  }
   return wrong(
     answer === undefined
       ? `a request with ${size} of them ${instead(outcome)}`

@@ -41,7 +41,7 @@ export const metadata = once(async of => {
     judgeMetadata(bytes, from, { config: saml, now: clock.now(), pool })
   const from = source.from === 'file' ? source.path : source.url
   let problem: string
-  let look = 'open idpMetadataURL from this machine'
+  let look = `open idpMetadataURL from this machine${withoutProxy(process.env)}`
   try {
     const fetched = () => fetchMetadata(from, { origin: originClient(of), clock, signal })
     const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
@@ -65,6 +65,15 @@ export const metadata = once(async of => {
     return { idp: undefined, finding: wrong(problem, mend) }
   }
 })
+
+/** What else to know where a proxy is named for other programs: curl takes it, the service does not. */
+function withoutProxy(environment: NodeJS.ProcessEnv): string {
+  const named = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].find(
+    name => environment[name],
+  )
+  if (named === undefined) return ''
+  return `, and without the proxy in ${named}, which authproxy does not use: curl --noproxy "*"; where only that proxy leads to the identity provider, fetch the metadata by a timer and name the file in idpMetadataFile`
+}
 
 /** Whether the certificate of the metadata's address was refused only because its issuer is not known here. */
 function ofUnknownIssuer(error: unknown): boolean {

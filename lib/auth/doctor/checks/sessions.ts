@@ -81,6 +81,7 @@ async function makeSample(of: Examination, groups: number): Promise<Sample> {
       nameId: undefined,
       sessionIndex: undefined,
       authenticated: now,
+      identitySettings: config.identityDigest,
       created: now,
       expires: now + config.session.lifetime,
     },

@@ -39,7 +39,10 @@ export function readLogout(bytes: Uint8Array, rules: LogoutRules): LogoutMessage
     const { root } = signed ? signedContent(given, given.root, rules) : agreed(given)
     // The name is decrypted when the message is known to be the IdP's, and not before.
     const verified = signed || rules.signedOutside
-    return read(verified ? revealName(root, rules.decryptionKeys) : root, signed)
+    return read(
+      verified ? revealName(root, { root, privateKeys: rules.decryptionKeys }) : root,
+      signed,
+    )
   } catch (error) {
     return refusedBy(error)
   }

@@ -8,19 +8,28 @@
  *   messages of which only one is signed. So names are taken literally, each once, and the bytes are never written anew.
  * - The message is deflated; how much it may inflate to is bounded.
  */
-import { createSign } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { decodeBase64, decodeFormText } from '../core/encoding.ts'
 import { logoutLimits, type MessageReason } from '../core/message.ts'
 import {
   isSignedBy,
   methodProblem,
+  privateKeyOf,
   type SignatureRules,
+  signatureBehind,
+  signatureBy,
   signatureMethods,
+  type Unsigned,
 } from '../signature/method.ts'
 import type { SigningKey } from '../signature/sign.ts'
 
 export type MessageName = 'SAMLRequest' | 'SAMLResponse'
+
+interface Sent {
+  readonly name: MessageName
+  readonly xml: string
+  readonly relayState?: string | undefined
+}
 
 /**
  * The address a browser is sent to with a message for `location`. The query of the location stays; with a key the message is
@@ -28,23 +37,47 @@ export type MessageName = 'SAMLRequest' | 'SAMLResponse'
  */
 export function redirectAddress(
   location: string,
-  message: {
-    readonly name: MessageName
-    readonly xml: string
-    readonly relayState?: string | undefined
-  },
+  message: Sent,
   key: SigningKey | undefined,
 ): string {
-  const { name, xml, relayState } = message
-  const parameter = (key: string, value: string) => `&${key}=${encodeURIComponent(value)}`
-  let query = parameter(name, deflateRawSync(Buffer.from(xml)).toString('base64')).slice(1)
-  if (relayState !== undefined) query += parameter('RelayState', relayState)
-  if (key !== undefined) {
-    query += parameter('SigAlg', signatureMethods.rsaSha256)
-    const signature = createSign('sha256').update(query).sign(key.privateKey, 'base64')
-    query += parameter('Signature', signature)
-  }
+  if (key === undefined) return withQuery(location, queryOf(message))
+  const unsigned = unsignedQuery(message, key)
+  return withSignature(location, unsigned.data, signatureBy(unsigned))
+}
+
+/** As `redirectAddress`; the signature is made in another thread. */
+export async function redirectAddressBehind(
+  location: string,
+  message: Sent,
+  key: SigningKey | undefined,
+): Promise<string> {
+  if (key === undefined) return redirectAddress(location, message, key)
+  const unsigned = unsignedQuery(message, key)
+  return withSignature(location, unsigned.data, await signatureBehind(unsigned))
+}
+
+function queryOf({ name, xml, relayState }: Sent): string {
+  const message = deflateRawSync(Buffer.from(xml)).toString('base64')
+  const query = parameter(name, message).slice(1)
+  return relayState === undefined ? query : query + parameter('RelayState', relayState)
+}
+
+function unsignedQuery(message: Sent, { privateKey }: SigningKey): Unsigned {
+  const uri = signatureMethods.rsaSha256
+  const data = queryOf(message) + parameter('SigAlg', uri)
+  return { key: privateKeyOf(privateKey), uri, data }
+}
+
+function withSignature(location: string, query: string, value: Buffer): string {
+  return withQuery(location, query + parameter('Signature', value.toString('base64')))
+}
+
+function withQuery(location: string, query: string): string {
   return `${location}${location.includes('?') ? '&' : '?'}${query}`
+}
+
+function parameter(name: string, value: string): string {
+  return `&${name}=${encodeURIComponent(value)}`
 }
 
 export interface RedirectMessage {

@@ -111,6 +111,21 @@ export function checkAssertion(
   return { ok: true, subject, requestId: confirmation.inResponseTo, until, findings }
 }
 
+/**
+ * Whether two https addresses are one by RFC 3986 section 6.2: capitals in scheme and host do not count, nor does the usual port. All
+ * else does, and no parser of addresses reads what a stranger wrote.
+ */
+export function isSameAddress(received: string, ours: string): boolean {
+  return normalised(received) === normalised(ours)
+}
+
+function normalised(address: string): string {
+  const [, authority, rest = ''] = /^https:\/\/([a-z0-9.[\]:-]+)(.*)$/is.exec(address) ?? []
+  return authority === undefined
+    ? address
+    : `https://${authority.toLowerCase().replace(/:(?:443)?$/, '')}${rest}`
+}
+
 /** Collects findings; the first that fails gives the reason. */
 class Check {
   readonly findings: AssertionFinding[] = []
@@ -131,7 +146,7 @@ class Check {
     if (issuer !== undefined) {
       this.#note('issuer', 'Response Issuer', { expected: idp, received: issuer })
     }
-    const ok = destination === undefined ? !signed : destination === acsUrl
+    const ok = destination === undefined ? !signed : isSameAddress(destination, acsUrl)
     this.#note('destination', 'Destination', { expected: acsUrl, received: destination, ok })
     if (issued !== undefined) this.#issued('Response', issued)
   }
@@ -167,7 +182,8 @@ class Check {
 
   #bearer({ recipient, notBefore, notOnOrAfter }: Confirmation): void {
     const { acsUrl } = this.#expected.config
-    this.#note('recipient', 'Recipient', { expected: acsUrl, received: recipient })
+    const ok = recipient !== undefined && isSameAddress(recipient, acsUrl)
+    this.#note('recipient', 'Recipient', { expected: acsUrl, received: recipient, ok })
     this.#ends('SubjectConfirmationData', notOnOrAfter)
     this.#begins('SubjectConfirmationData', notBefore)
   }

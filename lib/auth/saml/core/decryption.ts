@@ -4,8 +4,11 @@
  *
  * # Facts
  * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra offer nothing else,
- *   but every failure has one code and takes the same steps: what was deciphered is scanned and parsed whether its padding was
- *   right or not. How many tries a login has is bounded (parts.ts).
+ *   but every failure takes the same steps, and clients see one page for all: what was deciphered is scanned and parsed whether
+ *   its padding was right or not. The codes, which only the administrator sees, tell a wrong key from a wrong document. How
+ *   often one EncryptedKey may be tried is bounded (parts.ts).
+ * - What is decrypted stands in the place of its EncryptedData (XML Encryption section 4.3.3), so it may use prefixes that are
+ *   declared around it.
  * - `rsa-oaep-mgf1p` means MGF1 with SHA-1 whatever the digest; Node can only set both to one hash, so where they differ the
  *   padding is removed here.
  */
@@ -28,25 +31,58 @@ import {
   attributeOf,
   childOf,
   childrenOf,
+  NOTHING,
+  type Prefixes,
   type XmlDocument,
   type XmlElement,
 } from './xml.ts'
 
-/** The document that was encrypted, scanned and parsed. Every private key (PEM) is tried. */
-export function decryptElement(encrypted: XmlElement, privateKeys: readonly string[]): XmlDocument {
-  const { cipher, oaep, content, keys } = readParts(encrypted)
+/** An encrypted element whose form and methods are ones we take. Nothing has been decrypted yet. */
+export type Encrypted = Readonly<ReturnType<typeof readEncrypted>>
+
+/**
+ * The document that was encrypted, scanned and parsed, with what is declared `around` it. Every private key (PEM) is tried.
+ */
+export function decrypt(
+  { name, cipher, oaep, content, keys }: Encrypted,
+  privateKeys: readonly string[],
+  around: Prefixes = NOTHING,
+): XmlDocument {
+  let why: string | undefined
   for (const pem of privateKeys) {
     const privateKey = createPrivateKey(pem)
     for (const wrapped of keys) {
-      const key = unwrap(wrapped, privateKey, oaep, cipher.bits / 8)
+      const { key, opened } = unwrap(wrapped, privateKey, oaep, cipher.bits / 8)
       const { bytes, good } = decipher(cipher, key, content)
       // A wrong key may leave valid padding behind, so only what parses counts as decrypted.
-      const parsed = parseXml(bytes, messageLimits)
+      const parsed = parseXml(withoutMark(bytes), messageLimits, around)
       if (good && parsed.ok) return parsed
+      if (!opened) continue
+      why = good && !parsed.ok ? parsed.problem : 'its content does not belong to its key'
     }
   }
-  const { name } = encrypted
-  return refuse('encryption_key', `none of our keys decrypts the ${name} to a permitted document`)
+  return why === undefined
+    ? refuse('encryption_key', `none of our keys opens the EncryptedKey of the ${name}`)
+    : refuse(
+        'encryption_document',
+        `one of our keys opens the ${name}, but what is inside is no permitted document: ${why}`,
+      )
+}
+
+/** A byte order mark is no part of a document (XML 1.0 section 4.3.3); some IdPs encrypt it as well. */
+function withoutMark(bytes: Buffer): Buffer {
+  const marked = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+  return marked ? bytes.subarray(3) : bytes
+}
+
+/** Of each EncryptedKey a name that stays the same however the message around it is changed: the SHA-256 of its number. */
+export function namesOfKeys({ keys }: Encrypted): readonly string[] {
+  return keys.map(key => {
+    const start = key.findIndex(byte => byte !== 0)
+    return createHash('sha256')
+      .update(key.subarray(Math.max(0, start)))
+      .digest('base64url')
+  })
 }
 
 interface Cipher {
@@ -70,7 +106,7 @@ interface Oaep {
 }
 
 /** EncryptedKeys stand inside EncryptedData/KeyInfo or beside EncryptedData (saml-core section 6). */
-function readParts(encrypted: XmlElement) {
+export function readEncrypted(encrypted: XmlElement) {
   const [data, ...more] = childrenOf(encrypted, ns.encryption, 'EncryptedData')
   if (data === undefined || more.length > 0) {
     refuse('encryption_form', 'not exactly one EncryptedData')
@@ -94,7 +130,7 @@ function readParts(encrypted: XmlElement) {
   if (oaep === undefined || keys.length === 0) {
     refuse('encryption_form', 'no EncryptedKey can be read')
   }
-  return { cipher, oaep, content, keys }
+  return { name: encrypted.name, cipher, oaep, content, keys }
 }
 
 /** For every key pair we may have published, and a few other recipients. */
@@ -140,8 +176,8 @@ function cipherValue(element: XmlElement): Buffer | undefined {
   return value === undefined ? undefined : decodeBase64(value.text)
 }
 
-/** The content key; a random one when it cannot be unwrapped, so that what follows fails like anything else. */
-function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number): Buffer {
+/** The content key; a random one when it cannot be `opened` or is of another size, so that what follows fails like anything else. */
+function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number) {
   const decoy = randomBytes(size)
   try {
     const padding = constants.RSA_PKCS1_OAEP_PADDING
@@ -152,9 +188,9 @@ function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number
             privateDecrypt({ key: privateKey, padding: constants.RSA_NO_PADDING }, wrapped),
             oaep,
           )
-    return key?.length === size ? key : decoy
+    return { key: key?.length === size ? key : decoy, opened: key !== undefined }
   } catch {
-    return decoy
+    return { key: decoy, opened: false }
   }
 }
 

@@ -4,18 +4,35 @@
  * out is as untrusted as any message: scanned, bounded, one NameID or one Attribute and nothing that could be taken for more.
  */
 import { agreed } from './agreement.ts'
-import { decryptElement } from './decryption.ts'
+import { decrypt, readEncrypted } from './decryption.ts'
 import { messageLimits, refuse } from './message.ts'
 import { ns } from './vocabulary.ts'
-import { allElements, allNamed, childrenOf, type XmlElement } from './xml.ts'
+import {
+  allElements,
+  allNamed,
+  childrenOf,
+  NOTHING,
+  type Prefixes,
+  prefixesAt,
+  type XmlElement,
+} from './xml.ts'
+
+/** What opens the encrypted parts of a message, and what they may use. */
+export interface Opening {
+  readonly privateKeys: readonly string[]
+  /** Root of the verified document the message is a part of: what it declares around a part counts in that part. */
+  readonly root: XmlElement
+  /** Prefixes that count where none is declared. */
+  readonly fallback?: Prefixes
+}
 
 /** Encrypted parts of one message: each costs an RSA operation for every key. */
 const MOST = 64
 
 /** A verified Assertion with the NameID of its Subject and its attributes in the open. */
-export function revealAssertion(root: XmlElement, privateKeys: readonly string[]): XmlElement {
-  const open = opener(privateKeys)
-  return withChildren(root, child => {
+export function revealAssertion(assertion: XmlElement, opening: Opening): XmlElement {
+  const open = opener(opening)
+  return withChildren(assertion, child => {
     if (child.namespace !== ns.assertion) return child
     if (child.name === 'Subject') return withName(child, open)
     return child.name === 'AttributeStatement' ? withAttributes(child, open) : child
@@ -23,8 +40,8 @@ export function revealAssertion(root: XmlElement, privateKeys: readonly string[]
 }
 
 /** A verified message with the NameID directly in it in the open, as in a LogoutRequest (3.7.1). */
-export function revealName(root: XmlElement, privateKeys: readonly string[]): XmlElement {
-  return withName(root, opener(privateKeys))
+export function revealName(message: XmlElement, opening: Opening): XmlElement {
+  return withName(message, opener(opening))
 }
 
 function withChildren(parent: XmlElement, change: (child: XmlElement) => XmlElement): XmlElement {
@@ -72,14 +89,15 @@ function checkedAttribute(attribute: XmlElement): XmlElement {
 }
 
 /** Decrypts the parts of one message: all of them together keep the limits of one message. */
-function opener(privateKeys: readonly string[]): Open {
+function opener({ privateKeys, root: whole, fallback = NOTHING }: Opening): Open {
   let parts = 0
   let characters = 0
   let elements = 0
   return (encrypted, expected) => {
     parts += 1
     if (parts > MOST) refuse('encryption_limit', `more than ${MOST} encrypted parts`)
-    const document = decryptElement(encrypted, privateKeys)
+    const around = new Map([...fallback, ...prefixesAt(whole, encrypted)])
+    const document = decrypt(readEncrypted(encrypted), privateKeys, around)
     const { root, text } = document
     characters += text.length
     elements += allElements(root).length

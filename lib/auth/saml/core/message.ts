@@ -66,8 +66,8 @@ export type MessageReason =
   | 'idp_status'
   | 'second_opinion'
   | `signature_${'missing' | 'form' | 'reference' | 'algorithm' | 'sha1' | 'invalid'}`
-  | `encryption_${'form' | 'algorithm' | 'key' | 'content' | 'limit'}`
-  | `metadata_${'form' | 'no-idp' | 'several-idps' | 'unknown-entity' | 'no-entity-id'}`
+  | `encryption_${'form' | 'algorithm' | 'key' | 'document' | 'tries' | 'content' | 'limit'}`
+  | `metadata_${'form' | 'web-page' | 'no-idp' | 'several-idps' | 'unknown-entity' | 'no-entity-id'}`
   | `metadata_${'no-sign-on' | 'no-key' | 'dates'}`
 
 export interface Refused {
@@ -75,28 +75,40 @@ export interface Refused {
   readonly because: MessageReason
   /** A sentence for the log. */
   readonly problem: string
+  /** What would have been taken, and what stood there instead, for `authproxy explain`. */
+  readonly finding?: Difference | undefined
   /** The issuer the message names, for the log: it is not verified. */
   readonly claimedIssuer?: string | undefined
 }
 
+/** One thing in a message that is not as expected: `Reference URI`, `#_a`, `#_b`. */
+export interface Difference {
+  readonly what: string
+  readonly expected: string
+  readonly received: string
+}
+
 class MessageRefusal extends Error {
   readonly because: MessageReason
+  readonly finding: Difference | undefined
 
-  constructor(because: MessageReason, problem: string) {
+  constructor(because: MessageReason, problem: string, finding: Difference | undefined) {
     super(problem)
     this.because = because
+    this.finding = finding && { ...finding, received: finding.received.slice(0, 300) }
   }
 }
 
 /** Ends the reading of a message. */
-export function refuse(because: MessageReason, problem: string): never {
-  throw new MessageRefusal(because, problem)
+export function refuse(because: MessageReason, problem: string, finding?: Difference): never {
+  throw new MessageRefusal(because, problem, finding)
 }
 
 /** The refusal that was thrown, as a value. Throws anything else again: that is a fault of ours. */
 export function refusedBy(error: unknown): Refused {
   if (!(error instanceof MessageRefusal)) throw error
-  return { ok: false, because: error.because, problem: error.message }
+  const { because, message: problem, finding } = error
+  return { ok: false, because, problem, ...(finding === undefined ? {} : { finding }) }
 }
 
 /** Scans and parses a message, or a part of one, within the limits of messages unless told. */

@@ -11,8 +11,11 @@
  * - Java writes `&#13;` at the ends of its base64 lines, so references to characters are allowed, in number; entities are not.
  */
 import {
+  escapeXml,
   type Growing,
   Namespaces,
+  NOTHING,
+  type Prefixes,
   type Written,
   type XmlDocument,
   type XmlElement,
@@ -21,7 +24,7 @@ import {
 
 const problems = {
   'too-large': 'the document is too large',
-  'not-utf8': 'the document is not UTF-8',
+  'not-utf8': 'the document is not UTF-8, nor UTF-16 with a byte order mark where that is taken',
   declaration: 'the XML declaration is malformed or names another version or encoding',
   doctype: 'the document has a DOCTYPE or another declaration',
   comment: 'the document has a comment',
@@ -39,13 +42,29 @@ const problems = {
 }
 export type XmlReason = keyof typeof problems | 'parser'
 
-/** Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. */
-export function parseXml(document: Uint8Array | string, limits: XmlLimits): ParsedXml {
+/**
+ * Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. `around` is what is
+ * declared around it, when it is a part of another document: what it needs of that is written into its root, so that the text
+ * stands alone.
+ */
+export function parseXml(
+  document: Uint8Array | string,
+  limits: XmlLimits,
+  around: Prefixes = NOTHING,
+): ParsedXml {
   try {
     if (document.length > limits.size) stop('too-large', limits.size)
     const decoded = typeof document === 'string' ? document : decode(document, limits)
     const text = decoded.includes('\r') ? decoded.replace(/\r\n?/g, '\n') : decoded
-    return { ok: true, text, root: new Scan(text, limits).run() }
+    const scan = new Scan(text, limits, around)
+    const root = scan.run()
+    if (!scan.borrows) return { ok: true, text, root }
+    const missing = [...around].filter(([prefix]) => !root.declares.has(prefix))
+    const declarations = missing.map(
+      ([prefix, uri]) => ` xmlns${prefix === '' ? '' : `:${prefix}`}="${escapeXml(uri)}"`,
+    )
+    const at = root.start + 1 + root.tag.length
+    return parseXml(text.slice(0, at) + declarations.join('') + text.slice(at), limits)
   } catch (error) {
     if (!(error instanceof Stop)) throw error
     return { ok: false, because: error.because, problem: error.message }
@@ -56,14 +75,29 @@ type ParsedXml =
   | ({ readonly ok: true } & XmlDocument)
   | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
 
+/**
+ * UTF-8, or UTF-16 with its byte order mark where people edit: some programs of Windows save it without asking. One byte order mark in
+ * front is no part of the text (XML 1.0 section 4.3.3).
+ */
 function decode(bytes: Uint8Array, { edited }: XmlLimits): string {
+  const wide = edited ? UTF_16.get(`${bytes[0]} ${bytes[1]}`) : undefined
   try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-    return edited && text.startsWith('\ufeff') ? text.slice(1) : text
+    const text = new TextDecoder(wide ?? 'utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    if (!text.startsWith('\ufeff')) return text
+    return wide === undefined ? text.slice(1) : text.slice(1).replace(WIDE_DECLARATION, '$1UTF-8')
   } catch {
     return stop('not-utf8', 0)
   }
 }
+
+/** XML 1.0 section 4.3.3: the encoding, by the bytes of the mark. */
+const UTF_16: ReadonlyMap<string, string> = new Map([
+  ['255 254', 'utf-16le'],
+  ['254 255', 'utf-16be'],
+])
+
+/** The text is no longer in the encoding its declaration names. */
+const WIDE_DECLARATION = /^(<\?xml[^>]{1,100}encoding[\t\n\r ]*=[\t\n\r ]*["'])utf-16(?=["'])/i
 
 class Stop extends Error {
   readonly because: XmlReason
@@ -88,12 +122,18 @@ class Scan {
   #references = 0
   readonly #text: string
   readonly #limits: XmlLimits
-  readonly #namespaces = new Namespaces()
+  readonly #namespaces: Namespaces
   readonly #open: Growing[] = []
 
-  constructor(text: string, limits: XmlLimits) {
+  constructor(text: string, limits: XmlLimits, around: Prefixes) {
     this.#text = text
     this.#limits = limits
+    this.#namespaces = new Namespaces(around)
+  }
+
+  /** Whether the document needs what is declared around it. */
+  get borrows(): boolean {
+    return this.#namespaces.borrows
   }
 
   /** The root element; throws a Stop. */

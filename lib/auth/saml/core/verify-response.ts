@@ -8,7 +8,7 @@
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent } from '../signature/signature.ts'
 import { agreed } from './agreement.ts'
-import { decryptElement } from './decryption.ts'
+import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
 import { type Refused, readMessage, refuse, refusedBy } from './message.ts'
 import {
@@ -26,6 +26,8 @@ import {
   attributeOf,
   childOf,
   childrenOf,
+  type Prefixes,
+  prefixesAt,
   trimXml,
   type XmlDocument,
   type XmlElement,
@@ -43,10 +45,14 @@ export interface VerifiedResponse {
   readonly encrypted: boolean
 }
 
+/** Asks whether a message that was encrypted by these keys may be decrypted; each is named by its hash. */
+export type MayDecrypt = (encryptedKeys: readonly string[]) => boolean | Promise<boolean>
+
 /** Verifies a response. Never throws for what is in it. */
 export async function verifyResponse(
   bytes: Uint8Array,
   rules: ResponseRules,
+  mayDecrypt: MayDecrypt,
 ): Promise<VerifiedResponse | Refused> {
   let claimedIssuer: string | undefined
   try {
@@ -65,7 +71,12 @@ export async function verifyResponse(
     const [held] = carriersIn(source.root)
     if (held === undefined) refuse('assertion_missing', 'the response holds no assertion')
     const encrypted = held.name === 'EncryptedAssertion'
-    const decrypted = encrypted ? decryptAssertion(held, rules) : undefined
+    const [carrier = held] = carriersIn(given.root)
+    const schema = schemaPrefixes(prefixesAt(given.root, carrier))
+    const around = new Map([...schema, ...prefixesAt(source.root, held)])
+    const decrypted = encrypted
+      ? await decryptAssertion(held, { rules, around, mayDecrypt })
+      : undefined
     const inner = decrypted?.root ?? held
 
     // 4. A signature over the assertion must hold; without one, that over the Response counts.
@@ -74,6 +85,7 @@ export async function verifyResponse(
       refuse('signature_missing', 'neither Response nor Assertion is signed')
     }
     const assertion = itself?.root ?? (decrypted === undefined ? inner : agreed(decrypted).root)
+    const whole = itself ?? decrypted ?? source
 
     // 5. Another library must find the same assertion. It cannot see into an encrypted one that only the Response signs.
     const asked =
@@ -86,7 +98,9 @@ export async function verifyResponse(
     }
 
     // 6. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
-    const revealed = revealAssertion(assertion, rules.decryptionKeys)
+    const fallback = new Map([...schema, ...schemaPrefixes(inner.declares)])
+    const opening = { privateKeys: rules.decryptionKeys, root: whole.root, fallback }
+    const revealed = revealAssertion(assertion, opening)
     return { ok: true, response, encrypted, assertion: readAssertion(revealed) }
   } catch (error) {
     return { ...refusedBy(error), claimedIssuer }
@@ -161,9 +175,33 @@ function checkStatus(root: XmlElement): void {
   refuse('idp_status', `the IdP answered ${codes.join(' / ').slice(0, 200)}${said}`)
 }
 
+/**
+ * The prefixes of XML Schema: no name in them means anything here. Canonicalisation leaves unused declarations out, so a signature
+ * does not keep a stranger from adding or changing one; these alone may therefore come from what was not signed.
+ */
+function schemaPrefixes(prefixes: Prefixes): Prefixes {
+  return new Map([...prefixes].filter(([, uri]) => SCHEMA.includes(uri)))
+}
+
+const SCHEMA: readonly string[] = [
+  'http://www.w3.org/2001/XMLSchema',
+  'http://www.w3.org/2001/XMLSchema-instance',
+]
+
 /** What was encrypted has to be one assertion and nothing else, by the same rules as one that was not. */
-function decryptAssertion(held: XmlElement, rules: ResponseRules) {
-  const decrypted = decryptElement(held, rules.decryptionKeys)
+async function decryptAssertion(
+  held: XmlElement,
+  by: {
+    readonly rules: ResponseRules
+    readonly around: Prefixes
+    readonly mayDecrypt: MayDecrypt
+  },
+): Promise<XmlDocument> {
+  const parts = readEncrypted(held)
+  if (!(await by.mayDecrypt(namesOfKeys(parts)))) {
+    refuse('encryption_tries', 'its EncryptedKey came in too many messages that were refused')
+  }
+  const decrypted = decrypt(parts, by.rules.decryptionKeys, by.around)
   const { root } = decrypted
   if (root.name !== 'Assertion' || root.namespace !== ns.assertion) {
     refuse('response_form', 'what was encrypted is no assertion')

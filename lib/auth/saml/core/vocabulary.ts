@@ -22,6 +22,8 @@ export type Binding = 'redirect' | 'post'
 export const transforms = {
   enveloped: 'http://www.w3.org/2000/09/xmldsig#enveloped-signature',
   exclusive: 'http://www.w3.org/2001/10/xml-exc-c14n#',
+  /** The same bytes as `exclusive` where there is no comment. Messages have none, and signed metadata with one does not verify. */
+  exclusiveWithComments: 'http://www.w3.org/2001/10/xml-exc-c14n#WithComments',
 } as const
 
 export const digestMethods = {

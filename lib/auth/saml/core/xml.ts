@@ -15,7 +15,7 @@ export interface XmlLimits {
   readonly references: number
   /** Namespace declarations in force at one element: its own, and those of the elements around it. */
   readonly declarations: number
-  /** Whether comments and a byte order mark are allowed, as in metadata, which people edit. */
+  /** Whether comments, a byte order mark and UTF-16 are allowed, as in metadata, which people edit. */
   readonly edited: boolean
 }
 
@@ -41,7 +41,7 @@ export interface XmlElement {
   readonly inside: number
   readonly end: number
   /** The namespaces this very element declares, by prefix; the empty prefix is the default namespace. */
-  readonly declares: ReadonlyMap<string, string>
+  readonly declares: Prefixes
   /** Namespace declarations left out. */
   readonly attributes: readonly XmlAttribute[]
   /** Elements and the character data between them, in order. */
@@ -67,6 +67,9 @@ export interface Growing extends XmlElement {
 /** Attributes as they were written, namespace declarations included. */
 export type Written = ReadonlyArray<readonly [tag: string, value: string]>
 
+/** Namespaces by their prefixes; the empty prefix is the default namespace. */
+export type Prefixes = ReadonlyMap<string, string>
+
 /** Makes elements of start tags, in their order, by Namespaces in XML 1.0. */
 export class Namespaces {
   /** What each prefix means, the innermost declaration last. */
@@ -75,6 +78,15 @@ export class Namespaces {
   declared = 0
   /** The first breach of a rule, in words. Told at the end only, since what the scan refuses goes before it. */
   breach: string | undefined
+  /** Whether a prefix was found in what is declared around the document, and nowhere in it. */
+  borrows = false
+  /** What is declared around the document, when it is a part of another one. */
+  readonly #around: Prefixes
+  #root: Growing | undefined
+
+  constructor(around: Prefixes) {
+    this.#around = around
+  }
 
   /** The element of a start tag, with its declarations in force. */
   element(
@@ -87,7 +99,9 @@ export class Namespaces {
     const [prefix, name] = partsOf(tag)
     const namespace = this.#namespaceOf(prefix)
     const empty = { end: place.inside, content: [], children: [], text: '' }
-    return { name, namespace, tag, ...place, declares, attributes, ...empty }
+    const element = { name, namespace, tag, ...place, declares, attributes, ...empty }
+    this.#root ??= element
+    return element
   }
 
   /** Ends an element, and with it the force of its declarations. */
@@ -98,7 +112,7 @@ export class Namespaces {
   }
 
   /** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
-  #declare(written: Written): ReadonlyMap<string, string> {
+  #declare(written: Written): Prefixes {
     if (!written.some(isDeclaration)) return NOTHING
     const declares = new Map<string, string>()
     for (const [name, uri] of written.filter(isDeclaration)) {
@@ -133,9 +147,16 @@ export class Namespaces {
     return attributes
   }
 
+  /** Only a root without a prefix asks for the default namespace around it: below any other, its absence may be meant. */
+  #borrowed(prefix: string): string | undefined {
+    const uri = prefix === '' && this.#root !== undefined ? undefined : this.#around.get(prefix)
+    if (uri !== undefined) this.borrows = true
+    return uri
+  }
+
   /** Section 5: a prefix must be declared. */
   #namespaceOf(prefix: string): string {
-    const uri = this.#scope.get(prefix)?.at(-1)
+    const uri = this.#scope.get(prefix)?.at(-1) ?? this.#borrowed(prefix)
     if (uri === undefined && prefix !== '') {
       this.breach ??= `the namespace prefix ${prefix} is not declared`
     }
@@ -143,7 +164,7 @@ export class Namespaces {
   }
 }
 
-const NOTHING: ReadonlyMap<string, string> = new Map()
+export const NOTHING: Prefixes = new Map()
 
 const XML = 'http://www.w3.org/XML/1998/namespace'
 const XMLNS = 'http://www.w3.org/2000/xmlns/'
@@ -179,6 +200,18 @@ export function childOf(
   name: string,
 ): XmlElement | undefined {
   return childrenOf(element, namespace, name)[0]
+}
+
+/** What is declared at `element` and around it, in the document with this root. */
+export function prefixesAt(root: XmlElement, element: XmlElement): Prefixes {
+  const scope = new Map<string, string>()
+  let at: XmlElement | undefined = root
+  while (at !== undefined) {
+    for (const [prefix, uri] of at.declares) scope.set(prefix, uri)
+    if (at === element) break
+    at = at.children.find(child => child.start <= element.start && element.end <= child.end)
+  }
+  return scope
 }
 
 /** The element itself and everything below it, in document order. */

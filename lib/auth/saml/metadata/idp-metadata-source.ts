@@ -35,6 +35,8 @@ export interface SourceParts {
   readonly origin: OriginClient
   readonly clock: Clock
   readonly log: Logger
+  /** Learns which identity provider is in use, each time its metadata has been read. */
+  readonly inUse?: (idp: IdpMetadata) => void
   /** Bounds of the thread that reads a document, where they differ from the usual ones. */
   readonly reading?: Partial<PoolBounds>
 }
@@ -97,18 +99,27 @@ export class IdpMetadataSource {
    * keys now, so that verifying once more is worth it.
    */
   async refreshForUnknownKey(used: IdpMetadata | undefined): Promise<boolean> {
+    return (await this.suspectKeys(used)) ?? false
+  }
+
+  /** As `refreshForUnknownKey`; undefined, at once, when nothing is asked for and nothing has changed. */
+  suspectKeys(used: IdpMetadata | undefined): Promise<boolean> | undefined {
     const { clock, config } = this.#parts
-    if (config().idpMetadata.from === 'file') return false
+    if (config().idpMetadata.from === 'file') return undefined
     const isOther = () => keysOf(this.current()) !== keysOf(used)
     // Messages that waited for a thread meanwhile were checked with keys from before a refresh.
-    if (isOther()) return true
+    if (isOther()) return Promise.resolve(true)
     const now = clock.now()
     if (this.#flight.size === 0) {
-      if (now - this.#lastSuspicion < SUSPICION_INTERVAL) return false
+      if (now - this.#lastSuspicion < SUSPICION_INTERVAL) return undefined
       this.#lastSuspicion = now
     }
-    await this.#refresh()
-    return isOther()
+    return this.#refresh().then(isOther)
+  }
+
+  /** Settles when no download is under way: one has half a minute. Never throws. */
+  async settled(): Promise<void> {
+    if (this.#flight.size > 0) await this.#refresh()
   }
 
   /** Ends the refresh loop and the thread. */
@@ -174,6 +185,7 @@ export class IdpMetadataSource {
     const idp = await judgeMetadata(bytes, from, { config: config(), now, pool: this.#pool })
     const news = keysOf(this.#idp) !== keysOf(idp)
     this.#idp = idp
+    this.#parts.inUse?.(idp)
     if (news) {
       const keys = idp.keys.map(key => key.fingerprint.slice(0, 16))
       log.info('signing keys of the IdP', { idp: idp.entityId, keys })

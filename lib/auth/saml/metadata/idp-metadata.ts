@@ -9,7 +9,7 @@ import { agreed } from '../core/agreement.ts'
 import { parseInstant } from '../core/instant.ts'
 import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
-import { attributeOf, childrenOf, trimXml, type XmlElement } from '../core/xml.ts'
+import { attributeOf, childrenOf, trimXml, type XmlDocument, type XmlElement } from '../core/xml.ts'
 import { verifySignature } from '../signature/signature.ts'
 
 interface IdpKey {
@@ -66,7 +66,7 @@ export function readIdpMetadata(
   { entityId, certificates, allowSha1 }: MetadataRules,
 ): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
   try {
-    const { root } = agreed(readMessage(bytes, metadataLimits))
+    const { root } = agreed(readDocument(bytes))
     if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
       refuse('metadata_form', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
     }
@@ -77,6 +77,16 @@ export function readIdpMetadata(
   } catch (error) {
     return refusedBy(error)
   }
+}
+
+/** People save a page in the place of metadata, and a URL may lead to a sign-in page: then the XML is not what is wrong. */
+function readDocument(bytes: Uint8Array): XmlDocument {
+  const begin = Buffer.from(bytes.subarray(0, 2000)).toString('latin1').replaceAll('\0', '')
+  if (/^[^<]{0,20}(?:<!--[^>]*-->\s*)?<(?:!doctype\s+html|html)[\s>]/i.test(begin)) {
+    const what = 'it is a web page (HTML) and no metadata: the address leads to a page for people'
+    refuse('metadata_web-page', `${what}, for signing in perhaps, or a page was saved`)
+  }
+  return readMessage(bytes, metadataLimits)
 }
 
 const ROOTS: readonly string[] = ['EntityDescriptor', 'EntitiesDescriptor']
@@ -204,11 +214,12 @@ function readCertificate(text: string): IdpKey | string {
   const publicKey = publicKeyOf(certificate)
   if (publicKey === undefined) return 'a certificate has a key of an unknown kind'
   const { asymmetricKeyType: kind, asymmetricKeyDetails: details } = publicKey
-  if (kind !== 'rsa' && (kind !== 'ec' || !CURVES.includes(details?.namedCurve ?? ''))) {
+  const isRsa = kind === 'rsa' || kind === 'rsa-pss'
+  if (!isRsa && (kind !== 'ec' || !CURVES.includes(details?.namedCurve ?? ''))) {
     return `a certificate has a key of kind ${details?.namedCurve ?? kind}; signatures are verified with RSA keys and those on the curves P-256, P-384 and P-521`
   }
   const bits = details?.modulusLength ?? 0
-  if (kind === 'rsa' && bits < 1024)
+  if (isRsa && bits < 1024)
     return `a certificate has an RSA key of ${bits} bits, which can be broken`
   return {
     certificate: certificate.toString(),

@@ -4,7 +4,7 @@
  * A mistake here can only refuse a good message, never take a bad one: what is read in the end is read from the very text
  * that is made here, and hashed.
  */
-import type { XmlElement } from '../core/xml.ts'
+import { type Prefixes, prefixesAt, type XmlElement } from '../core/xml.ts'
 
 interface CanonicalOptions {
   /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
@@ -40,22 +40,8 @@ export function canonicalText(
     }
     text += `</${each.tag}>`
   }
-  write(element, new Map(), scopeAround(root, element))
+  write(element, new Map(), prefixesAt(root, element))
   return text
-}
-
-/** Namespaces by their prefixes. */
-type Prefixes = ReadonlyMap<string, string>
-
-/** What the elements around `element` declare. */
-function scopeAround(root: XmlElement, element: XmlElement): Prefixes {
-  const scope = new Map<string, string>()
-  let at: XmlElement | undefined = root
-  while (at !== undefined && at !== element) {
-    for (const [prefix, uri] of at.declares) scope.set(prefix, uri)
-    at = at.children.find(child => child.start <= element.start && element.end <= child.end)
-  }
-  return scope
 }
 
 /** The namespaces to be declared at an element, by prefix: those its own names use, and the inclusive ones in scope. */

@@ -2,35 +2,63 @@
  * The signature methods that are taken, by their URIs, and the arithmetic of each (RFC 6931). A method counts with a key of its own
  * kind alone, so that no key is used for what it was not made for.
  */
-import { createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
+import {
+  constants,
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  sign,
+  verify,
+} from 'node:crypto'
+import { promisify } from 'node:util'
+import { LRUCache } from 'lru-cache'
 
 interface Method {
   readonly hash: 'sha1' | 'sha256' | 'sha384' | 'sha512'
-  readonly key: 'rsa' | 'ec'
+  /** Kinds of keys, as Node calls them. `rsa-pss` is a key whose certificate allows RSA-PSS alone. */
+  readonly keys: ReadonlyArray<'rsa' | 'rsa-pss' | 'ec'>
+  /** RFC 6931 section 2.3.10: MGF1 with the same hash, and a salt as long as its digest. */
+  readonly padding?: { readonly padding: number; readonly saltLength: number }
 }
 
 const more = 'http://www.w3.org/2001/04/xmldsig-more#'
+const more2007 = 'http://www.w3.org/2007/05/xmldsig-more#'
 
 export const signatureMethods = {
   rsaSha1: 'http://www.w3.org/2000/09/xmldsig#rsa-sha1',
   rsaSha256: `${more}rsa-sha256`,
   rsaSha384: `${more}rsa-sha384`,
   rsaSha512: `${more}rsa-sha512`,
+  pssSha256: `${more2007}sha256-rsa-MGF1`,
+  pssSha384: `${more2007}sha384-rsa-MGF1`,
+  pssSha512: `${more2007}sha512-rsa-MGF1`,
   ecdsaSha256: `${more}ecdsa-sha256`,
   ecdsaSha384: `${more}ecdsa-sha384`,
   ecdsaSha512: `${more}ecdsa-sha512`,
 } as const
 
+const pss = {
+  padding: constants.RSA_PKCS1_PSS_PADDING,
+  saltLength: constants.RSA_PSS_SALTLEN_DIGEST,
+} as const
+
 /** A Map, and not an object, so that the names strangers send never find what every object inherits. */
 const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
-  [signatureMethods.rsaSha1, { hash: 'sha1', key: 'rsa' }],
-  [signatureMethods.rsaSha256, { hash: 'sha256', key: 'rsa' }],
-  [signatureMethods.rsaSha384, { hash: 'sha384', key: 'rsa' }],
-  [signatureMethods.rsaSha512, { hash: 'sha512', key: 'rsa' }],
-  [signatureMethods.ecdsaSha256, { hash: 'sha256', key: 'ec' }],
-  [signatureMethods.ecdsaSha384, { hash: 'sha384', key: 'ec' }],
-  [signatureMethods.ecdsaSha512, { hash: 'sha512', key: 'ec' }],
+  [signatureMethods.rsaSha1, { hash: 'sha1', keys: ['rsa'] }],
+  [signatureMethods.rsaSha256, { hash: 'sha256', keys: ['rsa'] }],
+  [signatureMethods.rsaSha384, { hash: 'sha384', keys: ['rsa'] }],
+  [signatureMethods.rsaSha512, { hash: 'sha512', keys: ['rsa'] }],
+  [signatureMethods.pssSha256, { hash: 'sha256', keys: ['rsa', 'rsa-pss'], padding: pss }],
+  [signatureMethods.pssSha384, { hash: 'sha384', keys: ['rsa', 'rsa-pss'], padding: pss }],
+  [signatureMethods.pssSha512, { hash: 'sha512', keys: ['rsa', 'rsa-pss'], padding: pss }],
+  [signatureMethods.ecdsaSha256, { hash: 'sha256', keys: ['ec'] }],
+  [signatureMethods.ecdsaSha384, { hash: 'sha384', keys: ['ec'] }],
+  [signatureMethods.ecdsaSha512, { hash: 'sha512', keys: ['ec'] }],
 ])
+
+function fits(method: Method, { asymmetricKeyType: kind }: KeyObject): boolean {
+  return method.keys.some(key => key === kind)
+}
 
 export interface SignatureRules {
   /** Certificates in PEM; a signature by the key of any of them counts. */
@@ -63,14 +91,67 @@ export function isSignedBy(
   const data = Buffer.from(signed.data)
   return certificates.some(certificate => {
     const key = createPublicKey(certificate)
-    if (key.asymmetricKeyType !== method.key) return false
-    return verify(method.hash, data, { key, dsaEncoding: form }, value)
+    if (!fits(method, key)) return false
+    try {
+      return verify(method.hash, data, { key, dsaEncoding: form, ...method.padding }, value)
+    } catch {
+      // A key for RSA-PSS may name the one hash and the shortest salt it is for.
+      return false
+    }
   })
 }
 
+/** The method with SHA-256 for a key. */
+export function usualMethod({ asymmetricKeyType: kind }: KeyObject): string {
+  if (kind === 'ec') return signatureMethods.ecdsaSha256
+  return kind === 'rsa-pss' ? signatureMethods.pssSha256 : signatureMethods.rsaSha256
+}
+
+/** What is to be signed, and how. */
+export interface Unsigned {
+  readonly key: KeyObject
+  /** Of the signature method. */
+  readonly uri: string
+  readonly data: string
+}
+
 /** The signature over `data` by a key of the method's kind. */
-export function signatureBy(key: KeyObject, uri: string, data: string): Buffer {
+export function signatureBy(unsigned: Unsigned): Buffer {
+  return sign(...signArguments(unsigned))
+}
+
+const signInPool = promisify(sign)
+
+/** Signatures at a time that are made for requests: the pool of Node also reads and writes files. */
+const MOST_AT_ONCE = 2
+let running = 0
+const waiting: Array<() => void> = []
+
+/** As `signatureBy`, but in a thread of the pool of Node: strangers can ask for signatures by any number of requests. */
+export async function signatureBehind(unsigned: Unsigned): Promise<Buffer> {
+  if (running >= MOST_AT_ONCE) await new Promise<void>(resolve => waiting.push(resolve))
+  else running += 1
+  try {
+    return await signInPool(...signArguments(unsigned))
+  } finally {
+    const next = waiting.shift()
+    if (next === undefined) running -= 1
+    else next()
+  }
+}
+
+function signArguments({ key, uri, data }: Unsigned) {
   const method = METHODS.get(uri)
-  if (method?.key !== key.asymmetricKeyType) throw new Error(`no key for ${uri}`)
-  return sign(method?.hash, Buffer.from(data), { key, dsaEncoding: 'ieee-p1363' })
+  if (method === undefined || !fits(method, key)) throw new Error(`no key for ${uri}`)
+  const { hash, padding } = method
+  return [hash, Buffer.from(data), { key, dsaEncoding: 'ieee-p1363', ...padding }] as const
+}
+
+const privateKeys = new LRUCache<string, KeyObject>({ max: 8 })
+
+/** The private key in PEM, read once. */
+export function privateKeyOf(pem: string): KeyObject {
+  const known = privateKeys.get(pem) ?? createPrivateKey(pem)
+  privateKeys.set(pem, known)
+  return known
 }

@@ -1,12 +1,12 @@
 /**
  * Makes enveloped XML signatures, as SAML profiles them (saml-core-2.0-os section 5.4).
  */
-import { createHash, createPrivateKey } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { metadataLimits, readMessage } from '../core/message.ts'
 import { digestMethods, ns, shortName, transforms } from '../core/vocabulary.ts'
 import { allElements, attributeOf, childOf } from '../core/xml.ts'
 import { canonicalText } from './canonical.ts'
-import { signatureBy, signatureMethods } from './method.ts'
+import { privateKeyOf, signatureBehind, signatureBy, type Unsigned, usualMethod } from './method.ts'
 
 export interface SigningKey {
   /** PEM */
@@ -28,10 +28,24 @@ export interface SigningOptions {
  * schemas want it.
  */
 export function signElement(text: string, options: SigningOptions): string {
+  const { unsigned, finish } = prepare(text, options)
+  return finish(signatureBy(unsigned))
+}
+
+/** As `signElement`; the signature is made in another thread. */
+export async function signElementBehind(text: string, options: SigningOptions): Promise<string> {
+  const { unsigned, finish } = prepare(text, options)
+  return finish(await signatureBehind(unsigned))
+}
+
+/** What has to be signed, and what makes the signed text of the signature. */
+function prepare(
+  text: string,
+  options: SigningOptions,
+): { readonly unsigned: Unsigned; readonly finish: (value: Buffer) => string } {
   const { id, key, digestMethod = digestMethods.sha256 } = options
-  const privateKey = createPrivateKey(key.privateKey)
-  const usual = privateKey.asymmetricKeyType === 'ec' ? 'ecdsaSha256' : 'rsaSha256'
-  const { signatureMethod = signatureMethods[usual] } = options
+  const privateKey = privateKeyOf(key.privateKey)
+  const { signatureMethod = usualMethod(privateKey) } = options
   const document = readMessage(text, metadataLimits)
   const element = allElements(document.root).find(each => attributeOf(each, 'ID') === id)
   if (element === undefined) throw new Error(`there is no element with the ID ${id}`)
@@ -49,12 +63,16 @@ export function signElement(text: string, options: SigningOptions): string {
     `<ds:DigestMethod Algorithm="${digestMethod}"></ds:DigestMethod>` +
     `<ds:DigestValue>${digest}</ds:DigestValue></ds:Reference></ds:SignedInfo>`
   const namespace = ` xmlns:ds="${ns.signature}"`
-  const value = signatureBy(privateKey, signatureMethod, info(namespace)).toString('base64')
   const certificate = key.certificate.replace(/-----[^-]+-----|\s/g, '')
-  const signature =
-    `<ds:Signature${namespace}>${info('')}<ds:SignatureValue>${value}</ds:SignatureValue>` +
-    `<ds:KeyInfo><ds:X509Data><ds:X509Certificate>${certificate}</ds:X509Certificate></ds:X509Data></ds:KeyInfo>` +
-    '</ds:Signature>'
   const at = childOf(element, ns.assertion, 'Issuer')?.end ?? element.inside
-  return document.text.slice(0, at) + signature + document.text.slice(at)
+  return {
+    unsigned: { key: privateKey, uri: signatureMethod, data: info(namespace) },
+    finish(value) {
+      const signature =
+        `<ds:Signature${namespace}>${info('')}<ds:SignatureValue>${value.toString('base64')}</ds:SignatureValue>` +
+        `<ds:KeyInfo><ds:X509Data><ds:X509Certificate>${certificate}</ds:X509Certificate></ds:X509Data></ds:KeyInfo>` +
+        '</ds:Signature>'
+      return document.text.slice(0, at) + signature + document.text.slice(at)
+    },
+  }
 }

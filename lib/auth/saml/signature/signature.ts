@@ -124,13 +124,17 @@ function prefixesOf(method: XmlElement | undefined): readonly string[] {
 
 /** 5.4.2: one reference, to the ID of the parent; and no second element may have that ID, however the attribute is spelt. */
 function checkReference(root: XmlElement, element: XmlElement, info: XmlElement): void {
-  const id = attributeOf(element, 'ID')
-  if (id === undefined || !/^[A-Za-z_][\w.-]{0,255}$/.test(id)) {
-    refuse('signature_reference', 'the signed element has no proper ID')
+  const id = attributeOf(element, 'ID') ?? ''
+  if (!ID.test(id)) {
+    const expected = 'a value without white space, quotes and the characters ` < > & ( ) % # \\'
+    const finding = { what: `${element.name} ID`, expected, received: id || '(nothing)' }
+    refuse('signature_reference', 'the signed element has no proper ID', finding)
   }
-  const reference = childOf(info, ns.signature, 'Reference')
-  if (attributeOf(reference, 'URI') !== `#${id}`) {
-    refuse('signature_reference', 'the reference is not to the element around the signature')
+  const uri = attributeOf(childOf(info, ns.signature, 'Reference'), 'URI') ?? ''
+  if (uri !== `#${id}`) {
+    const finding = { what: 'Reference URI', expected: `#${id}`, received: uri || '(nothing)' }
+    const problem = 'the reference is not to the element around the signature'
+    refuse('signature_reference', problem, finding)
   }
   let bearers = 0
   for (const { attributes } of allElements(root)) {
@@ -138,21 +142,42 @@ function checkReference(root: XmlElement, element: XmlElement, info: XmlElement)
       if (value === id && name.toLowerCase() === 'id') bearers += 1
     }
   }
-  if (bearers !== 1) refuse('signature_reference', 'the ID of the signed element is not unique')
+  if (bearers !== 1) {
+    const received = `${id} at ${bearers} elements`
+    const finding = {
+      what: `${element.name} ID`,
+      expected: 'an ID of this element alone',
+      received,
+    }
+    refuse('signature_reference', 'the ID of the signed element is not unique', finding)
+  }
 }
+
+/**
+ * xs:ID allows less (saml-core-2.0-os section 1.3.4), but some IdPs write GUIDs and base64. The ID is only ever compared, here and by
+ * the library of second-opinion.ts in a string of XPath: what could end that string, or be read as another reference
+ * (`#xpointer(/)`, `%41`), is left out.
+ */
+const ID = /^[^\s\p{C}"'`<>&()%#\\]{1,1024}$/u
+
+const EXCLUSIVE: readonly string[] = [transforms.exclusive, transforms.exclusiveWithComments]
 
 /** 5.4.3 and 5.4.4, and no algorithm that is not listed. */
 function checkAlgorithms(info: XmlElement, allowSha1: boolean) {
   const used = (name: string) =>
     allNamed(info, name).map(each => attributeOf(each, 'Algorithm') ?? '')
-  const canonicalization = used('CanonicalizationMethod')
-  if (canonicalization.length !== 1 || canonicalization[0] !== transforms.exclusive) {
-    refuse('signature_algorithm', `canonicalisation ${canonicalization.join(' ')}`)
+  const [canonicalization = '', ...moreCanonicalizations] = used('CanonicalizationMethod')
+  if (moreCanonicalizations.length > 0 || !EXCLUSIVE.includes(canonicalization)) {
+    const received = [canonicalization, ...moreCanonicalizations].join(' ')
+    const finding = { what: 'CanonicalizationMethod', expected: transforms.exclusive, received }
+    refuse('signature_algorithm', `canonicalisation ${received}`, finding)
   }
   const steps = used('Transform')
-  const [first, second] = steps
-  if (steps.length !== 2 || first !== transforms.enveloped || second !== transforms.exclusive) {
-    refuse('signature_algorithm', `transforms ${steps.join(' ')}`)
+  const [first, second = ''] = steps
+  if (steps.length !== 2 || first !== transforms.enveloped || !EXCLUSIVE.includes(second)) {
+    const expected = `${transforms.enveloped} ${transforms.exclusive}`
+    const finding = { what: 'Transforms', expected, received: steps.join(' ') }
+    refuse('signature_algorithm', `transforms ${steps.join(' ')}`, finding)
   }
   const [method, ...moreMethods] = used('SignatureMethod')
   const [digest, ...moreDigests] = used('DigestMethod')
@@ -164,10 +189,18 @@ function checkAlgorithms(info: XmlElement, allowSha1: boolean) {
     refuse('signature_form', 'not exactly one SignatureMethod, DigestMethod and DigestValue')
   }
   const problem = methodProblem(method, allowSha1)
-  if (problem === 'signature_algorithm') refuse(problem, `signature method ${method}`)
-  if (!digests.has(digest)) refuse('signature_algorithm', `digest method ${digest}`)
+  const stronger = 'SHA-256, SHA-384 or SHA-512'
+  const byMethod = {
+    what: 'SignatureMethod',
+    expected: `RSA, RSA-PSS or ECDSA with ${stronger}`,
+    received: method,
+  }
+  const byDigest = { what: 'DigestMethod', expected: stronger, received: digest }
+  if (problem === 'signature_algorithm') refuse(problem, `signature method ${method}`, byMethod)
+  if (!digests.has(digest)) refuse('signature_algorithm', `digest method ${digest}`, byDigest)
   if (problem !== undefined || (digest === digestMethods.sha1 && !allowSha1)) {
-    refuse('signature_sha1', 'it is made with SHA-1')
+    const finding = problem === undefined ? byDigest : byMethod
+    refuse('signature_sha1', 'it is made with SHA-1', finding)
   }
   return { method, digest, inclusive: prefixesOf(allNamed(info, 'Transform')[1]) }
 }

@@ -5,7 +5,7 @@
 import { explainError } from '../../../errors.ts'
 import { type LogoutMessage, type LogoutRules, readLogout } from '../binding/logout-message.ts'
 import { decodeBase64 } from '../core/encoding.ts'
-import { type ResponseRules, verifyResponse } from '../core/verify-response.ts'
+import { type MayDecrypt, type ResponseRules, verifyResponse } from '../core/verify-response.ts'
 import { type MetadataRules, readIdpMetadata } from '../metadata/idp-metadata.ts'
 
 export type Job =
@@ -22,25 +22,33 @@ interface Results {
 
 export type ResultOf<J extends Job> = Results[J['kind']]
 
+/** What a thread asks in the middle of a job: whether a message encrypted by these keys may be decrypted. The answer is true or false. */
+export interface DecryptionQuestion {
+  readonly encryptedKeys: readonly string[]
+}
+
 export type JobAnswer<Result> =
   | { readonly ok: true; readonly result: Result }
   /** A fault of ours: nothing in a message should lead here. */
   | { readonly ok: false; readonly problem: string }
 
 /** Does a job. Never throws. */
-export async function runJob(job: Job): Promise<JobAnswer<Results[Job['kind']]>> {
+export async function runJob(
+  job: Job,
+  mayDecrypt: MayDecrypt,
+): Promise<JobAnswer<Results[Job['kind']]>> {
   try {
-    return { ok: true, result: await resultOf(job) }
+    return { ok: true, result: await resultOf(job, mayDecrypt) }
   } catch (error) {
     return { ok: false, problem: explainError(error) }
   }
 }
 
-async function resultOf(job: Job): Promise<Results[Job['kind']]> {
+async function resultOf(job: Job, mayDecrypt: MayDecrypt): Promise<Results[Job['kind']]> {
   switch (job.kind) {
     case 'response': {
       const bytes = decodeBase64(job.encoded)
-      if (bytes !== undefined) return verifyResponse(bytes, job.rules)
+      if (bytes !== undefined) return verifyResponse(bytes, job.rules, mayDecrypt)
       return { ok: false, because: 'base64', problem: 'the message is not base64' }
     }
     case 'logout':

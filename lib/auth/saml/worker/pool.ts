@@ -20,8 +20,9 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { Line } from '../../../async/line.ts'
 import { Failure } from '../../../errors.ts'
+import type { MayDecrypt } from '../core/verify-response.ts'
 import type { PoolBounds } from './bounds.ts'
-import type { Job, JobAnswer, ResultOf } from './jobs.ts'
+import type { DecryptionQuestion, Job, JobAnswer, ResultOf } from './jobs.ts'
 
 /** On whose behalf a job is done. */
 export interface Client {
@@ -89,14 +90,20 @@ export class WorkerPool {
     if (this.#alive === 0) this.#rest(this.#thread())
   }
 
-  /** Does a job in a thread. Throws a WorkerFailure when there is no result. */
-  async run<J extends Job>(job: J, client: Client = ourselves): Promise<ResultOf<J>> {
+  /** Does a job in a thread, which asks before it decrypts. Throws a WorkerFailure when there is no result. */
+  async run<J extends Job>(
+    job: J,
+    client: Client = ourselves,
+    mayDecrypt: MayDecrypt = () => true,
+  ): Promise<ResultOf<J>> {
     const { deadline, patience } = this.#bounds
     if (client.known) this.#awaited = Math.max(0, this.#awaits - 1)
     const size = ('encoded' in job ? job.encoded : job.bytes).length + ENTRY
     await this.#within(patience, 'verifier_busy', stop => this.#turn(size, client, stop))
     try {
-      return await this.#within(deadline, 'verifier_deadline', stop => this.#ask(job, stop))
+      return await this.#within(deadline, 'verifier_deadline', stop =>
+        this.#ask(job, mayDecrypt, stop),
+      )
     } finally {
       this.#release()
     }
@@ -161,13 +168,17 @@ export class WorkerPool {
     next.begin()
   }
 
-  async #ask<J extends Job>(job: J, stop: AbortSignal): Promise<ResultOf<J>> {
+  async #ask<J extends Job>(
+    job: J,
+    mayDecrypt: MayDecrypt,
+    stop: AbortSignal,
+  ): Promise<ResultOf<J>> {
     if (stop.aborted) throw stop.reason
     const thread = this.#thread()
     const end = () => void thread.end()
     stop.addEventListener('abort', end)
     try {
-      return await thread.ask(job)
+      return await thread.ask(job, mayDecrypt)
     } finally {
       stop.removeEventListener('abort', end)
       if (thread.alive && this.#bounds.idle > 0) this.#rest(thread)
@@ -225,6 +236,7 @@ class Thread {
   #alive = true
   /** `never`, because an answer is of the kind of the job that was asked. */
   #settle: (answer: JobAnswer<never> | WorkerFailure) => void = () => {}
+  #mayDecrypt: MayDecrypt = () => false
 
   constructor(clock: Clock, heapMegabytes: number) {
     this.rest = new Alarm(clock)
@@ -233,7 +245,10 @@ class Thread {
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: heapMegabytes, stackSizeMb: 4 },
     })
-    this.#worker.on('message', (answer: JobAnswer<never>) => this.#settle(answer))
+    this.#worker.on('message', (message: JobAnswer<never> | DecryptionQuestion) => {
+      if ('ok' in message) this.#settle(message)
+      else void this.#answer(message)
+    })
     this.#worker.on('error', cause => this.#die('the thread has died', cause))
     this.#worker.on('exit', () => this.#die('the thread ended early'))
     // Last, because a listener for messages keeps the process alive again.
@@ -246,7 +261,8 @@ class Thread {
   }
 
   /** Does a job. Throws a WorkerFailure when the thread dies first. */
-  ask<J extends Job>(job: J): Promise<ResultOf<J>> {
+  ask<J extends Job>(job: J, mayDecrypt: MayDecrypt): Promise<ResultOf<J>> {
+    this.#mayDecrypt = mayDecrypt
     return new Promise((resolve, reject) => {
       this.#settle = answer => {
         this.#worker.unref()
@@ -257,6 +273,10 @@ class Thread {
       this.#worker.ref()
       this.#worker.postMessage(job)
     })
+  }
+
+  async #answer({ encryptedKeys }: DecryptionQuestion): Promise<void> {
+    this.#worker.postMessage(await this.#mayDecrypt(encryptedKeys))
   }
 
   /** Ends it, and what it is asked with it. */

@@ -3,7 +3,7 @@
  */
 import { parentPort } from 'node:worker_threads'
 import { lowerPriority } from '../../../async/thread.ts'
-import { type Job, runJob } from './jobs.ts'
+import { type DecryptionQuestion, type Job, runJob } from './jobs.ts'
 
 const port = parentPort
 if (port === null) throw new Error('this file runs as a worker thread')
@@ -11,6 +11,18 @@ if (port === null) throw new Error('this file runs as a worker thread')
 // Requests of users who are signed in come before logins.
 lowerPriority(5)
 
-port.on('message', (job: Job) => {
-  void runJob(job).then(answer => port.postMessage(answer))
+let settle: (allowed: boolean) => void = () => {}
+
+/** Asks the thread of the service, which knows what other messages have tried. */
+function mayDecrypt(encryptedKeys: readonly string[]): Promise<boolean> {
+  const question: DecryptionQuestion = { encryptedKeys }
+  return new Promise(resolve => {
+    settle = resolve
+    port?.postMessage(question)
+  })
+}
+
+port.on('message', (message: Job | boolean) => {
+  if (typeof message === 'boolean') settle(message)
+  else void runJob(message, mayDecrypt).then(answer => port.postMessage(answer))
 })

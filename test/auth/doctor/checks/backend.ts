@@ -57,6 +57,9 @@ t.test('what the backend answers is judged, and why it does not', async t => {
   const other = { 'X-Authproxy-Login': 'https://other.example.org/__authproxy-redirect' }
   backend.at('/', reply({ status: 401, fields: other }))
   t.match(await patient.find('backend'), { state: 'doubtful', found: /another authproxy/ })
+  const windows = { 'WWW-Authenticate': 'Negotiate, NTLM' }
+  backend.at('/', reply({ status: 401, fields: windows }))
+  t.match(await patient.find('backend'), { state: 'doubtful', mend: /Windows authentication/ })
   backend.at('/', answer => answer.reset())
   t.match(await patient.find('backend'), { state: 'wrong', mend: /HTTP\/1\.1/ })
   const at = (host: string, port: number, scheme: 'http' | 'https' = 'http') =>

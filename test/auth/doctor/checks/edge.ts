@@ -135,8 +135,10 @@ const cases: readonly Case[] = [
       proto: 'say-http',
       forwardedFor: 'hand-on',
       target: target => target.replace(/^\/saml\/slo/, '/inside/saml/slo'),
+      joinsCookies: ', ',
     },
     [
+      ['cookies of a session through the edge', 'wrong', /joins or splits them/, /RFC 9113/],
       ['X-Forwarded-Proto through the edge', 'wrong', /^http, http/, /Proto https/],
       ['X-Forwarded-For through the edge', 'wrong', /claim any address/, /\$remote_addr/],
       [

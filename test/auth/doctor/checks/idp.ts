@@ -52,7 +52,16 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
     mend: /the metadata fetched last is used/,
   })
   await publisher.close()
-  t.match(await patient.find(what), { state: 'doubtful', found: /ECONNREFUSED/ })
+  const { HTTPS_PROXY: before } = process.env
+  t.teardown(() => {
+    if (before === undefined) delete process.env['HTTPS_PROXY']
+    else process.env['HTTPS_PROXY'] = before
+  })
+  process.env['HTTPS_PROXY'] = 'http://proxy.example.org:3128'
+  t.match(await patient.find(what), {
+    ...{ state: 'doubtful', found: /ECONNREFUSED/ },
+    mend: /HTTPS_PROXY, which authproxy does not use/,
+  })
   t.match(await patient.find('clock against the IdP'), { state: 'doubtful', mend: /date -u/ })
 })
 

@@ -3,7 +3,9 @@ import {
   checkRedirectSignature,
   readRedirect,
   redirectAddress,
+  redirectAddressBehind,
 } from '../../../../lib/auth/saml/binding/redirect.ts'
+import { signElement, signElementBehind } from '../../../../lib/auth/saml/signature/sign.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
 
 const key = rsaPair('idp')
@@ -110,4 +112,21 @@ t.test('36: a bomb is not inflated beyond what a message may have', async t => {
   const began = performance.now()
   t.match(readRedirect(bomb), /inflate/)
   t.ok(performance.now() - began < 500)
+})
+
+t.test('signatures for requests are made two at a time, and are those made at once', async t => {
+  const many = Array.from({ length: 9 }, (_, i) => ({ ...message, relayState: `state ${i}` }))
+  const addresses = await Promise.all(
+    many.map(each => redirectAddressBehind('https://idp.example.org/sso', each, key)),
+  )
+  t.strictSame(
+    addresses,
+    many.map(each => redirectAddress('https://idp.example.org/sso', each, key)),
+  )
+  const broken = { ...key, privateKey: 'no key' }
+  await t.rejects(redirectAddressBehind('https://idp.example.org/sso', message, broken))
+  const unsigned = await redirectAddressBehind('https://i/', message, undefined)
+  t.equal(unsigned, redirectAddress('https://i/', message, undefined))
+  const text = '<a ID="_1"/>'
+  t.equal(await signElementBehind(text, { id: '_1', key }), signElement(text, { id: '_1', key }))
 })

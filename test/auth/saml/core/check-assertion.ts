@@ -195,3 +195,34 @@ t.test('a refusal for a time says how far the clock of the IdP is ahead', t => {
   })
   t.end()
 })
+
+t.test('27: Destination and Recipient are equal when they are one address by RFC 3986', t => {
+  const places = (address: string) => [
+    reason({ response: { destination: address } }),
+    reason({ assertion: { confirmations: [{ ...confirmation, recipient: address }] } }),
+  ]
+  for (const address of [
+    ...['https://app.example.org:443/saml/acs', 'HTTPS://App.Example.ORG/saml/acs'],
+    ...['https://APP.example.org:443/saml/acs', 'https://app.example.org:/saml/acs'],
+  ]) {
+    t.same(places(address), ['ok', 'ok'], address)
+  }
+  for (const address of [
+    ...['https://app.example.org:444/saml/acs', 'http://app.example.org/saml/acs'],
+    ...['https://app.example.org:0443/saml/acs', 'https://app.example.org:443:443/saml/acs'],
+    ...['https://app.example.org/saml/ACS', 'https://app.example.org/saml/acs/'],
+    ...['https://app.example.org/saml/acs?', 'https://app.example.org/x/../saml/acs'],
+    ...['https://app.example.org:443@evil.example/saml/acs', 'https://app.example.org./saml/acs'],
+    ...['https://app.example.org\\@evil.example/saml/acs', 'https:/app.example.org/saml/acs'],
+    ...['https://app.example.org\t/saml/acs', ' https://app.example.org/saml/acs'],
+    ...['https://user@app.example.org/saml/acs', 'http://app.example.org:443/saml/acs'],
+    ...['https://app.example.org/saml/acs\n', 'https://ap%70.example.org/saml/acs', ''],
+  ]) {
+    t.same(places(address), ['destination', 'recipient'], address)
+  }
+  const own = 'https://app.example.org:8443/saml/acs'
+  const elsewhere = { config: { acsUrl: own } }
+  t.equal(reason({ ...elsewhere, response: { destination: own } }), 'recipient')
+  t.equal(reason({ ...elsewhere, response: { destination: sp.acsUrl } }), 'destination')
+  t.end()
+})

@@ -1,6 +1,10 @@
 import { constants, createHash, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { decryptElement } from '../../../../lib/auth/saml/core/decryption.ts'
+import {
+  decrypt as decryptParts,
+  namesOfKeys,
+  readEncrypted,
+} from '../../../../lib/auth/saml/core/decryption.ts'
 import { messageLimits, refusedBy } from '../../../../lib/auth/saml/core/message.ts'
 import { parseXml } from '../../../../lib/auth/saml/core/scan.ts'
 import { type EncryptionMethods, encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
@@ -13,7 +17,7 @@ function decrypt(xml: string, keys: readonly string[] = [own.privateKey]) {
   const parsed = parseXml(xml, messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
   try {
-    return { ok: true, ...decryptElement(parsed.root, keys) }
+    return { ok: true, ...decryptParts(readEncrypted(parsed.root), keys) }
   } catch (error) {
     return refusedBy(error)
   }
@@ -95,52 +99,89 @@ t.test('OAEP whose digest is SHA-256 and whose mask is SHA-1', async t => {
   })
 })
 
-t.test('38: what cannot be decrypted has one of three codes', async t => {
-  const good = encrypted('<a/>', {
-    content: 'aes256-cbc',
-    key: 'rsa-oaep-mgf1p',
-  })
-  const oaepMethod = /(<xenc:EncryptionMethod Algorithm="[^"]*rsa-oaep-mgf1p")\/(>)/
-  const sha = (name: string) =>
-    `<ds:DigestMethod Algorithm="http://www.w3.org/2001/04/xmlenc#${name}"/>`
-  const naming = (content: string) =>
-    good.replace(oaepMethod, `$1>${content}</xenc:EncryptionMethod$2`)
-  const wrapped = /(<xenc:CipherValue>)[^<]*/
-  const xmlenc11 = 'http://www.w3.org/2009/xmlenc11#'
-  const newer = naming(`<x:MGF xmlns:x="${xmlenc11}" Algorithm="${xmlenc11}mgf1sha1"/>`).replace(
-    'http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p',
-    `${xmlenc11}rsa-oaep`,
-  )
-  t.match(decrypt(newer), { ok: true })
-  t.match(decrypt(newer.replace(/<x:MGF[^>]*>/, '')), { ok: true })
-  const gcm = encrypted('<a/>', { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' })
-  const cases: ReadonlyArray<readonly [string, string]> = [
-    [good.replace('aes256-cbc', 'tripledes-cbc'), 'encryption_algorithm'],
-    [good.replace('xmlenc#aes256-cbc', 'xmlenc#constructor'), 'encryption_algorithm'],
-    [good.replace('rsa-oaep-mgf1p', 'rsa-1_5'), 'encryption_algorithm'],
-    [good.replace('aes256-cbc', 'aes128-cbc'), 'encryption_key'],
-    [good.replace(/(.*<xenc:CipherValue>)..../, '$1AAAA'), 'encryption_key'],
-    [good.replace(/<xenc:CipherValue>[^<]*/, '<xenc:CipherValue>AAAA'), 'encryption_key'],
-    [good.replace(/<xenc:CipherValue>[^<]*/g, '<xenc:CipherValue>!'), 'encryption_form'],
-    [good.replaceAll('EncryptedKey', 'Other'), 'encryption_form'],
-    [good.replaceAll('EncryptedData', 'Other'), 'encryption_form'],
-    [good.replace(/ Algorithm="[^"]*aes256-cbc"/, ''), 'encryption_algorithm'],
-    [good.replace(/ Algorithm="[^"]*rsa-oaep-mgf1p"/, ''), 'encryption_algorithm'],
-    [naming(sha('none')), 'encryption_algorithm'],
-    [naming('<ds:DigestMethod/>'), 'encryption_algorithm'],
-    [good.replace(wrapped, '$1*'), 'encryption_form'],
-    [good.replace(wrapped, '$1AAAA'), 'encryption_key'],
-    [newer.replace('mgf1sha1', 'mgf1md5'), 'encryption_algorithm'],
-    [newer.replace(` Algorithm="${xmlenc11}mgf1sha1"`, ''), 'encryption_algorithm'],
-    [newer.replace(/<x:MGF[^>]*>/, sha('sha512')).replace(wrapped, '$1AAAA'), 'encryption_key'],
-    [gcm.replace(/(.*<xenc:CipherValue>)[^<]*/s, '$1AAAA'), 'encryption_key'],
-    [
-      encrypted('no document', {
-        content: 'aes256-gcm',
-        key: 'rsa-oaep-mgf1p',
-      }),
-      'encryption_key',
-    ],
-  ]
-  for (const [xml, because] of cases) t.match(decrypt(xml), { ok: false, because }, because)
+t.test(
+  '38: what cannot be decrypted has a code that tells a wrong key from a wrong document',
+  async t => {
+    const good = encrypted('<a/>', {
+      content: 'aes256-cbc',
+      key: 'rsa-oaep-mgf1p',
+    })
+    const oaepMethod = /(<xenc:EncryptionMethod Algorithm="[^"]*rsa-oaep-mgf1p")\/(>)/
+    const sha = (name: string) =>
+      `<ds:DigestMethod Algorithm="http://www.w3.org/2001/04/xmlenc#${name}"/>`
+    const naming = (content: string) =>
+      good.replace(oaepMethod, `$1>${content}</xenc:EncryptionMethod$2`)
+    const wrapped = /(<xenc:CipherValue>)[^<]*/
+    const xmlenc11 = 'http://www.w3.org/2009/xmlenc11#'
+    const newer = naming(`<x:MGF xmlns:x="${xmlenc11}" Algorithm="${xmlenc11}mgf1sha1"/>`).replace(
+      'http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p',
+      `${xmlenc11}rsa-oaep`,
+    )
+    t.match(decrypt(newer), { ok: true })
+    t.match(decrypt(newer.replace(/<x:MGF[^>]*>/, '')), { ok: true })
+    const gcm = encrypted('<a/>', { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' })
+    const cases: ReadonlyArray<readonly [string, string]> = [
+      [good.replace('aes256-cbc', 'tripledes-cbc'), 'encryption_algorithm'],
+      [good.replace('xmlenc#aes256-cbc', 'xmlenc#constructor'), 'encryption_algorithm'],
+      [good.replace('rsa-oaep-mgf1p', 'rsa-1_5'), 'encryption_algorithm'],
+      [good.replace('aes256-cbc', 'aes128-cbc'), 'encryption_document'],
+      [good.replace(/(.*<xenc:CipherValue>)..../, '$1AAAA'), 'encryption_document'],
+      [good.replace(/<xenc:CipherValue>[^<]*/, '<xenc:CipherValue>AAAA'), 'encryption_key'],
+      [good.replace(/<xenc:CipherValue>[^<]*/g, '<xenc:CipherValue>!'), 'encryption_form'],
+      [good.replaceAll('EncryptedKey', 'Other'), 'encryption_form'],
+      [good.replaceAll('EncryptedData', 'Other'), 'encryption_form'],
+      [good.replace(/ Algorithm="[^"]*aes256-cbc"/, ''), 'encryption_algorithm'],
+      [good.replace(/ Algorithm="[^"]*rsa-oaep-mgf1p"/, ''), 'encryption_algorithm'],
+      [naming(sha('none')), 'encryption_algorithm'],
+      [naming('<ds:DigestMethod/>'), 'encryption_algorithm'],
+      [good.replace(wrapped, '$1*'), 'encryption_form'],
+      [good.replace(wrapped, '$1AAAA'), 'encryption_key'],
+      [newer.replace('mgf1sha1', 'mgf1md5'), 'encryption_algorithm'],
+      [newer.replace(` Algorithm="${xmlenc11}mgf1sha1"`, ''), 'encryption_algorithm'],
+      [newer.replace(/<x:MGF[^>]*>/, sha('sha512')).replace(wrapped, '$1AAAA'), 'encryption_key'],
+      [gcm.replace(/(.*<xenc:CipherValue>)[^<]*/s, '$1AAAA'), 'encryption_document'],
+      [
+        encrypted('no document', {
+          content: 'aes256-gcm',
+          key: 'rsa-oaep-mgf1p',
+        }),
+        'encryption_document',
+      ],
+    ]
+    for (const [xml, because] of cases) t.match(decrypt(xml), { ok: false, because }, because)
+  },
+)
+
+t.test('a byte order mark before what was encrypted is no part of it', t => {
+  for (const content of ['aes256-cbc', 'aes256-gcm'] as const) {
+    const methods = { content, key: 'rsa-oaep-mgf1p' } as const
+    t.match(decrypt(encrypted('\ufeff<a>é</a>', methods)), { ok: true, text: '<a>é</a>' })
+    const two = decrypt(encrypted('\ufeff\ufeff<a/>', methods))
+    t.match(two, { ok: false, because: 'encryption_document', problem: /not well-formed/ })
+  }
+  t.end()
+})
+
+t.test('38: every EncryptedKey has one name, whatever is around it', t => {
+  const methods = { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' } as const
+  const text = encrypted('<a/>', methods)
+  const names = (xml: string) => {
+    const parsed = parseXml(xml, messageLimits)
+    if (!parsed.ok) throw new Error(parsed.problem)
+    return namesOfKeys(readEncrypted(parsed.root))
+  }
+  const [name = ''] = names(text)
+  t.match(name, /^[\w-]{43}$/)
+  t.not(names(encrypted('<a/>', methods))[0], name)
+  const [, key = ''] = /<xenc:CipherValue>([^<]*)/.exec(text) ?? []
+  const zeros = Buffer.concat([Buffer.alloc(2), Buffer.from(key, 'base64')]).toString('base64')
+  for (const other of [
+    text.replace(key, key.replace(/.{20}/g, '$& \n')),
+    text.replace(key, zeros),
+    text.replace(/(.*<xenc:CipherValue>)..../, '$1AAAA'),
+    text.replaceAll('xenc', 'x'),
+  ]) {
+    t.strictSame(names(other), [name])
+  }
+  t.end()
 })

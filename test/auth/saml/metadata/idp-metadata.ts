@@ -221,6 +221,9 @@ t.test('42: what makes a document useless has a reason of its own', async t => {
     [plain() + plain(), 'xml'],
     [` <?xml version="1.0"?>${plain()}`, 'xml'],
     ['<html/>', 'form'],
+    ['<!DOCTYPE html>\n<html lang="en"><head>', 'web-page'],
+    ['\ufeff\n<!-- saved from url=(0030)https://idp.example.org/ -->\n<HTML>', 'web-page'],
+    ['<html xmlns="http://www.w3.org/1999/xhtml"><body/></html>', 'web-page'],
     [plain().replaceAll('urn:oasis:names:tc:SAML:2.0:metadata', 'urn:other'), 'form'],
     [plain().replace(/ entityID="[^"]*"/, ''), 'no-entity-id'],
     [plain().replaceAll('IDPSSODescriptor', 'SPSSODescriptor'), 'no-idp'],
@@ -256,4 +259,25 @@ t.test('locations without TLS are taken, with a warning', async t => {
     ),
   )
   t.match(idp.warnings, [/without TLS/])
+})
+
+t.test('metadata that Windows saved in UTF-16 is read', t => {
+  const declared = `<?xml version="1.0" encoding="utf-16"?>\r\n<!-- ü -->${plain()}`
+  const little = (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le')
+  const big = (text: string) => little(text).swap16()
+  const rules = { entityId: undefined, certificates: undefined, allowSha1: false }
+  for (const text of [declared, plain(), declared.replace('utf-16', 'UTF-16')]) {
+    t.match(readIdpMetadata(little(text), rules), { ok: true })
+    t.match(readIdpMetadata(big(text), rules), { ok: true })
+  }
+  for (const [bytes, because] of [
+    [little(declared).subarray(2), 'xml_not-utf8'],
+    [Buffer.concat([little(declared), Buffer.from([0])]), 'xml_not-utf8'],
+    [Buffer.concat([little(plain()), Buffer.from([0, 0xd8])]), 'xml_not-utf8'],
+    [Buffer.from(declared), 'xml_declaration'],
+    [little('<!DOCTYPE html><html>'), 'metadata_web-page'],
+  ] as const) {
+    t.match(readIdpMetadata(bytes, rules), { ok: false, because })
+  }
+  t.end()
 })

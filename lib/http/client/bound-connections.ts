@@ -1,0 +1,153 @@
+/**
+ * Connections to origins that authentication has bound to one client.
+ *
+ * # Rules
+ * 1. A connection is bound once a request with such credentials was sent on it, or a response named such a scheme. It never serves
+ *    another client, and is destroyed after its request when no client can have it (pool.ts).
+ * 2. It belongs to the connection of the client that asked and to the identity that asked there (`ConnectionOwner`), and ends with
+ *    that connection. Further requests of both take it in the order they came, each when the one before has ended.
+ * 3. A request of another identity on the same client connection goes over another connection.
+ * 4. Without an identity it is not known who asks next. Then only a handshake that is under way goes on, and only with requests that
+ *    carry credentials themselves.
+ * 5. A client connection has one bound connection at most: the newest. It counts against the limits of the pool, which closes the one that
+ *    was unused for the longest time when it needs room.
+ */
+import type { Lifetime } from '../../async/lifetime.ts'
+import type { OriginConnection } from './connection.ts'
+import type { ConnectionOwner } from './connection-authentication.ts'
+import type { ConnectionPool, Lessee } from './pool.ts'
+
+/** A request that may take a bound connection. */
+export interface BoundLessee extends Lessee {
+  readonly owner: ConnectionOwner | undefined
+  /** Its key in the pool, also when it is to change the protocol and the pool does not count it. */
+  readonly boundKey: string
+  /** Whether it carries credentials that bind its connection. */
+  readonly binds: boolean
+  /** What it holds the connection of, or waits for. */
+  bound: Bound | undefined
+  /** Gets a connection from the pool, after it waited in vain. */
+  leaseFromPool(): void
+}
+
+/** The bound connection of one client connection. */
+export interface Bound {
+  readonly key: string
+  readonly owner: ConnectionOwner
+  /** Unused, and in the care of the pool. */
+  resting: OriginConnection | undefined
+  /** Requests that wait until the present one has ended, in the order they came. */
+  readonly waiting: BoundLessee[]
+  /** Told when the client's connection has closed. */
+  readonly end: () => void
+}
+
+export class BoundConnections {
+  readonly #pool: ConnectionPool
+  /** By client connection. Most clients have none. */
+  readonly #bound = new Map<Lifetime, Bound>()
+
+  constructor(pool: ConnectionPool) {
+    this.#pool = pool
+  }
+
+  /** The connection that is the request's, `pool` when it is to get one there, or undefined: it waits for its turn. */
+  lease(lessee: BoundLessee): OriginConnection | 'pool' | undefined {
+    const { owner, binds, key, boundKey } = lessee
+    if (owner === undefined || (this.#bound.size === 0 && !binds)) return 'pool'
+    const bound = this.#bound.get(owner.connection)
+    if (bound === undefined || !isFor(bound, lessee)) {
+      // The next requests of this client wait for this one: they mean the connection it is about to authenticate.
+      if (binds && key === boundKey) lessee.bound = this.#bind(key, owner)
+      return 'pool'
+    }
+    lessee.bound = bound
+    const { resting } = bound
+    if (resting === undefined) {
+      bound.waiting.push(lessee)
+      return undefined
+    }
+    bound.resting = undefined
+    // The pool may have closed it, or the origin.
+    return this.#pool.takeBound(resting) ? resting : 'pool'
+  }
+
+  /** The request waits no longer. */
+  leave(lessee: BoundLessee): void {
+    const waiting = lessee.bound?.waiting ?? []
+    const at = waiting.indexOf(lessee)
+    if (at < 0) return
+    waiting.splice(at, 1)
+    lessee.bound = undefined
+  }
+
+  /** The request has ended. `connection` is the bound one it had, when that can be used again. */
+  release(lessee: BoundLessee, connection: OriginConnection | undefined): void {
+    const bound = lessee.bound ?? this.#boundNow(lessee, connection)
+    lessee.bound = undefined
+    if (bound === undefined) return connection?.destroy()
+    const { owner, waiting } = bound
+    const usable =
+      connection !== undefined && (owner.identity !== undefined || connection.handshake)
+    const next = waiting.shift()
+    if (!usable) connection?.destroy()
+    else if (next !== undefined && connection.usable) {
+      connection.reused = true
+      return next.turn(connection)
+    }
+    if (next !== undefined) {
+      if (usable) connection.destroy()
+      return next.leaseFromPool()
+    }
+    if (!usable || this.#bound.get(owner.connection) !== bound) {
+      connection?.destroy()
+      this.#forget(bound)
+    } else {
+      bound.resting = connection
+      this.#pool.keepBound(connection)
+    }
+  }
+
+  /** A connection that the response has bound. */
+  #boundNow(lessee: BoundLessee, connection: OriginConnection | undefined): Bound | undefined {
+    const { owner, key, boundKey } = lessee
+    if (connection === undefined || owner === undefined || owner.connection.over) return undefined
+    if (key !== boundKey) return undefined
+    return this.#bind(key, owner)
+  }
+
+  /** Binds what comes of this request from now on, in place of what was bound before. */
+  #bind(key: string, owner: ConnectionOwner): Bound {
+    const before = this.#bound.get(owner.connection)
+    if (before !== undefined) {
+      this.#forget(before)
+      before.resting?.drop()
+    }
+    const bound: Bound = {
+      key,
+      owner,
+      resting: undefined,
+      waiting: [],
+      end: () => {
+        this.#bound.delete(owner.connection)
+        bound.resting?.drop()
+      },
+    }
+    this.#bound.set(owner.connection, bound)
+    owner.connection.onceOver(bound.end)
+    return bound
+  }
+
+  #forget(bound: Bound): void {
+    const { connection } = bound.owner
+    if (this.#bound.get(connection) !== bound) return
+    this.#bound.delete(connection)
+    connection.forget(bound.end)
+  }
+}
+
+/** Whether a request may take what is bound: rules 2 to 4. */
+function isFor({ key, owner }: Bound, lessee: BoundLessee): boolean {
+  if (key !== lessee.boundKey || owner.identity !== lessee.owner?.identity) return false
+  return owner.identity !== undefined || lessee.binds
+}

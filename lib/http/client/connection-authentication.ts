@@ -1,0 +1,43 @@
+/**
+ * Which credentials and challenges authenticate a connection, and whom such a connection belongs to. Pure.
+ *
+ * # Facts
+ * - NTLM and Negotiate (RFC 4559) authenticate a connection, against RFC 9110 section 11: what is asked on it afterwards is answered
+ *   for the user who shook hands there. Nothing in those later requests shows it.
+ * - A handshake takes two or three requests on one connection: a 401 with a token in WWW-Authenticate asks for the next of them.
+ * - A client that has shaken hands sends its further requests over the same connection of its own, without credentials.
+ * - A proxy in front of us sends requests of many users over one connection.
+ */
+import type { Lifetime } from '../../async/lifetime.ts'
+import type { Fields } from '../message/field.ts'
+
+/** Whom a bound connection belongs to. */
+export interface ConnectionOwner {
+  /** The client's connection, which ends when that is closed. */
+  readonly connection: Lifetime
+  /** Who asks on it, the same text for the same user alone; undefined when that is not known. */
+  readonly identity: string | undefined
+}
+
+/** Schemes that authenticate the connection; Nego2 and Kerberos are older names of the same. */
+const SCHEMES = /(?:^|[\s,])(?:ntlm|negotiate|nego2|kerberos)(?=$|[\s,])/i
+
+/** Whether credentials (RFC 9110 section 11.4) authenticate the connection they are sent on. */
+export function bindsConnection(credentials: string | undefined): boolean {
+  return credentials !== undefined && SCHEMES.test(credentials)
+}
+
+/** Whether a response says that its connection is, or can be, authenticated (RFC 9110 sections 11.6.1 and 11.7.1). */
+export function offersBinding(fields: Fields): boolean {
+  return (
+    bindsConnection(fields.get('WWW-Authenticate')) ||
+    bindsConnection(fields.get('Proxy-Authenticate'))
+  )
+}
+
+/** Whether a response asks for the next step of a handshake: it has a token of such a scheme. */
+export function continuesHandshake(status: number, fields: Fields): boolean {
+  return status === 401 && HANDSHAKE.test(fields.get('WWW-Authenticate') ?? '')
+}
+
+const HANDSHAKE = /(?:^|[\s,])(?:ntlm|negotiate|nego2|kerberos) +[A-Za-z0-9+/_-]+=*(?=$|[\s,])/i
