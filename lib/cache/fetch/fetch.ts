@@ -257,9 +257,10 @@ export class Fetcher {
     } catch (error) {
       begun.content.close()
       if (last !== undefined && isUpstream(error)) onBroken(last)
-      download.discard(this.#noteFailure(wanted, error, draft))
+      const failure = this.#noteFailure(wanted, error, draft)
+      download.discard(failure)
       log.warn('fetch failed', { key, received: download.size, error })
-      return { kind: 'failed' }
+      return { kind: 'failed', failure }
     } finally {
       unwatch()
       this.#over(wanted)

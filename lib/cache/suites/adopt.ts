@@ -69,8 +69,10 @@ export type JobAnswer = { readonly adoption: Adoption } | { readonly failed: str
 /** What a new generation lacks. */
 export interface Missing {
   readonly files: readonly Listed[]
-  /** Paths of those that perhaps no client uses: an update does not fail without them. */
+  /** Paths of those that perhaps no client uses: they hold no Release file back. */
   readonly optional?: ReadonlySet<string>
+  /** Paths of those that few clients need, or none to install packages: they hold a Release file back for a moment. */
+  readonly secondary?: ReadonlySet<string>
   /** Whether they can be asked for by digest. */
   readonly byHash: boolean
 }

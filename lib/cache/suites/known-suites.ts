@@ -3,6 +3,7 @@
  */
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
+import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
 import { directoriesOf } from '../archive/path.ts'
@@ -38,6 +39,7 @@ export class KnownSuites {
   readonly #bases = new Map<string, Suite>()
   readonly #sources = new Map<string, Source[]>()
   readonly #named = new Set<string>()
+  #writing: Promise<void> = Promise.resolve()
 
   private constructor(parts: Surroundings) {
     this.#parts = parts
@@ -111,12 +113,36 @@ export class KnownSuites {
 
   async put(suite: Suite): Promise<void> {
     this.#suites.delete(suite.at)
-    this.#suites.set(suite.at, suite)
-    this.#index()
-    const path = join(this.#parts.layout.suites, fileName(suite.at))
-    await this.#try(() => writeFileAtomically(path, encodeSuite(suite), { durable: false }))
+    await this.#write(suite)
     const [oldest] = this.#suites.keys()
     if (this.#suites.size > mostSuites && oldest !== undefined) await this.forget(oldest)
+  }
+
+  /** Notes since when a newer Release file of a suite is held back; undefined when none is. */
+  async noteHeld(at: string, heldSince: Milliseconds | undefined): Promise<void> {
+    const suite = this.#suites.get(at)
+    if (suite !== undefined && suite.heldSince !== heldSince)
+      await this.#write({ ...suite, heldSince })
+  }
+
+  async #write(suite: Suite): Promise<void> {
+    const { at } = suite
+    this.#suites.set(at, suite)
+    this.#index()
+    const path = join(this.#parts.layout.suites, fileName(at))
+    // One after the other, so that the last one stays.
+    this.#writing = this.#writing.then(() =>
+      this.#try(async () => {
+        const latest = this.#suites.get(at)
+        if (latest) await writeFileAtomically(path, encodeSuite(latest), { durable: false })
+      }),
+    )
+    await this.#writing
+  }
+
+  /** Settles when everything is noted. */
+  close(): Promise<void> {
+    return this.#writing
   }
 
   async forget(at: string): Promise<void> {

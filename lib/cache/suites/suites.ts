@@ -2,7 +2,6 @@
  * Finds what the adopted indexes of archives say about a file. It is told what is stored and what clients are given
  * (docs/decisions/0030-what-adopted-indexes-say.md).
  */
-import { LRUCache } from 'lru-cache'
 import type { Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
@@ -12,6 +11,7 @@ import type { Entry } from '../store/entry.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
+import { AskedIndexes } from './asked-indexes.ts'
 import type { Content, Generation, Listed, ReleaseFile, Suite } from './generation.ts'
 import {
   baseOf,
@@ -50,8 +50,6 @@ interface AskedFile {
 
 /** The kinds of files that go with a Release file: it names them, or signs it. */
 const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
-/** Indexes of which it is remembered when clients asked for them. */
-const mostAsked = 10_000
 /** The part of the time from Date to Valid-Until in which it comes close. */
 const lastPart = 0.1
 
@@ -64,8 +62,7 @@ export class Suites {
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
   #agreeing = new WeakSet<Entry>()
-  /** When clients asked for indexes last, by their keys. */
-  readonly #asked = new LRUCache<string, Milliseconds>({ max: mostAsked })
+  readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed. */
   readonly #lost = new Set<string>()
 
@@ -79,7 +76,7 @@ export class Suites {
       ...parts,
       known,
       tables,
-      askedAt: key => this.#asked.get(key),
+      asked: this.#asked,
       onAdopted: suite => {
         this.#agreeing = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
@@ -126,6 +123,16 @@ export class Suites {
     return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
   }
 
+  /** Since when a newer Release file of the suite in the directory with this key is held back. */
+  heldSince(at: string): Milliseconds | undefined {
+    return this.#known.at(at)?.heldSince
+  }
+
+  /** Notes that for the next run; undefined when none is held back. */
+  noteHeld(at: string, since: Milliseconds | undefined): void {
+    void this.#known.noteHeld(at, since)
+  }
+
   /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
   prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
     return this.#adoptions.prepare(at, release)
@@ -147,7 +154,7 @@ export class Suites {
       if (generation && isRelease(generation, digest)) return
       if (generation?.contents.some(inUse)) return
       const waits = this.#adoptions.pending(at) !== undefined
-      if (waits || generation !== undefined) this.#adoptions.queue(at)
+      if (waits || (generation && this.#mayName(generation, digest))) this.#adoptions.queue(at)
     }
   }
 
@@ -176,7 +183,7 @@ export class Suites {
     const { key, archive, stored } = asked
     if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
     if (archive.kind === 'by-hash' || archive.kind === 'index') {
-      this.#asked.set(key, this.#parts.clock.now())
+      this.#asked.note(key, this.#parts.clock.now())
     }
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
@@ -190,8 +197,9 @@ export class Suites {
     return inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
   }
 
-  close(): Promise<void> {
-    return this.#adoptions.close()
+  async close(): Promise<void> {
+    await this.#adoptions.close()
+    await this.#known.close()
   }
 
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
@@ -260,6 +268,11 @@ export class Suites {
       if (claim !== undefined) return claim
     }
     return undefined
+  }
+
+  /** Whether a generation may name content with this SHA-256. What comes for one that is not adopted yet is not of it. */
+  #mayName({ release }: Generation, digest: string): boolean {
+    return this.#tables.hot(release.digest)?.names(Buffer.from(digest, 'hex')) !== false
   }
 
   /**
