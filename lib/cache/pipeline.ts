@@ -103,9 +103,13 @@ function answered(
   const found = parts.store.peek(key) ?? answerer.stored(key)
   const response = whenReady(found, stored => {
     const asked = { key, archive, client: request.client, stored }
-    const claimed = passthrough || authorization ? undefined : suites.claim(asked)
+    const compared = !passthrough && !authorization
+    // What is not stored comes from the origin while the index that may name it is still being read.
+    const awaited = compared ? suites.awaitedClaim(asked) : undefined
+    const claimed = compared && awaited === undefined ? suites.claim(asked) : undefined
     return whenReady(claimed, claim => {
-      const known = claim === undefined ? allowed : { ...allowed, claim }
+      const known =
+        claim === undefined && awaited === undefined ? allowed : { ...allowed, claim, awaited }
       const decision = lookup({
         key,
         archive,

@@ -21,6 +21,8 @@ export interface Wanted {
   readonly archive: ArchivePath
   /** What an adopted index says it must be. */
   readonly claim?: PlainClaim | undefined
+  /** The claim, when the index that may make it is still being read; nothing is stored then. Never rejects. */
+  readonly awaited?: Promise<Claim | undefined> | undefined
   /** What the store has; the origin is then asked whether it still holds. */
   readonly stored: Entry | undefined
   /** Fields of content that the origin sent and that is not the file: it need not be sent again, and a 304 is the answer. */
@@ -128,6 +130,11 @@ type Promised = Pick<Wanted, 'archive' | 'claim'>
 export function expectedOf({ archive, claim }: Promised): Expected | undefined {
   if (claim === undefined) return archive.digest && { digest: archive.digest }
   return { size: claim.size, digest: { algorithm: 'sha256', hex: claim.digest } }
+}
+
+/** The same when a download begins. */
+export function expectedFirst(wanted: Wanted): Expected | undefined {
+  return wanted.awaited === undefined ? expectedOf(wanted) : { later: true }
 }
 
 /** What stands in the entry once the content has turned out so. */

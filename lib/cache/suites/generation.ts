@@ -173,7 +173,8 @@ export function succeeded(
     return days > 0 && until > since && last && files <= mostPastFiles
   })
   const generations = [{ ...next, adopted }, ...kept]
-  return { at, generations, ...(once && { heldSince: suite?.heldSince }) }
+  const { heldSince } = suite ?? {}
+  return { at, generations, ...(once && heldSince !== undefined && { heldSince }) }
 }
 
 /** The generation of a suite that was the adopted one at a moment; undefined before the oldest that is kept. */
@@ -197,7 +198,7 @@ export function decodeSuite(text: string): Suite | undefined {
   }
   if (!isSuite(value)) return undefined
   const { at, generations, heldSince } = value
-  return { at, generations, heldSince }
+  return { at, generations, ...(heldSince !== undefined && { heldSince }) }
 }
 
 function isSuite(value: unknown): value is Suite {

@@ -180,21 +180,44 @@ export class Suites {
 
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
-    const { key, archive, stored } = asked
-    if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
+    const name = this.#nameable(asked)
+    this.#note(asked)
+    return name === undefined ? undefined : (this.#awaited(name, asked) ?? this.#find(name, asked))
+  }
+
+  /** The same of a file that is not stored, while an adoption is under way that may tell; undefined when none is. Never rejects. */
+  awaitedClaim(asked: AskedFile): Promise<Claim | undefined> | undefined {
+    if (asked.stored !== undefined || this.#adoptions.count === 0) return undefined
+    const name = this.#nameable(asked)
+    const awaited = name === undefined ? undefined : this.#awaited(name, asked)
+    if (awaited !== undefined) this.#note(asked)
+    return awaited
+  }
+
+  /** A client has asked for an index. */
+  #note({ key, archive }: AskedFile): void {
+    if (this.#known.size === 0 && this.#adoptions.count === 0) return
     if (archive.kind === 'by-hash' || archive.kind === 'index') {
       this.#asked.note(key, this.#parts.clock.now())
     }
+  }
+
+  /** The decoded URL of a file that an index may name. */
+  #nameable({ key, archive, stored }: AskedFile): string | undefined {
+    if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
     if (stored !== undefined && this.#agreeing.has(stored)) return undefined
-    const name = decodedUrl(key)
-    if (name === undefined) return undefined
-    const pending = this.#pendingFor(name, asked)
-    if (pending === undefined) return this.#find(name, asked)
+    return decodedUrl(key)
+  }
+
+  #awaited(name: string, asked: AskedFile): Promise<Claim | undefined> | undefined {
     const { clock, wait } = this.#parts
-    const adopted = pending.then(() => true)
-    return inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
+    const adopted = this.#pendingFor(name, asked)?.then(() => true)
+    return (
+      adopted &&
+      inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
+    )
   }
 
   async close(): Promise<void> {
