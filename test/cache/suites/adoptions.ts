@@ -39,6 +39,17 @@ t.test('an index that cannot be read is read once, however often it is named', a
   t.equal(warnings(), 1)
 })
 
+t.test('nothing is said of the Release file of a component', async t => {
+  const { origin, get, warnings } = await served(t, releaseOf([]))
+  const path = 'main/binary-amd64/Release'
+  const content = 'Archive: stable\nComponent: main\nArchitecture: amd64\n'
+  origin.at(`${base}/${path}`, file({ content, lastModified: modified }))
+  await get(path)
+  t.equal(warnings(), 0)
+  await get('InRelease')
+  t.equal(warnings(), 1, 'an InRelease that names no files is another matter')
+})
+
 const forms = ['InRelease', 'Release', 'Release with Release.gpg'] as const
 for (const form of forms) {
   for (const byHash of [true, false]) {
@@ -67,8 +78,9 @@ for (const form of forms) {
       await get(1)
       for (const day of [2, 3]) t.equal(await get(day), 1)
       const all = cache.log.lines.filter(({ message }) => message === 'adopted a suite')
-      // The first one before its index has come, and after; the others once.
-      t.ok(all.length <= 2 + 2, `${all.length} adoptions`)
+      // The first one with each of its files that comes; the others once.
+      const first = form.endsWith('gpg') ? 3 : 2
+      t.ok(all.length <= first + 2, `${all.length} adoptions`)
     })
   }
 }
