@@ -77,6 +77,16 @@ export class Metrics {
     this.#add('gauge', options, () => [sample(options.name, [], read())])
   }
 
+  /** A gauge that is asked at each look for all its values. There must be few: labels may come from outside. */
+  readings<L extends string>(
+    options: MetricOptions<L>,
+    read: () => ReadonlyArray<{ readonly labels: Labels<L>; readonly value: number }>,
+  ): void {
+    this.#add('gauge', options, () =>
+      read().map(({ labels, value }) => sample(options.name, textsOf(labels), value)),
+    )
+  }
+
   /** A histogram with these upper bounds of its buckets. */
   histogram<L extends string = never>(
     options: MetricOptions<L> & { readonly buckets?: readonly number[] },

@@ -105,9 +105,12 @@ function answered(
     const asked = { key, archive, client: request.client, stored }
     const shared = !passthrough && !authorization
     if (shared) suites.askedByClient(asked)
-    const claimed = shared ? suites.claim(asked) : undefined
+    // What is not stored comes from the origin while the index that may name it is still being read.
+    const awaited = shared ? suites.awaitedClaim(asked) : undefined
+    const claimed = shared && awaited === undefined ? suites.claim(asked) : undefined
     return whenReady(claimed, claim => {
-      const known = claim === undefined ? allowed : { ...allowed, claim }
+      const known =
+        claim === undefined && awaited === undefined ? allowed : { ...allowed, claim, awaited }
       const decision = lookup({
         key,
         archive,

@@ -296,10 +296,13 @@ function isOwn({ lastModified }: Entry, fields: Fields): boolean {
   return tags === undefined ? fields.get('If-Modified-Since') === lastModified : tags !== '*'
 }
 
-function wantedOf({ file, claim, directives }: Allowed, stored: Entry | undefined): Wanted {
+function wantedOf(
+  { file, claim, awaited, directives }: Allowed,
+  stored: Entry | undefined,
+): Wanted {
   const { key, uri, archive } = file
   const insist = directives.noCache || directives.maxAge === 0
-  return { key, uri, archive, claim, stored, insist }
+  return { key, uri, archive, claim, awaited, stored, insist }
 }
 
 /** Kinds of files that a Release names: whether there is one depends on which Release. */

@@ -39,6 +39,8 @@ export interface Allowed {
   readonly directives: RequestDirectives
   /** What an adopted index says the content must be. */
   readonly claim?: Claim | undefined
+  /** The same of a file that is not stored, while the index that may name it is still being read. */
+  readonly awaited?: Promise<Claim | undefined> | undefined
   /** Milliseconds since the epoch. */
   readonly now: number
   /** Our Via member, such as `1.1 cachesvc`; the same for every answer of a service. */

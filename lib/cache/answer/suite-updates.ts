@@ -1,18 +1,22 @@
 /**
- * Updates an adopted suite as a whole: a new Release file takes the place of the old one only when all files clients use it
- * names are in the store. Until then clients get the old one, and what it names.
+ * Updates an adopted suite as a whole: a new Release file takes the place of the old one when all files clients use it names are in
+ * the store. Until then clients get the old one, and what it names; but not for ever. Packages and Sources that most clients use hold
+ * a Release file back for ten minutes at most, all other files for half of `suites.update`. Then it is given without them, and clients
+ * get of them what the origin gives.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
+import type { Failure } from '../../errors.ts'
+import { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Found, Wanted } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchanged } from '../fetch/revalidation.ts'
+import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
-import type { StaleReason } from '../rfc9111/outcome.ts'
+import { archiveOf } from '../policy/routing.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
@@ -25,6 +29,13 @@ import {
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Suites } from '../suites/suites.ts'
+import {
+  type Behind,
+  firstPause,
+  longestHold,
+  type MissingFile,
+  SuitesBehind,
+} from './suites-behind.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
@@ -38,30 +49,40 @@ interface UpdatesParts {
 /** Files of a new generation that are fetched at the same time. */
 const atOnce = 4
 
-/** How long the origin is not asked again when it had not all files of its Release, or one that may not be adopted. */
-const pauseAfterFailure: Milliseconds = 5000
-
-const mostBehind = 1000
-
-interface Behind {
-  readonly because: StaleReason
-  /** Until when the origin is not asked again, by `elapsed`. */
-  readonly until: Milliseconds
-}
-
 interface UnderWay {
   readonly done: Promise<RevalidationResult>
+  /** By `elapsed`. */
+  readonly begun: Milliseconds
   changed: boolean
+}
+
+/** A new Release file, how long it has been held back, and how long a file may hold it back. */
+interface Candidate {
+  readonly at: string
+  readonly release: Entry
+  readonly begun: Milliseconds
+  readonly heldFor: Milliseconds
+}
+
+/** A file that has not come, and for how long it may still hold its Release file back. */
+interface Lacking extends MissingFile {
+  readonly left: Milliseconds
 }
 
 export class Updates {
   readonly #parts: UpdatesParts
   readonly #underWay = new Map<string, UnderWay>()
-  /** Suites whose Release the origin did not confirm when it was last asked, by the keys of their directories. */
-  readonly #behind = new LRUCache<string, Behind>({ max: mostBehind })
+  /** Suites whose Release the origin did not confirm when it was last asked. */
+  readonly #behind: SuitesBehind
 
   constructor(parts: UpdatesParts) {
     this.#parts = parts
+    const { clock, suites } = parts
+    this.#behind = new SuitesBehind({
+      clock,
+      heldSince: at => suites.heldSince(at),
+      noteHeld: (at, since) => suites.noteHeld(at, since),
+    })
   }
 
   /** Removes what a crash has left of updates. */
@@ -82,13 +103,13 @@ export class Updates {
   }
 
   /** Why clients get the Release of before, in the suite with this key; undefined when they get the origin's. */
-  behind(at: string): StaleReason | undefined {
-    return this.#behind.peek(at)?.because
+  behind(at: string): Behind | undefined {
+    return this.#behind.of(at)
   }
 
   /** Why the Release file that the origin has now is not given to clients, in words; undefined when it is. */
   refusal(at: string): string | undefined {
-    if (this.behind(at) !== 'stale-suite-refused') return undefined
+    if (this.behind(at)?.because !== 'stale-suite-refused') return undefined
     const because = this.#parts.suites.refusal(at) ?? 'the one of the origin may not be adopted'
     return `clients get the Release file of before: ${because}`
   }
@@ -97,14 +118,14 @@ export class Updates {
   async removed(keys: readonly string[]): Promise<void> {
     for (const key of keys) {
       const at = suiteOfRelease(key)
-      if (at !== undefined) this.#behind.delete(at)
+      if (at !== undefined) this.#behind.forget(at)
     }
     await this.#parts.suites.removed(keys)
   }
 
   /** An operator wants origins to be asked: also those that are left alone for a moment after a failure. */
   askAgain(): void {
-    for (const [at, behind] of this.#behind.entries()) this.#behind.set(at, { ...behind, until: 0 })
+    this.#behind.endPauses()
   }
 
   /**
@@ -126,17 +147,16 @@ export class Updates {
     const { timeouts, suites: settings } = rules().config
     const asking = timeouts.revalidation
     const at = parentOf(entry.key)
-    const { because, until = 0 } = this.#behind.get(at) ?? {}
-    if (because !== undefined && clock.elapsed() < until) return { use: 'stale', because }
+    const paused = this.#behind.paused(at)
+    if (paused !== undefined) return { use: 'stale', because: paused }
     const running = this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)
     const first = await inTime(running.done, clock, asking)
     if (first !== undefined) return first
-    const late = running.changed
-      ? await inTime(running.done, clock, Math.max(0, settings.update - asking))
-      : undefined
+    const left = running.begun + settings.update - clock.elapsed()
+    const late = running.changed ? await inTime(running.done, clock, Math.max(0, left)) : undefined
     if (late !== undefined) return late
     const slow = running.changed ? 'stale-suite-incomplete' : 'stale-origin-slow'
-    if (suites.governs(entry)) this.#behind.set(at, { because: slow, until: 0 })
+    if (suites.governs(entry)) this.#behind.note(at, slow, 0)
     return { use: 'stale', because: slow }
   }
 
@@ -157,6 +177,7 @@ export class Updates {
   #begin(wanted: Wanted, entry: Entry): UnderWay {
     const underWay: UnderWay = {
       changed: false,
+      begun: this.#parts.clock.elapsed(),
       done: this.#update(wanted, entry, () => {
         underWay.changed = true
       })
@@ -173,17 +194,18 @@ export class Updates {
 
   #noted({ key }: Entry, updated: RevalidationResult): RevalidationResult {
     const at = parentOf(key)
-    if (updated.use !== 'stale') this.#behind.delete(at)
-    else {
-      const pause = updated.because.startsWith('stale-suite') ? pauseAfterFailure : 0
-      const until = this.#parts.clock.elapsed() + pause
-      this.#behind.set(at, { because: updated.because, until })
+    if (updated.use === 'store') {
+      this.#behind.caughtUp(at, updated.because === 'validated' ? 'confirmed' : 'updated')
+    } else if (updated.use !== 'stale') this.#behind.caughtUp(at, 'updated')
+    else if (this.#behind.paused(at) === undefined) {
+      const { because } = updated
+      this.#behind.note(at, because, because.startsWith('stale-suite') ? firstPause : 0)
     }
     return updated
   }
 
   async #update(wanted: Wanted, entry: Entry, onChanged: () => void): Promise<RevalidationResult> {
-    const { fetcher, store } = this.#parts
+    const { fetcher, store, clock } = this.#parts
     const at = parentOf(entry.key)
     const key = `${entry.key}${incoming}`
     const found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
@@ -198,14 +220,18 @@ export class Updates {
       const come = { ...settled.entry, key: entry.key }
       if (same) return await this.#withSignature(wanted, this.#place(come, 'validated'))
       onChanged()
+      const { digest } = settled.entry
+      const heldFor = this.#behind.heldFor(at, digest)
+      const candidate = { at, release: settled.entry, begun: clock.elapsed(), heldFor }
       const pair = entry.key.endsWith('/Release') ? await this.#signature(at, wanted) : {}
+      const signature = pair?.signature
       const kept =
-        pair === undefined
-          ? 'stale-suite-incomplete'
-          : await this.#prepared(settled.entry, entry, pair.signature)
+        pair === undefined && heldFor < longestHold
+          ? this.#heldBack(candidate, [{ ...unknownSignature, left: longestHold - heldFor }])
+          : await this.#prepared(candidate, entry, signature)
       // Where the one before was not adopted, what it names is not kept with it either: clients could not use it.
-      if (kept !== undefined && this.#isKept(entry)) return { use: 'stale', because: kept }
-      if (pair?.signature !== undefined) store.put({ ...pair.signature, key: signatureKey(at) })
+      if (kept !== undefined && this.#isKept(entry)) return kept
+      if (signature !== undefined) store.put({ ...signature, key: signatureKey(at) })
       return this.#place(come, 'changed')
     } finally {
       store.remove(key)
@@ -281,68 +307,169 @@ export class Updates {
     return { use: 'store', because, entry }
   }
 
-  /** Fetches what the new Release names. Why it must not take the old one's place; undefined when it may. */
+  /** Fetches what the new Release names. What clients get instead of it; undefined when it may take the old one's place. */
   async #prepared(
-    { digest, size }: Entry,
+    candidate: Candidate,
     entry: Entry,
     signedBy: Entry | undefined,
-  ): Promise<StaleReason | undefined> {
+  ): Promise<RevalidationResult | undefined> {
     const { suites, log } = this.#parts
-    const at = parentOf(entry.key)
+    const { at } = candidate
+    const { digest, size } = candidate.release
     const name = entry.key.endsWith('/InRelease') ? 'InRelease' : 'Release'
     const missing = await suites.prepare(at, {
       ...{ name, digest, size },
       signedBy: signedBy && { digest: signedBy.digest, size: signedBy.size },
     })
-    if (missing === undefined) return 'stale-suite-refused'
-    const failed = await this.#fetchAll(at, missing)
-    if (failed.length === 0) return undefined
+    if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+    const lacking = await this.#fetchAll(candidate, missing)
+    if (lacking.length === 0) return undefined
     const expired = this.#expired(entry)
-    log.warn('a new Release file names files that cannot be had; clients get the one before', {
+    if (!expired && lacking.some(({ left }) => left > 0)) return this.#heldBack(candidate, lacking)
+    log.warn('a new Release file names files that cannot be had; clients get it without them', {
       key: entry.key,
-      missing: failed.map(({ path }) => path),
-      ...(expired && { but: 'the one before has expired, so they get the new one' }),
+      missing: lacking.map(({ path, because }) => `${path}: ${because}`),
+      ...(expired && { because: 'the one before has expired' }),
     })
-    return expired ? undefined : 'stale-suite-incomplete'
+    return undefined
   }
 
-  async #fetchAll(at: string, { files, byHash, optional }: Missing): Promise<readonly Listed[]> {
-    const waiting = [...files]
-    const failed: Listed[] = []
+  /** Clients get the Release file of before, for the sake of these files. */
+  #heldBack({ at }: Candidate, lacking: readonly Lacking[]): RevalidationResult {
+    const holding = lacking.filter(({ left }) => left > 0)
+    this.#behind.holdBack(at, holding, Math.max(...holding.map(({ left }) => left)))
+    this.#parts.log.warn(
+      'a new Release file names files that cannot be had; clients get the one before',
+      { suite: at, missing: holding.map(({ path, because }) => `${path}: ${because}`) },
+    )
+    return { use: 'stale', because: 'stale-suite-incomplete' }
+  }
+
+  /** Fetches files of a new generation. Those that have not come in time, without those that no client may use. */
+  async #fetchAll(candidate: Candidate, missing: Missing): Promise<readonly Lacking[]> {
+    const { at, begun, heldFor } = candidate
+    const { clock, rules } = this.#parts
+    const { update } = rules().config.suites
+    const { files, byHash, optional, secondary } = missing
+    const holdOf = ({ path }: Listed): Milliseconds =>
+      secondary?.has(path) || optional?.has(path) ? update / 2 : longestHold
+    const waiting = [...files].sort((a, b) => holdOf(b) - holdOf(a))
+    const main = waiting.filter(one => holdOf(one) === longestHold)
+    this.#behind.waitFor(
+      at,
+      main.map(({ path }) => ({ path, because: 'it has not come yet' })),
+    )
+    const lacking: Lacking[] = []
     const work = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-        let come = false
-        for (const path of [...(byHash ? byHashPaths(next) : []), next.path]) {
-          come ||= await this.#fetchOne(at, next, path)
-        }
-        if (!come && optional?.has(next.path) !== true) failed.push(next)
+        // Those that most clients use get some time in any case: the hold may have begun long before this question.
+        const least = holdOf(next) === longestHold ? update : 0
+        const end = begun + Math.max(least, holdOf(next) - heldFor)
+        const wait = Math.max(0, end - clock.elapsed())
+        const come = this.#fetchListed(at, next, byHash)
+        const because = await inTime(
+          come.then(reason => reason ?? ''),
+          clock,
+          wait,
+        )
+        if (because === '' || optional?.has(next.path)) continue
+        const left = holdOf(next) - heldFor - (clock.elapsed() - begun)
+        lacking.push({ path: next.path, because: because ?? 'it has not come in time', left })
       }
     }
     await Promise.all(Array.from({ length: atOnce }, work))
-    return failed
+    return lacking
   }
 
-  /** Whether the file has come and is kept under the name that its SHA-256 gives it. */
-  async #fetchOne(at: string, listed: Listed, path: string): Promise<boolean> {
-    const { fetcher, store } = this.#parts
+  /** Fetches a file by its digests, else by its name. Why it has not come, in words; undefined when it has. */
+  async #fetchListed(at: string, listed: Listed, byHash: boolean): Promise<string | undefined> {
+    const reasons = new Set<string>()
+    for (const path of [...(byHash ? byHashPaths(listed) : []), listed.path]) {
+      const because = await this.#fetchOne(at, listed, path)
+      if (because === undefined) return undefined
+      reasons.add(because)
+    }
+    return [...reasons].join('; ')
+  }
+
+  /**
+   * Fetches a file by one of its names, and keeps it under the name that its SHA-256 gives it. Why it has not come, in words; what has
+   * come and may not be stored has come.
+   */
+  async #fetchOne(at: string, listed: Listed, path: string): Promise<string | undefined> {
+    const { fetcher, store, rules } = this.#parts
     const { size, digest } = listed
     const [key, own] = [keyIn(at, path), keyIn(at, byHashPath(listed))]
-    if (key === undefined || own === undefined) return false
+    if (key === undefined || own === undefined) return unfetchable
     const uri = parseUri(key)
-    if ('problem' in uri) return false
+    if ('problem' in uri) return unfetchable
     const archive = classify(uri.path)
     const name = archive.digest?.hex ?? digest
     // The content must have the digest in its name. With a claim only its SHA-256 would be checked.
     const claim = name === digest ? { size, digest, suite: at } : undefined
     const staged = path === listed.path ? `${key}${incoming}` : key
+    // Servers of several origins have validators of their own.
+    const several = (archiveOf(uri, rules().config.archives)?.archive.origins.length ?? 0) > 1
+    const wrong = several ? undefined : this.#behind.wrong(key, digest)
+    if (wrong !== undefined && !wrong.has('ETag') && !wrong.has('Last-Modified'))
+      return otherThanSaid
     const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
-    const entry = await entryOf(await fetcher.fetch(wanted).found)
-    if (entry?.digest !== digest || entry.size !== size) return false
+    const found = await fetcher.fetch({ ...wanted, unless: wrong }).found
+    if (wrong !== undefined && found.kind === 'answered' && found.status === 304)
+      return otherThanSaid
+    const come = await whatCame(found)
+    if ('because' in come) {
+      if (come.wrong !== undefined) this.#behind.noteWrong(key, digest, come.wrong)
+      return come.because
+    }
+    const { entry } = come
+    if (entry.digest !== digest || entry.size !== size) {
+      this.#behind.noteWrong(key, digest, Fields.of(...entry.fields))
+      return otherThanSaid
+    }
     const named = { ...entry, key: own, verified: { by: 'name' } } as const
-    const kept = staged === own || store.put(named).stored
+    if (staged !== own && come.kept) store.put(named)
     if (staged !== key) store.remove(staged)
-    return kept
+    return undefined
   }
+}
+
+const unfetchable = 'there is no URL for its name'
+const otherThanSaid = 'its content is not what the Release file says'
+const unknownSignature = {
+  path: 'Release.gpg',
+  because: 'the origin does not say whether there is one',
+}
+
+/** What a fetch of a named file has brought; why it has brought nothing, and the fields of content that was wrong. */
+async function whatCame(
+  found: Found,
+): Promise<
+  | { readonly entry: Entry; readonly kept: boolean }
+  | { readonly because: string; readonly wrong?: Fields }
+> {
+  switch (found.kind) {
+    case 'validated':
+      return { entry: found.entry, kept: true }
+    case 'answered':
+      return { because: `the origin answers ${found.status}` }
+    case 'failed':
+      return { because: inWords(found.failure) }
+    case 'filling': {
+      const { settled, draft } = found.filling
+      const end = await settled
+      if (end.kind === 'failed') {
+        const wrong = WrongContent.is(end.failure) ? { wrong: Fields.of(...draft.fields) } : {}
+        return { because: inWords(end.failure), ...wrong }
+      }
+      const kept = end.kind === 'stored' && (await end.kept)
+      return { entry: end.entry, kept }
+    }
+  }
+}
+
+function inWords(failure: Failure): string {
+  return WrongContent.is(failure) ? otherThanSaid : failure.publicText
 }
 
 /** What a fetch has put into the store; undefined when it has not. */

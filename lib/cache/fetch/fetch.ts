@@ -26,6 +26,7 @@ import {
   type Arriving,
   conditionalFields,
   differs,
+  expectedFirst,
   expectedOf,
   type FetchEvents,
   type Fetching,
@@ -51,7 +52,10 @@ export interface FetcherOptions extends FetchEvents {
 }
 
 interface Running {
-  readonly wanted: Wanted
+  /** With the claim, once it is made. */
+  wanted: Wanted
+  /** Settles when the claim that is awaited has been made. Never rejects. */
+  claimed?: Promise<void>
   readonly lifetime: Lifetime
   /** Origins that sent something else, by `originName`. */
   readonly except: Set<string>
@@ -99,10 +103,12 @@ export class Fetcher {
   }
 
   /** A fetch that verifies nothing, or something else, is no answer to a request that knows what the content must be. */
-  async #join({ wanted, found }: UnderWay, joining: Wanted): Promise<Found> {
+  async #join(running: UnderWay, joining: Wanted): Promise<Found> {
     const { key, claim } = joining
-    const first = await found
-    if (claim === undefined || wanted.claim?.digest === claim.digest) return first
+    const first = await running.found
+    if (claim === undefined) return first
+    await running.claimed
+    if (running.wanted.claim?.digest === claim.digest) return first
     if (first.kind === 'filling') await first.filling.settled
     const entry = this.#options.store.peek(key)
     if (entry?.digest === claim.digest) return { kind: 'validated', entry }
@@ -153,10 +159,12 @@ export class Fetcher {
 
   async #find(running: Running): Promise<Found> {
     const { clock, store } = this.#options
-    const { wanted, except, lifetime } = running
-    const { key, uri, stored } = wanted
+    const { except, lifetime } = running
+    const { key, uri, stored, insist } = running.wanted
     const requested = clock.now()
-    const left = stored === undefined && !wanted.insist ? store.resumable(key) : undefined
+    const left = stored === undefined && !insist ? store.resumable(key) : undefined
+    if (left !== undefined) await this.#claim(running)
+    const { wanted } = running
     const continued = left && (await resumed(wanted, left, { ...this.#options, lifetime }))
     if (continued !== undefined) return this.#fill(running, continued)
     const more = () => conditionalFields(wanted)
@@ -203,7 +211,7 @@ export class Fetcher {
       const download = store.download({
         key,
         length,
-        expected: expectedOf(wanted),
+        expected: expectedFirst(wanted),
         passing: unstorable(fields) ?? found,
         fields: draft.fields,
       })
@@ -225,6 +233,11 @@ export class Fetcher {
     const { wanted } = running
     const { draft, download, length } = begun
     running.begun = begun
+    if (wanted.awaited !== undefined) {
+      running.claimed = this.#claim(running).then(() =>
+        download.promise(expectedOf(running.wanted) ?? {}),
+      )
+    }
     const settled = this.#run(running, begun)
     const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
     return {
@@ -233,8 +246,15 @@ export class Fetcher {
     }
   }
 
-  /** The content, to its last byte. */
-  async #run({ wanted, lifetime }: Running, begun: Begun): Promise<Settled> {
+  /** Waits for the claim that is being made. */
+  async #claim(running: Running): Promise<void> {
+    const { awaited, ...wanted } = running.wanted
+    if (awaited !== undefined) running.wanted = { ...wanted, claim: await awaited }
+  }
+
+  /** The content, to its last byte. The last block waits for what an index says of it. */
+  async #run(running: Running, begun: Begun): Promise<Settled> {
+    const { wanted, lifetime } = running
     const { clock, log, ask, onBroken, onFetched } = this.#options
     const { draft, download } = begun
     const { key, uri } = wanted
@@ -255,15 +275,17 @@ export class Fetcher {
           log.warn('fetch broke off, resuming', { key, received, error })
         },
       })
-      const settled = keep(wanted, { draft, download }, this.#options)
+      await running.claimed
+      const settled = keep(running.wanted, { draft, download }, this.#options)
       if (settled.kind === 'stored') this.#wrong.forget(wanted)
       return settled
     } catch (error) {
       begun.content.close()
       if (last !== undefined && isUpstream(error)) onBroken(last)
-      download.discard(this.#noteFailure(wanted, error, draft))
+      const failure = this.#noteFailure(running.wanted, error, draft)
+      download.discard(failure)
       log.warn('fetch failed', { key, received: download.size, error })
-      return { kind: 'failed' }
+      return { kind: 'failed', failure }
     } finally {
       unwatch()
       this.#over(wanted)

@@ -21,8 +21,12 @@ export interface Wanted {
   readonly archive: ArchivePath
   /** What an adopted index says it must be. */
   readonly claim?: PlainClaim | undefined
+  /** The claim, when the index that may make it is still being read; nothing is stored then. Never rejects. */
+  readonly awaited?: Promise<Claim | undefined> | undefined
   /** What the store has; the origin is then asked whether it still holds. */
   readonly stored: Entry | undefined
+  /** Fields of content that the origin sent and that is not the file: it need not be sent again, and a 304 is the answer. */
+  readonly unless?: Fields | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
   readonly insist: boolean
 }
@@ -56,7 +60,7 @@ export type Settled =
       readonly kept: Promise<boolean>
     }
   | { readonly kind: 'passed'; readonly entry: Entry }
-  | { readonly kind: 'failed' }
+  | { readonly kind: 'failed'; readonly failure: Failure }
 
 /** The origin has something else to say than content. */
 export interface Answered {
@@ -96,10 +100,11 @@ export function conditionalFields(wanted: Wanted): Fields {
   const superseded = isSuperseded(wanted)
   const insist = wanted.insist || superseded ? 'max-age=0' : undefined
   const stored = superseded ? Fields.empty : Fields.of(...(wanted.stored?.fields ?? []))
+  const known = wanted.unless ?? stored
   return Fields.of(
     ['Cache-Control', insist],
-    ['If-None-Match', stored.get('ETag')],
-    ['If-Modified-Since', stored.get('Last-Modified')],
+    ['If-None-Match', known.get('ETag')],
+    ['If-Modified-Since', known.get('Last-Modified')],
   )
 }
 
@@ -125,6 +130,11 @@ type Promised = Pick<Wanted, 'archive' | 'claim'>
 export function expectedOf({ archive, claim }: Promised): Expected | undefined {
   if (claim === undefined) return archive.digest && { digest: archive.digest }
   return { size: claim.size, digest: { algorithm: 'sha256', hex: claim.digest } }
+}
+
+/** The same when a download begins. */
+export function expectedFirst(wanted: Wanted): Expected | undefined {
+  return wanted.awaited === undefined ? expectedOf(wanted) : { later: true }
 }
 
 /** What stands in the entry once the content has turned out so. */

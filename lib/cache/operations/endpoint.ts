@@ -4,9 +4,9 @@
 import { isIPv4 } from 'node:net'
 import { formatAuthority } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
-import { redactUrl } from '../../log/redact.ts'
 import type { Config } from '../config/config.ts'
 import { countOf } from '../figures.ts'
+import { behindCautions } from './behind-text.ts'
 import type { Listener, OperationsSources } from './sources.ts'
 
 /** What `Acquire::http::Proxy` and the examples are made of. */
@@ -97,6 +97,15 @@ export interface ServiceState {
   readonly cautions: readonly string[]
 }
 
+/** What goes wrong with single suites, and with storing, while the service works. */
+export function upkeepCautions({ suites, nothingStored }: UpkeepSources): readonly string[] {
+  const because = nothingStored()
+  const full = because === undefined ? [] : [`nothing new is stored: ${because}`]
+  return [...full, ...behindCautions(suites())]
+}
+
+type UpkeepSources = Pick<OperationsSources, 'suites' | 'nothingStored'>
+
 export async function serviceState(sources: OperationsSources): Promise<ServiceState> {
   const { config, admits, warnings, https, verification, health, addresses, listeners } = sources
   const found = await health()
@@ -107,9 +116,7 @@ export async function serviceState(sources: OperationsSources): Promise<ServiceS
     ...warnings(),
     ...(neighbours === undefined ? [] : [neighbours]),
     ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
-    ...sources
-      .suites()
-      .flatMap(({ name, refusal }) => (refusal ? [`${redactUrl(name)}: ${refusal}`] : [])),
+    ...upkeepCautions(sources),
     ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
   ]
   if (!found.writable) return { is: 'broken', because: found.because, cautions }

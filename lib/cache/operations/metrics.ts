@@ -18,10 +18,13 @@ const gauges = {
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
   adopted_suites: 'Suites whose indexes files are compared with.',
   suites_being_adopted: 'Suites whose indexes are being read.',
+  suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
+  suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
   distrusting_clients: 'Clients remembered as rejecting our certificates, once for each host.',
   authority_expiry_timestamp_seconds:
     'When the certificate of the CA ends, seconds since the epoch.',
-  store_writable: '1 while the store takes new content.',
+  store_writable:
+    '1 while the store takes new content, 0 while the disk fails or other programs fill it.',
   verification_timestamp_seconds: 'End of the last verification; 0 for none.',
   verification_files: 'Files the last verification looked at.',
   verification_wrong_files: 'Files the last verification found wrong.',
@@ -29,6 +32,16 @@ const gauges = {
 
 /** What reads each of them; undefined for one that there is not, such as the end of a CA. */
 export type Gauges = Readonly<Record<keyof typeof gauges, (() => number) | undefined>>
+
+/** A suite of which clients get an earlier Release file than the origin has, and the first file that is missing. */
+export interface SuiteBehind {
+  readonly suite: string
+  readonly file: string
+  readonly seconds: number
+}
+
+/** Of so many suites it is told which they are: their names come from clients. */
+const mostSuites = 20
 
 /** Events that are counted without labels: the names of their metrics, and the help texts. */
 const events = {
@@ -108,6 +121,18 @@ export class CacheMetrics {
       const read = reads[name as keyof Gauges]
       if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
     }
+  }
+
+  /** Names the suites of which clients get an earlier Release file, those for the longest time first. */
+  behind(read: () => readonly SuiteBehind[]): void {
+    const name = 'cachesvc_suite_behind_seconds'
+    const help =
+      'For how long clients have got an earlier Release file of a suite, and the first file it waits for.'
+    this.#metrics.readings({ name, help, labels: ['suite', 'file'] }, () =>
+      read()
+        .slice(0, mostSuites)
+        .map(({ seconds, ...labels }) => ({ labels, value: seconds })),
+    )
   }
 
   #counter<L extends string>(name: string, help: string, labels: LabelNames<L>) {

@@ -15,7 +15,7 @@ import { methodNotAllowed } from '../../http/server/router.ts'
 import { redactUrl } from '../../log/redact.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates, type View } from '../../template.ts'
-import { endpoint, serviceState } from './endpoint.ts'
+import { endpoint, serviceState, upkeepCautions } from './endpoint.ts'
 import { setupScript } from './examples/setup-script.ts'
 import { Live } from './live.ts'
 import { operationsPrefix } from './paths.ts'
@@ -227,7 +227,8 @@ function allowed(client: string, { admits }: OperationsSources): Response {
 
 async function health(sources: OperationsSources): Promise<Response> {
   const found = await sources.health()
+  const cautions = upkeepCautions(sources).map(caution => `${caution}\n`)
   return found.writable
-    ? webResponse('text', 'ok\n')
+    ? webResponse('text', ['ok\n', ...cautions].join(''))
     : webResponse('text', `not ready: ${found.because}\n`, { status: 503 })
 }

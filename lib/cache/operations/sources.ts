@@ -2,11 +2,11 @@
  * The values and functions that the pages get from the rest of the service, read-only.
  */
 import type { Clock } from '../../async/clock.ts'
+import type { Behind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { Arriving } from '../fetch/found.ts'
 import type { HttpsMode, HttpsState } from '../intercept/https.ts'
 import type { RouteRule } from '../policy/routing.ts'
-import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Activity, Counted } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
@@ -37,6 +37,8 @@ export interface OperationsSources {
   /** What is stored of each archive, most bytes first; undefined until it is known. */
   readonly holdings: Source<Counted | undefined>
   readonly health: Source<Health>
+  /** Why nothing can be stored although the disk works; undefined when something can. */
+  readonly nothingStored: () => string | undefined
   readonly verification: () => Verification
   /** The suites whose indexes files are compared with, the one adopted last first. */
   readonly suites: () => readonly SuiteState[]
@@ -80,7 +82,7 @@ export interface SuiteState
   readonly files: number
   readonly bytes: number
   /** Why clients do not get what the origin has now, when they do not. */
-  readonly behind: StaleReason | undefined
+  readonly behind: Behind | undefined
   /** Why the Release file that the origin has now is not given to clients, in words; undefined when it is. */
   readonly refusal?: string | undefined
 }

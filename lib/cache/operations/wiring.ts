@@ -4,6 +4,7 @@
 import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { HttpServer } from '../../http/server/server.ts'
+import { redactUrl } from '../../log/redact.ts'
 import type { Answering } from '../answering.ts'
 import { explain } from '../explain.ts'
 import type { Https } from '../intercept/https.ts'
@@ -13,8 +14,9 @@ import { type Activity, Holdings } from '../stats/activity.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
+import { isBehind } from './behind-text.ts'
 import { Live } from './live.ts'
-import { CacheMetrics } from './metrics.ts'
+import { CacheMetrics, type SuiteBehind } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
 
@@ -54,11 +56,14 @@ export async function operationsOf(parts: OperationsParts) {
     adopted_suites: () => suites.all.length,
     suites_being_adopted: () => suites.adopting,
     ...https.gauges,
-    store_writable: () => Number(store.health().writable),
+    suites_behind: () => suitesBehind(parts).length,
+    suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
+    store_writable: () => Number(store.health().writable && store.full === undefined),
     verification_timestamp_seconds: () => Math.floor((verification.last?.finished ?? 0) / 1000),
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   })
+  metrics.behind(() => suitesBehind(parts))
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -89,6 +94,7 @@ export async function operationsOf(parts: OperationsParts) {
     usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
     holdings: () => stored.counted(),
     health: () => store.health(),
+    nothingStored: () => store.full,
     verification: () => verification,
     suites: () => suiteStates(parts),
     metrics: async () => {
@@ -100,6 +106,23 @@ export async function operationsOf(parts: OperationsParts) {
   }
   const live = new Live(sources)
   return { metrics, operations: operations(sources, live), sources, live }
+}
+
+/** Suites of which clients get an earlier Release file than the origin has, for the longest time first. */
+function suitesBehind(parts: Pick<Answering, 'suites' | 'updates'>): readonly SuiteBehind[] {
+  return suiteStates(parts)
+    .flatMap(({ name, behind }) => {
+      if (behind === undefined || !isBehind(behind)) return []
+      const [file] = behind.missing
+      return [
+        {
+          suite: redactUrl(name),
+          file: file?.path ?? '',
+          seconds: Math.round(behind.lasts / 1000),
+        },
+      ]
+    })
+    .sort((a, b) => b.seconds - a.seconds)
 }
 
 function suiteStates({

@@ -211,6 +211,11 @@ export class Store extends ReadableStore {
     return this.#parts.health.state
   }
 
+  /** Why nothing can be stored although the disk works; undefined when something can. */
+  get full(): string | undefined {
+    return this.#parts.room.full
+  }
+
   sweep(options: SweepOptions): Promise<Swept> {
     return this.#parts.retention.sweep(options)
   }

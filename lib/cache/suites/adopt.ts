@@ -69,8 +69,10 @@ export type JobAnswer = { readonly adoption: Adoption } | { readonly failed: str
 /** What a new generation lacks. */
 export interface Missing {
   readonly files: readonly Listed[]
-  /** Paths of those that perhaps no client uses: an update does not fail without them. */
+  /** Paths of those that perhaps no client uses: they hold no Release file back. */
   readonly optional?: ReadonlySet<string>
+  /** Paths of those that few clients need, or none to install packages: they hold a Release file back for a moment. */
+  readonly secondary?: ReadonlySet<string>
   /** Whether they can be asked for by digest. */
   readonly byHash: boolean
 }
@@ -95,8 +97,9 @@ async function adopt(job: Job): Promise<Adoption> {
   const found = []
   for (const file of job.releases) {
     const { release, signature, because } = await readOne(file, job, layout)
-    if (release === undefined) refused.push(`${file.name} is not adopted: ${because}`)
-    else found.push({ file, release, signature, base, inPlace: file.name === 'InRelease' })
+    if (release === undefined) {
+      if (because !== undefined) refused.push(`${file.name} is not adopted: ${because}`)
+    } else found.push({ file, release, signature, base, inPlace: file.name === 'InRelease' })
   }
   const [chosen] = currentReleases(found)
   if (chosen === undefined) return { refused }
@@ -146,15 +149,20 @@ async function sha512Of(path: string): Promise<string> {
   return sha512.digest('hex')
 }
 
-/** Reads and judges a Release file; says why when it may not be adopted. */
+/**
+ * Reads and judges a Release file; says why when it may not be adopted. Nothing is to be said of the Release files of components, such
+ * as `main/binary-amd64/Release`: they name no files, are not signed, and are listed themselves.
+ */
 async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, layout: Layout) {
   if (size > maxReleaseBytes) return { because: 'it is too long' }
   const content = await contentOf(digest, layout)
   if (content === undefined) return { because: 'its content is not in the store' }
   const { release, because } = readRelease(content)
+  const names = release !== undefined && release.files.size > 0
+  if (!names && signedBy === undefined && /^Component: /m.test(content.toString('latin1')))
+    return {}
   if (release === undefined) return { because }
-  // Release files of single components list nothing; they are listed themselves.
-  if (release.files.size === 0) return { because: 'it names no files' }
+  if (!names) return { because: 'it names no files' }
   const detached = name === 'Release' && signedBy && (await contentOf(signedBy.digest, layout))
   const { keyrings } = job.policy
   const signature = await checkSignature(content, detached || undefined, { keyrings, now: job.now })

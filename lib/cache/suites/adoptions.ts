@@ -7,8 +7,8 @@
  *    stored under a key of its own, the Release.gpg of a Release too: clients still get the one before.
  * 2. `Suites.prepare` calls `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file, and tells which of the files
  *    that clients use (`InUse.since`) it names and the store lacks. Where it may not be adopted, clients keep the one before.
- * 3. `Updates.#fetchAll` fetches those. Without one that is not `optional` the update fails, unless the Release file of before
- *    has expired.
+ * 3. `Updates.#fetchAll` fetches those. Without one that is not `optional` the Release file is held back for a time, unless the one
+ *    of before has expired.
  * 4. `Updates` puts the new Release.gpg and Release file in the place of those before. The store tells `Suites.stored`, which calls
  *    `Adoptions.queue`. The first Release file of a suite is stored as any file is, and begins here.
  * 5. `Adoptions.#adopt`: the thread chooses among the Release files, reads the stored indexes that one names, and writes the tables
@@ -24,6 +24,7 @@ import type { Logger } from '../../log/log.ts'
 import type { Store } from '../store/store.ts'
 import type { StoreOptions } from '../store/wiring.ts'
 import type { Adoption, Job, Missing } from './adopt.ts'
+import type { AskedIndexes } from './asked-indexes.ts'
 import {
   type Content,
   type Generation,
@@ -56,8 +57,7 @@ export interface SuiteMeans {
 }
 
 interface AdoptionsParts extends SuiteMeans, Adopted {
-  /** When a client asked for the index with this key last, as far as that is remembered. */
-  readonly askedAt: (key: string) => Milliseconds | undefined
+  readonly asked: AskedIndexes
   /** Told after every adoption, of the suite unless it was forgotten. */
   readonly onAdopted: (suite?: Suite) => void
 }
@@ -205,7 +205,12 @@ export class Adoptions {
     const generation = { ...found, contents }
     // It was forgotten meanwhile: what was judged by it is judged anew.
     if (suite !== undefined && known.at(at) === undefined) return this.queue(at)
-    const next = succeeded(suite, { at, next: generation, days: this.#parts.snapshotDays() })
+    // A Release file may have been held back meanwhile.
+    const next = succeeded(known.at(at) ?? suite, {
+      at,
+      next: generation,
+      days: this.#parts.snapshotDays(),
+    })
     await known.put(next)
     onAdopted(next)
     await this.#anchor(at, generation)
@@ -232,7 +237,10 @@ export class Adoptions {
     const used = this.#inUse.since(now - unused, at, adopted)
     const inUse = used.map(({ path }) => path)
     const { missing } = await this.#work({ at, releases: [release], adopted, policy, inUse })
-    if (missing !== undefined) return { ...missing, optional: await this.#inUse.optional(at, used) }
+    if (missing !== undefined) {
+      const optional = await this.#inUse.optional(at, used)
+      return { ...missing, optional, secondary: this.#inUse.secondary(at, used) }
+    }
     if (policy.verify === 'require') return undefined
     // It is not adopted. Clients get it all the same: they cannot use the one before.
     const expired = (adopted.validUntil ?? Number.POSITIVE_INFINITY) < now

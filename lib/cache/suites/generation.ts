@@ -73,6 +73,8 @@ export interface Suite {
   /** The key of its directory, without a slash at the end. */
   readonly at: string
   readonly generations: readonly Generation[]
+  /** Since when the origin has had another Release file that clients do not get, for files of it cannot be had. */
+  readonly heldSince?: Milliseconds | undefined
 }
 
 /** Past generations that are kept in any case beside the adopted one. */
@@ -158,8 +160,8 @@ export function succeeded(
   const [head] = before
   const isNext = (one: Generation): boolean =>
     releasesOf(one).some(({ digest }) => releaseIn(next, digest) !== undefined)
-  const adopted =
-    head !== undefined && isNext(head) ? Math.min(head.adopted, next.adopted) : next.adopted
+  const once = head !== undefined && isNext(head)
+  const adopted = once ? Math.min(head.adopted, next.adopted) : next.adopted
   const past = before.filter(one => !isNext(one))
   const since = next.adopted - days * day
   let files = 0
@@ -170,7 +172,9 @@ export function succeeded(
     const last = Math.floor(from / day) !== Math.floor(until / day)
     return days > 0 && until > since && last && files <= mostPastFiles
   })
-  return { at, generations: [{ ...next, adopted }, ...kept] }
+  const generations = [{ ...next, adopted }, ...kept]
+  const { heldSince } = suite ?? {}
+  return { at, generations, ...(once && heldSince !== undefined && { heldSince }) }
 }
 
 /** The generation of a suite that was the adopted one at a moment; undefined before the oldest that is kept. */
@@ -192,14 +196,17 @@ export function decodeSuite(text: string): Suite | undefined {
   } catch {
     return undefined
   }
-  return isSuite(value) ? { at: value.at, generations: value.generations } : undefined
+  if (!isSuite(value)) return undefined
+  const { at, generations, heldSince } = value
+  return { at, generations, ...(heldSince !== undefined && { heldSince }) }
 }
 
 function isSuite(value: unknown): value is Suite {
   if (!isRecord(value) || value['version'] !== version) return false
-  const { at, generations } = value
+  const { at, generations, heldSince } = value
   return (
     isText(at) &&
+    (heldSince === undefined || isNumber(heldSince)) &&
     Array.isArray(generations) &&
     generations.length > 0 &&
     generations.every(isGeneration)

@@ -4,16 +4,17 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
+import { packageIndexOf } from '../archive/path.ts'
 import type { Reading } from '../store/reading.ts'
 import type { Store } from '../store/store.ts'
+import { type AskedIndexes, componentOf } from './asked-indexes.ts'
 import { type Content, type Generation, keysOf, type Listed, sameContents } from './generation.ts'
 
 interface InUseParts {
   readonly clock: Clock
   readonly log: Logger
   readonly store: Pick<Store, 'read'>
-  /** When a client asked for the index with this key last, as far as that is remembered. */
-  readonly askedAt: (key: string) => Milliseconds | undefined
+  readonly asked: AskedIndexes
   /** The SHA-512 of contents by their SHA-256, as far as they are there. */
   readonly sha512: (contents: readonly Content[]) => Promise<ReadonlyMap<string, string>>
 }
@@ -87,17 +88,36 @@ export class InUse {
 
   /** Paths of files of which clients are only known to use a name by digest that another file has too. */
   async optional(at: string, used: readonly Listed[]): Promise<ReadonlySet<string>> {
-    const { store, askedAt } = this.#parts
+    const { store, asked } = this.#parts
     const optional = new Set<string>()
     for (const listed of sameContents(used)) {
       const [plain = ''] = keysOf(at, listed)
-      if ((askedAt(plain) ?? (await store.read(plain))) === undefined) optional.add(listed.path)
+      if ((asked.at(plain) ?? (await store.read(plain))) === undefined) optional.add(listed.path)
     }
     return optional
   }
 
+  /**
+   * Paths of all but Packages and Sources of an architecture that most clients use: one for which they ask at least half as often as
+   * for any other beside it. Before clients have asked for any, all architectures count.
+   */
+  secondary(at: string, used: readonly Listed[]): ReadonlySet<string> {
+    const { asked } = this.#parts
+    const most = new Map<string, number>()
+    const files = used.map(({ path, ...listed }) => {
+      const [key = ''] = keysOf(at, { path, ...listed })
+      const component = componentOf(key)
+      const times = asked.times(key)
+      most.set(component, Math.max(times, most.get(component) ?? 0))
+      return { path, component, times }
+    })
+    const isMain = ({ path, component, times }: (typeof files)[number]): boolean =>
+      packageIndexOf(path) !== undefined && 2 * times >= (most.get(component) ?? 0)
+    return new Set(files.flatMap(one => (isMain(one) ? [] : [one.path])))
+  }
+
   #lastAsked(at: string, listed: Listed): Milliseconds {
-    const asked = keysOf(at, listed).map(key => this.#parts.askedAt(key) ?? 0)
+    const asked = keysOf(at, listed).map(key => this.#parts.asked.at(key) ?? 0)
     return Math.max(listed.asked ?? 0, ...asked)
   }
 }

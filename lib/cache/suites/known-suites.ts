@@ -3,6 +3,7 @@
  */
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
+import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
 import { directoriesOf } from '../archive/path.ts'
@@ -42,6 +43,7 @@ export class KnownSuites {
   readonly #unread = new Set<string>()
   /** Whether the names of the files are known. */
   #listed = false
+  #writing: Promise<void> = Promise.resolve()
 
   private constructor(parts: Surroundings) {
     this.#parts = parts
@@ -138,15 +140,38 @@ export class KnownSuites {
 
   async put(suite: Suite): Promise<void> {
     this.#suites.delete(suite.at)
-    this.#suites.set(suite.at, suite)
-    this.#index()
-    const name = fileName(suite.at)
-    const path = join(this.#parts.layout.suites, name)
-    if (this.#listed && !this.#unread.has(name)) {
-      await this.#try(() => writeFileAtomically(path, encodeSuite(suite), { durable: false }))
-    }
+    await this.#write(suite)
     const [oldest] = this.#suites.keys()
     if (this.#suites.size > mostSuites && oldest !== undefined) await this.forget(oldest)
+  }
+
+  /** Notes since when a newer Release file of a suite is held back; undefined when none is. */
+  async noteHeld(at: string, heldSince: Milliseconds | undefined): Promise<void> {
+    const suite = this.#suites.get(at)
+    if (suite !== undefined && suite.heldSince !== heldSince)
+      await this.#write({ ...suite, heldSince })
+  }
+
+  async #write(suite: Suite): Promise<void> {
+    const { at } = suite
+    this.#suites.set(at, suite)
+    this.#index()
+    const name = fileName(at)
+    const path = join(this.#parts.layout.suites, name)
+    // One after the other, so that the last one stays.
+    this.#writing = this.#writing.then(() =>
+      this.#try(async () => {
+        const latest = this.#suites.get(at)
+        if (latest === undefined || !this.#listed || this.#unread.has(name)) return
+        await writeFileAtomically(path, encodeSuite(latest), { durable: false })
+      }),
+    )
+    await this.#writing
+  }
+
+  /** Settles when everything is noted. */
+  close(): Promise<void> {
+    return this.#writing
   }
 
   async forget(at: string): Promise<void> {
@@ -154,7 +179,9 @@ export class KnownSuites {
     const known = this.#suites.delete(at)
     if (!this.#unread.delete(name) && !known) return
     this.#index()
-    await this.#try(() => this.#parts.disk.remove(join(this.#parts.layout.suites, name)))
+    const path = join(this.#parts.layout.suites, name)
+    this.#writing = this.#writing.then(() => this.#try(() => this.#parts.disk.remove(path)))
+    await this.#writing
   }
 
   async #try(act: () => Promise<unknown>): Promise<void> {

@@ -3,13 +3,11 @@
  * openpgp, which is loaded when there is a keyring.
  */
 import { createHash } from 'node:crypto'
-import { readdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Key } from 'openpgp'
 import type { Milliseconds } from '../../async/clock.ts'
-import { readBounded } from '../../bounded-file.ts'
 import { unframe } from '../archive/release.ts'
 import type { Signature } from './generation.ts'
+import { certificatesOf, keyringFiles } from './keyrings.ts'
 import { ahead } from './policy.ts'
 
 /** Checks a Release file, signed in place unless a detached signature is given. Never rejects for what the file contains. */
@@ -20,21 +18,21 @@ export async function checkSignature(
 ): Promise<Signature> {
   const inPlace = detached === undefined
   if (inPlace && !release.subarray(0, begin.length).equals(begin)) return { is: 'unsigned' }
-  const files = await keyFiles(keyrings)
+  const files = await keyringFiles(keyrings)
   if (files.length === 0 && inPlace) return { is: 'unchecked' }
   const signed = inPlace ? signedInPlace(release) : { content: release, signature: detached }
   if (signed === undefined || signed.signature.length > mostSignatureBytes) {
     return { is: 'unsigned' }
   }
   const openpgp = await import('openpgp')
-  const keys = await readKeys(files, openpgp)
   try {
     const message = await openpgp.createMessage({ binary: new Uint8Array(signed.content) })
     const signature = signed.signature.includes('-----BEGIN PGP')
       ? await openpgp.readSignature({ armoredSignature: signed.signature.toString('latin1') })
       : await openpgp.readSignature({ binarySignature: new Uint8Array(signed.signature) })
     const verify: Verify = given => openpgp.verify({ message, signature, ...given })
-    const found = await judged(verify, keys, now)
+    const keysOf: KeysOf = ids => readKeys(files, ids, openpgp)
+    const found = await judged(verify, keysOf, now)
     if (inPlace || found.is !== 'unknown-key') return found
     // Without the key it can still be seen whether this signature was made for this content.
     const fits = signature.packets.every(packet => wasMadeFor(release, Buffer.from(packet.write())))
@@ -72,6 +70,9 @@ type Verify = (given: { readonly verificationKeys: Key[]; readonly date: Date })
   }>
 }>
 
+/** The certificates that have a key with one of these IDs. */
+type KeysOf = (ids: readonly string[]) => Promise<readonly Key[]>
+
 /** What openpgp says when the content is not what was signed. All else it says is about the key, the dates and the algorithms. */
 const mismatches: ReadonlySet<string> = new Set([
   'Signed digest did not match',
@@ -83,13 +84,11 @@ const mismatches: ReadonlySet<string> = new Set([
  * here may have been extended under the same fingerprint: its signature counts as that of an unknown key, and every copy of
  * the key is tried.
  */
-async function judged(verify: Verify, keys: readonly Key[], now: Milliseconds): Promise<Signature> {
+async function judged(verify: Verify, keysOf: KeysOf, now: Milliseconds): Promise<Signature> {
   const dates = [new Date(now), new Date(now + ahead)]
   const all = await verify({ verificationKeys: [], date: new Date(now) })
   if (all.signatures.length === 0) return { is: 'unsigned' }
-  const known = keys.filter(key =>
-    all.signatures.some(({ keyID }) => key.getKeys(keyID).length > 0),
-  )
+  const known = await keysOf(all.signatures.map(({ keyID }) => keyID.toHex()))
   let bad: Signature | undefined
   for (const key of known) {
     const by = key.getFingerprint()
@@ -108,41 +107,22 @@ async function judged(verify: Verify, keys: readonly Key[], now: Milliseconds): 
   return bad ?? { is: 'unknown-key' }
 }
 
-/** Keyrings are files of keys, armoured or not, and directories of such files. */
-async function keyFiles(keyrings: readonly string[]): Promise<readonly string[]> {
-  const files: string[] = []
-  for (const path of keyrings) {
-    const found = await stat(path).catch(() => undefined)
-    if (found?.isFile()) files.push(path)
-    if (!found?.isDirectory()) continue
-    const names = await readdir(path).catch(() => [])
-    for (const name of names.sort()) {
-      if (/\.(gpg|asc|pgp)$/.test(name)) files.push(join(path, name))
-    }
-  }
-  return files
-}
-
-/** Largest keyring that is read, bytes. */
-const mostKeyringBytes = 16 * 1024 * 1024
-
 async function readKeys(
   files: readonly string[],
+  ids: readonly string[],
   openpgp: typeof import('openpgp'),
 ): Promise<readonly Key[]> {
-  const keys: Key[] = []
-  for (const file of files) {
-    try {
-      const { bytes: content } = await readBounded(file, mostKeyringBytes)
-      const read = content.includes('-----BEGIN PGP')
-        ? await openpgp.readKeys({ armoredKeys: content.toString('latin1') })
-        : await openpgp.readKeys({ binaryKeys: new Uint8Array(content) })
-      keys.push(...read)
-    } catch {
-      // A file that is too long or holds no keys, such as a keybox of GnuPG, is passed over as apt does.
-    }
-  }
-  return keys
+  const certificates = await certificatesOf(files, ids, async text => {
+    const { data } = await openpgp.unarmor(text)
+    if (!(data instanceof Uint8Array)) throw new Error('it is no keyring')
+    return data
+  })
+  const keys = await Promise.all(
+    certificates.map(bytes =>
+      openpgp.readKey({ binaryKey: new Uint8Array(bytes) }).catch(() => undefined),
+    ),
+  )
+  return keys.flatMap(key => key ?? [])
 }
 
 /** Names of the hash algorithms of OpenPGP (RFC 9580 section 9.5). */

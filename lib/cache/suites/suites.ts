@@ -12,6 +12,7 @@ import type { Entry } from '../store/entry.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
+import { AskedIndexes } from './asked-indexes.ts'
 import type { Content, Generation, Listed, ReleaseFile, Suite } from './generation.ts'
 import {
   baseOf,
@@ -53,8 +54,6 @@ interface AskedFile {
 
 /** The kinds of files that go with a Release file: it names them, or signs it. */
 const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
-/** Indexes of which it is remembered when clients asked for them. */
-const mostAsked = 10_000
 /** How long a table that was not there is not made again, unless its suite is adopted meanwhile. */
 const pauseAfterLoss: Milliseconds = 10 * 60_000
 const mostLost = 10_000
@@ -70,8 +69,7 @@ export class Suites {
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
   #agreeing = new WeakSet<Entry>()
-  /** When clients asked for indexes last, by their keys. */
-  readonly #asked = new LRUCache<string, Milliseconds>({ max: mostAsked })
+  readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
   readonly #lost = new LRUCache<string, Milliseconds>({ max: mostLost })
 
@@ -85,7 +83,7 @@ export class Suites {
       ...parts,
       known,
       tables,
-      askedAt: key => this.#asked.get(key),
+      asked: this.#asked,
       onAdopted: suite => {
         this.#agreeing = new WeakSet()
         this.#lost.clear()
@@ -156,18 +154,29 @@ export class Suites {
     for (const at of forgotten) await this.#adoptions.forget(at)
     const gone = new Map<string, Set<string>>()
     for (const key of keys) {
-      this.#asked.delete(key)
+      this.#asked.forget(key)
       for (const at of directoriesOf(key)) {
         if (this.#known.at(at) !== undefined) gone.set(at, (gone.get(at) ?? new Set()).add(key))
       }
     }
     for (const [at, files] of gone) {
-      const [adopted, ...past] = this.#known.at(at)?.generations ?? []
-      if (adopted === undefined) continue
+      const suite = this.#known.at(at)
+      const [adopted, ...past] = suite?.generations ?? []
+      if (suite === undefined || adopted === undefined) continue
       const contents = adopted.contents.filter(one => !keysOf(at, one).some(key => files.has(key)))
       if (contents.length === adopted.contents.length) continue
-      await this.#known.put({ at, generations: [{ ...adopted, contents }, ...past] })
+      await this.#known.put({ ...suite, generations: [{ ...adopted, contents }, ...past] })
     }
+  }
+
+  /** Since when a newer Release file of the suite in the directory with this key is held back. */
+  heldSince(at: string): Milliseconds | undefined {
+    return this.#known.at(at)?.heldSince
+  }
+
+  /** Notes that for the next run; undefined when none is held back. */
+  noteHeld(at: string, since: Milliseconds | undefined): void {
+    void this.#known.noteHeld(at, since)
   }
 
   /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
@@ -191,7 +200,7 @@ export class Suites {
       if (generation && isRelease(generation, digest)) return
       if (generation?.contents.some(inUse)) return
       const waits = this.#adoptions.pending(at) !== undefined
-      if (waits || generation !== undefined) this.#adoptions.queue(at)
+      if (waits || (generation && this.#mayName(generation, digest))) this.#adoptions.queue(at)
     }
   }
 
@@ -218,27 +227,43 @@ export class Suites {
   /** A client asks for this file: an index that clients ask for is in use, and is fetched with its Release. */
   askedByClient({ key, archive: { kind } }: Pick<AskedFile, 'key' | 'archive'>): void {
     if (this.#known.size === 0 && this.#adoptions.count === 0) return
-    if (kind === 'by-hash' || kind === 'index') this.#asked.set(key, this.#parts.clock.now())
+    if (kind === 'by-hash' || kind === 'index') this.#asked.note(key, this.#parts.clock.now())
   }
 
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
-    const { key, archive, stored } = asked
+    const name = this.#nameable(asked)
+    return name === undefined ? undefined : (this.#awaited(name, asked) ?? this.#find(name, asked))
+  }
+
+  /** The same of a file that is not stored, while an adoption is under way that may tell; undefined when none is. Never rejects. */
+  awaitedClaim(asked: AskedFile): Promise<Claim | undefined> | undefined {
+    if (asked.stored !== undefined || this.#adoptions.count === 0) return undefined
+    const name = this.#nameable(asked)
+    return name === undefined ? undefined : this.#awaited(name, asked)
+  }
+
+  /** The decoded URL of a file that an index may name. */
+  #nameable({ key, archive, stored }: AskedFile): string | undefined {
     if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
     if (stored !== undefined && this.#agreeing.has(stored)) return undefined
-    const name = decodedUrl(key)
-    if (name === undefined) return undefined
-    const pending = this.#pendingFor(name, asked)
-    if (pending === undefined) return this.#find(name, asked)
-    const { clock, wait } = this.#parts
-    const adopted = pending.then(() => true)
-    return inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
+    return decodedUrl(key)
   }
 
-  close(): Promise<void> {
-    return this.#adoptions.close()
+  #awaited(name: string, asked: AskedFile): Promise<Claim | undefined> | undefined {
+    const { clock, wait } = this.#parts
+    const adopted = this.#pendingFor(name, asked)?.then(() => true)
+    return (
+      adopted &&
+      inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.#adoptions.close()
+    await this.#known.close()
   }
 
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
@@ -319,6 +344,11 @@ export class Suites {
     if ((this.#lost.get(digest) ?? 0) > now) return
     this.#lost.set(digest, now + pauseAfterLoss)
     this.#adoptions.queue(at)
+  }
+
+  /** Whether a generation may name content with this SHA-256. What comes for one that is not adopted yet is not of it. */
+  #mayName({ release }: Generation, digest: string): boolean {
+    return this.#tables.hot(release.digest)?.names(Buffer.from(digest, 'hex')) !== false
   }
 
   /**

@@ -12,6 +12,8 @@ import { Fetcher, type FetcherOptions } from '../../../lib/cache/fetch/fetch.ts'
 import type { Answer } from '../../../lib/cache/fetch/mirrors.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { openStore } from '../../../lib/cache/store/store.ts'
+import type { Generation } from '../../../lib/cache/suites/generation.ts'
+import type { Claim } from '../../../lib/cache/suites/suites.ts'
 import type { OriginResponse } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { formatUri, type TargetUri } from '../../../lib/http/message/target.ts'
@@ -188,3 +190,73 @@ t.test(
     t.equal(await fetcher.store.get(key), undefined)
   },
 )
+
+/** All that a source gives until it ends or fails. */
+async function drained(source: Source): Promise<{ readonly text: string; readonly error?: Error }> {
+  let text = ''
+  for (;;) {
+    const [error, piece] = await new Promise<Parameters<Parameters<Source['next']>[0]>>(resolve =>
+      source.next((...given) => resolve(given)),
+    )
+    if (piece === undefined) return { text, ...(error && { error }) }
+    text += piece.bytes.toString()
+    piece.release()
+  }
+}
+
+/** The next bytes of a source. */
+function next(source: Source): Promise<string> {
+  return new Promise((resolve, reject) =>
+    source.next((error, piece) => {
+      if (piece === undefined) return reject(error ?? new Error('it has ended'))
+      resolve(piece.bytes.toString())
+      piece.release()
+    }),
+  )
+}
+
+t.test('content streams while the index that names it is being read', async t => {
+  const text = 'of a package '.repeat(10_000)
+  const right = { size: text.length, digest: hexOf('sha256', text) }
+  const generation: Generation = {
+    release: { name: 'InRelease', ...right },
+    ...{ byHash: false, signature: { is: 'unsigned' }, adopted: 0, indexes: [], contents: [] },
+  }
+  const suite = { suite: 'http://archive.example.org/dists/stable', generation }
+  const cases: ReadonlyArray<readonly [name: string, claim: Claim | undefined, good: boolean]> = [
+    ['the right one', { ...right, ...suite }, true],
+    ['no index names it', undefined, true],
+    ['another digest', { ...right, digest: hexOf('sha256', 'other'), ...suite }, false],
+    ['a shorter file', { ...right, size: 10, ...suite }, false],
+    ['a longer file', { ...right, size: text.length + 1, ...suite }, false],
+  ]
+  for (const length of [text.length, undefined]) {
+    const fetcher = await fetcherForTest(t, async ({ uri }) => {
+      const answer = answerOf(uri, Fields.empty, text)
+      return { ...answer, response: { ...answer.response, length } }
+    })
+    for (const [n, [name, claim, good]] of cases.entries()) {
+      const what = `${name}, ${length === undefined ? 'of unknown length' : 'of known length'}`
+      let say: (found: Claim | undefined) => void = () => undefined
+      const awaited = new Promise<Claim | undefined>(resolve => {
+        say = resolve
+      })
+      const asked = { ...wanted(hostNamed(`${n}.example.org`)), awaited }
+      const found = await fetcher.fetch(asked).found
+      if (found.kind !== 'filling') throw new Error(found.kind)
+      const source = found.filling.download.open(0)
+      const first = await next(source)
+      t.equal(first.length, text.length - 64 * 1024, `${what}: all but the last block`)
+      const joined = fetcher.fetch({ ...asked, awaited: undefined, claim }).found
+      say(claim)
+      const { text: rest, error } = await drained(source)
+      t.equal(first + rest === text, good, what)
+      t.equal(error === undefined, good, what)
+      t.equal((await found.filling.settled).kind, good ? 'stored' : 'failed')
+      if (good) t.match(await joined, { kind: 'filling' }, 'one that knows the claim joins')
+      const entry = await fetcher.store.get(asked.key)
+      t.equal(entry?.digest, good ? right.digest : undefined)
+      t.equal(entry?.verified?.by, claim && good ? 'index' : undefined)
+    }
+  }
+})

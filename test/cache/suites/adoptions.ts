@@ -6,7 +6,7 @@ import t from 'tap'
 import { changingArchive } from '../../fixtures/archive/changing-archive.ts'
 import { hexOf, releaseOf } from '../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
-import { file, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { file, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const base = '/debian/dists/stable'
@@ -39,19 +39,48 @@ t.test('an index that cannot be read is read once, however often it is named', a
   t.equal(warnings(), 1)
 })
 
-t.test('a Release whose indexes have come before it is adopted once', async t => {
-  const archive = await changingArchive(t)
-  archive.serve(await archive.ofDay(1, { byHash: true }))
-  await archive.update()
-  for (const day of [2, 3]) {
-    const files = await archive.ofDay(day, { byHash: true })
-    const release = hexOf('sha256', files.get(archive.release) ?? '')
-    archive.serve(files)
-    await archive.get(archive.release)
-    await archive.settle()
-    const adopted = archive.cache.log.lines.filter(
-      ({ message, facts }) => message === 'adopted a suite' && facts?.['release'] === release,
-    )
-    t.equal(adopted.length, 1)
-  }
+t.test('nothing is said of the Release file of a component', async t => {
+  const { origin, get, warnings } = await served(t, releaseOf([]))
+  const path = 'main/binary-amd64/Release'
+  const content = 'Archive: stable\nComponent: main\nArchitecture: amd64\n'
+  origin.at(`${base}/${path}`, file({ content, lastModified: modified }))
+  await get(path)
+  t.equal(warnings(), 0)
+  await get('InRelease')
+  t.equal(warnings(), 1, 'an InRelease that names no files is another matter')
 })
+
+const forms = ['InRelease', 'Release', 'Release with Release.gpg'] as const
+for (const form of forms) {
+  for (const byHash of [true, false]) {
+    t.test(`an update is adopted once: ${form}, ${byHash ? 'by hash' : 'by name'}`, async t => {
+      const archive = await changingArchive(t)
+      const { suite, cache, origin } = archive
+      const release = form === 'InRelease' ? archive.release : `${suite}/Release`
+      const get = async (day: number): Promise<number> => {
+        const files = await archive.ofDay(day, { byHash })
+        const content = files.get(archive.release) ?? Buffer.alloc(0)
+        files.delete(archive.release)
+        files.set(release, content)
+        if (form.endsWith('gpg')) files.set(`${suite}/Release.gpg`, Buffer.from(`signature ${day}`))
+        archive.serve(files)
+        await archive.get(release)
+        if (form.endsWith('gpg')) await archive.get(`${suite}/Release.gpg`)
+        const packed = files.get(archive.index) ?? Buffer.alloc(0)
+        await archive.get(byHash ? archive.hashed(packed) : archive.index)
+        await archive.settle()
+        return cache.log.lines.filter(
+          ({ message, facts }) =>
+            message === 'adopted a suite' && facts?.['release'] === hexOf('sha256', content),
+        ).length
+      }
+      origin.at(`/${archive.release}`, reply({ status: 404, content: 'none' }))
+      await get(1)
+      for (const day of [2, 3]) t.equal(await get(day), 1)
+      const all = cache.log.lines.filter(({ message }) => message === 'adopted a suite')
+      // The first one with each of its files that comes; the others once.
+      const first = form.endsWith('gpg') ? 3 : 2
+      t.ok(all.length <= first + 2, `${all.length} adoptions`)
+    })
+  }
+}

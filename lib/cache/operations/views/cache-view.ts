@@ -16,6 +16,7 @@ import {
   sizeView,
 } from '../../figures.ts'
 import type { Counted, Tally } from '../../stats/activity.ts'
+import { behindText } from '../behind-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */
@@ -104,7 +105,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
     signer: signature.by?.slice(-16).toUpperCase() ?? false,
     files: countOf(files, 'file'),
     size: size(bytes),
-    behind: refusal ?? (behind !== undefined && behindWords[behind]),
+    behind: refusal ?? (behind !== undefined && behindText(behind)),
   }
 }
 
@@ -114,13 +115,6 @@ const signatureWords = {
   bad: 'wrongly signed',
   unsigned: 'not signed',
   unchecked: 'not checked: no keyring',
-} as const
-
-const behindWords = {
-  'stale-origin-failed': 'the origin fails',
-  'stale-origin-slow': 'the origin is slow',
-  'stale-suite-incomplete': 'the origin has a newer one, and not all its files yet',
-  'stale-suite-refused': 'the origin has another one that may not be adopted',
 } as const
 
 function verificationView({ interval }: Config['verification'], found: Verification): View {

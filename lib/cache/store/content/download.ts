@@ -22,7 +22,7 @@ import type { Disk } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 import type { Checks } from './checks.ts'
 import { type GrowingContent, Readers, tooLate } from './download-reader.ts'
-import type { Expectation } from './expectation.ts'
+import type { Expectation, Expected } from './expectation.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
 import type { Contents } from './stored-contents.ts'
 import { Tail } from './tail.ts'
@@ -176,6 +176,17 @@ export class Download {
     this.#readers.wake()
     this.#trim()
     return !this.#pressed
+  }
+
+  /** What was expected later. When the content cannot be that, the download fails. */
+  promise(expected: Expected): void {
+    if (!this.growing) return
+    try {
+      this.#parts.expectation.promise(expected, this.size)
+      this.#readers.wake()
+    } catch (error) {
+      this.#fail(error)
+    }
   }
 
   /** Calls `act` once when the download takes more, or has failed. */

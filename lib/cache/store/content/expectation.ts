@@ -13,14 +13,17 @@ export interface Expected {
     /** Lower-case hex. */
     readonly hex: string
   }
+  /** An index that may promise a size and a SHA-256 is still being read: `promise` tells what it says. */
+  readonly later?: boolean
 }
 
 /** Most bytes kept from readers until the digest is known to be right. */
 export const heldBytes = 64 * 1024
 
 export class Expectation {
-  readonly length: number | undefined
-  readonly #digest: Expected['digest']
+  #length: number | undefined
+  #digest: Expected['digest']
+  #later: boolean
   readonly #sha256 = createHash('sha256')
   readonly #other: Hash | undefined
 
@@ -29,11 +32,33 @@ export class Expectation {
     if (length !== undefined && expected.size !== undefined && length !== expected.size) {
       throw wrongSize(length, expected.size)
     }
-    this.length = expected.size ?? length
+    this.#length = expected.size ?? length
     this.#digest = expected.digest
+    this.#later = expected.later === true
     if (this.#digest !== undefined && this.#digest.algorithm !== 'sha256') {
       this.#other = createHash(this.#digest.algorithm)
     }
+  }
+
+  get length(): number | undefined {
+    return this.#length
+  }
+
+  /**
+   * What was expected later: nothing more, or a size and a SHA-256. Throws a Failure when the announced length is another, or the
+   * `size` bytes that have come are more.
+   */
+  promise({ size: promised, digest }: Expected, size: number): void {
+    if (digest !== undefined && digest.algorithm !== 'sha256') {
+      throw new Error(`the bytes so far were not hashed with ${digest.algorithm}`)
+    }
+    this.#later = false
+    this.#digest = digest
+    if (promised === undefined) return
+    const found = Math.max(size, this.#length ?? 0)
+    if (found > promised || (this.#length ?? promised) !== promised)
+      throw wrongSize(found, promised)
+    this.#length = promised
   }
 
   /** Takes the next bytes. Throws a Failure when `size`, with them, is more than there may be. */
@@ -44,11 +69,11 @@ export class Expectation {
   }
 
   /**
-   * How far readers may see while `size` bytes are here and nothing is verified: everything, unless a digest is expected. Then
-   * the last block stays back, at least one byte, so that no client ever gets the whole of wrong content.
+   * How far readers may see while `size` bytes are here and nothing is verified: everything, unless a digest is expected or may be
+   * promised later. Then the last block stays back, at least one byte, so that no client ever gets the whole of wrong content.
    */
   visible(size: number): number {
-    if (this.#digest === undefined) return size
+    if (this.#digest === undefined && !this.#later) return size
     const length = this.length ?? size
     return Math.max(0, Math.min(size, length - Math.min(heldBytes, length)))
   }
@@ -60,6 +85,7 @@ export class Expectation {
 
   /** The SHA-256 of all bytes. Throws a Failure when they are not what was expected. To be called once. */
   verify(size: number): string {
+    if (this.#later) throw new Error('it is not known yet what the content must be')
     if (this.length !== undefined && size !== this.length) throw wrongSize(size, this.length)
     const sha256 = this.#sha256.digest('hex')
     if (this.#digest === undefined) return sha256

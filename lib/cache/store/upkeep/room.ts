@@ -9,6 +9,7 @@
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
+import { size } from '../../figures.ts'
 import type { Unnamed } from '../disk/blobs.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
@@ -117,6 +118,17 @@ export class Room {
     // Other contents are not removed for one that takes most of the room by itself.
     if (spare >= measured.floor / 2 || size <= (spare + measured.stored) / 2) return undefined
     return `${size} bytes are more than half of what may be used of the file system`
+  }
+
+  /** Why nothing can be stored, and removing contents does not help; undefined when something can. */
+  get full(): string | undefined {
+    const measured = this.#measure()
+    if (spareOf(measured) >= 0 || !(measured.foreign || this.#vain)) return undefined
+    const { free, floor } = measured
+    const filled = `${size(Math.max(0, free))} of the file system are free, and retention.free keeps ${size(floor)}`
+    return measured.foreign
+      ? `other programs fill the file system: ${filled}`
+      : `removing contents frees no space: ${filled}`
   }
 
   look(): void {

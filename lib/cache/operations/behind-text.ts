@@ -1,0 +1,47 @@
+/**
+ * Says in words why clients get an earlier Release file than the origin has, for the page of the cache, status and healthz.
+ */
+import { redactUrl } from '../../log/redact.ts'
+import type { Behind } from '../answer/suites-behind.ts'
+import { countOf, elapsed } from '../figures.ts'
+import type { SuiteState } from './sources.ts'
+
+/** Why, for how long, and which files are missing. */
+export function behindText({ because, lasts, missing }: Behind): string {
+  const files = missing.slice(0, mostFiles).map(({ path, because }) => `${path} (${because})`)
+  if (missing.length > mostFiles)
+    files.push(`and ${countOf(missing.length - mostFiles, 'file')} more`)
+  const list = files.length === 0 ? '' : `: ${files.join(', ')}`
+  return `${behindWords[because]}, for ${elapsed(lasts)}${list}`
+}
+
+/** One sentence for each suite whose origin has a Release file that clients do not get. */
+export function behindCautions(suites: readonly SuiteState[]): readonly string[] {
+  const behind = suites.flatMap(({ name, behind, refusal }) =>
+    refusal !== undefined
+      ? [`${redactUrl(name)}: ${refusal}`]
+      : behind === undefined || !isBehind(behind)
+        ? []
+        : [`clients get an earlier Release of ${redactUrl(name)}: ${behindText(behind)}`],
+  )
+  const more = behind.length - mostSuites
+  return [
+    ...behind.slice(0, mostSuites),
+    ...(more > 0 ? [`and of ${countOf(more, 'suite')} more`] : []),
+  ]
+}
+
+/** Whether the origin has another Release file; when it fails or is slow, that is not known. */
+export function isBehind({ because }: Behind): boolean {
+  return because.startsWith('stale-suite')
+}
+
+const mostFiles = 3
+const mostSuites = 5
+
+const behindWords = {
+  'stale-origin-failed': 'the origin fails',
+  'stale-origin-slow': 'the origin is slow',
+  'stale-suite-incomplete': 'the origin has a newer one, and not all its files yet',
+  'stale-suite-refused': 'the origin has another one that may not be adopted',
+} as const
