@@ -185,7 +185,7 @@ export class Fetcher {
     const { wanted } = running
     const { key, stored } = wanted
     const { fields, length } = answer.response
-    const { content, found } = await examined(answer.response, wanted)
+    const { content, found } = await examined(answer, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
