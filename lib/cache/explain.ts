@@ -27,7 +27,7 @@ interface ExplainParts {
     has?(digest: string): boolean
   }
   readonly negative?: NegativeMemory
-  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'past'>
+  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past'>
   readonly now: Milliseconds
 }
 

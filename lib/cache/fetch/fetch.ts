@@ -10,6 +10,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import type { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import {
@@ -30,6 +31,7 @@ import {
   type FetchEvents,
   type Fetching,
   type Found,
+  isOldVersion,
   isSuperseded,
   type Settled,
   verifiedBy,
@@ -165,8 +167,10 @@ export class Fetcher {
     if (status === 200) return this.#begin(running, answer, times)
     response.content.close()
     this.#over(wanted)
-    if (status === 304 && stored !== undefined && !isSuperseded(wanted)) {
-      const entry = confirmedEntry(stored, fields, times)
+    const holds = status === 304 || (isGone(status) && isOldVersion(wanted))
+    if (holds && stored !== undefined && !isSuperseded(wanted)) {
+      const given = status === 304 ? fields : Fields.empty
+      const entry = confirmedEntry(stored, given, times)
       store.put(entry)
       return { kind: 'validated', entry }
     }

@@ -8,7 +8,7 @@ import type { ArchivePath } from '../archive/path.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Expected } from '../store/content/expectation.ts'
-import type { Entry, Verified } from '../store/entry.ts'
+import { type Entry, unconfirmed, type Verified } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
 
 /** A claim; of a generation that is not adopted yet, it is known only where it lies. */
@@ -117,6 +117,15 @@ export function differs(draft: EntryDraft, length: number | undefined, stored: E
 /** Whether what is stored has other content than an index says: then the origin need not confirm it. */
 export function isSuperseded({ stored, claim }: Pick<Wanted, 'stored' | 'claim'>): boolean {
   return stored !== undefined && claim !== undefined && stored.digest !== claim.digest
+}
+
+/**
+ * Whether the stored file is a version of a package that an index has named: an archive that has it no more has no other content
+ * for this name, and clients that have not updated since want it. A client or an operator that insists gets the origin's own word.
+ */
+export function isOldVersion({ stored, archive, insist }: Wanted): boolean {
+  if (archive.kind !== 'pool' || insist || stored?.validated === unconfirmed) return false
+  return stored?.verified?.by === 'index'
 }
 
 type Promised = Pick<Wanted, 'archive' | 'claim'>

@@ -64,6 +64,8 @@ export class Suites {
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
   #agreeing = new WeakSet<Entry>()
+  /** Of these, the entries whose content an index names; of the others no index says anything. */
+  #confirmed = new WeakSet<object>()
   /** When clients asked for indexes last, by their keys. */
   readonly #asked = new LRUCache<string, Milliseconds>({ max: mostAsked })
   /** Tables that were not there when they were needed. */
@@ -82,6 +84,7 @@ export class Suites {
       askedAt: key => this.#asked.get(key),
       onAdopted: suite => {
         this.#agreeing = new WeakSet()
+        this.#confirmed = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
       },
     })
@@ -124,6 +127,11 @@ export class Suites {
     const { date, validUntil } = this.generationOf(entry) ?? {}
     if (validUntil === undefined) return undefined
     return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
+  }
+
+  /** Whether an adopted index names the content of an entry for its file; `claim` has to have been asked about it. */
+  confirms(entry: object): boolean {
+    return this.#confirmed.has(entry)
   }
 
   /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
@@ -196,14 +204,16 @@ export class Suites {
 
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     if (asked.archive.kind === 'release') return this.#findSignature(asked)
-    const agreeing = this.#agreeing
+    const [agreeing, confirmed] = [this.#agreeing, this.#confirmed]
     const found = indexKinds.has(asked.archive.kind)
       ? this.#findIndex(name, asked.client)
       : this.#findFile(name)
     return whenReady(found, claim => {
       const { stored, archive } = asked
       const agrees = claim === undefined || claim.digest === stored?.digest
-      if (stored !== undefined && agrees && archive.immutable) agreeing.add(stored)
+      if (stored === undefined || !agrees || !archive.immutable) return claim
+      agreeing.add(stored)
+      if (claim !== undefined) confirmed.add(stored)
       return claim
     })
   }

@@ -53,7 +53,7 @@ async function updated(t: Test, published: Published = {}, settings: Settings = 
     return answer
   }
   await update()
-  return { origin, cache, url, update }
+  return { origin, cache, clock, url, update }
 }
 
 /** Waits until no suite is being adopted. */
@@ -178,6 +178,27 @@ t.test('a package rebuilt under its old name is fetched again after the update',
     return (await cache.get(url(small))).text === 'rebuilt content'
   })
   t.equal((await cache.get(url(small))).text, 'rebuilt content')
+})
+
+t.test('what an index names needs no confirmation, and an old version stays', async t => {
+  const { origin, cache, url, clock, update } = await updated(t)
+  await cache.warm(url(small))
+  clock.advance(25 * 3_600_000)
+  t.match((await cache.get(url(small))).fields.get('Cache-Status'), 'detail=immutable')
+  const newer = { 'pool/main/s/small_2_all.deb': 'newer content' }
+  publish(origin, { packages: newer, date: 'Sun, 02 Mar 2025 00:00:00 UTC' })
+  origin.at(`/debian/${small}`, reply({ status: 404 }))
+  await update()
+  await update()
+  t.equal(origin.seen(`/debian/${small}`).length, 1)
+  const old = await cache.get(url(small))
+  t.equal(old.text, contents[small])
+  t.match(old.fields.get('Cache-Status'), 'detail=validated', 'no index names it any more')
+  t.match((await cache.get(url(small))).fields.get('Cache-Status'), 'detail=immutable')
+  t.equal(origin.seen(`/debian/${small}`).length, 2)
+  clock.advance(3_600_001)
+  const insisting = await cache.get(url(small), { 'Cache-Control': 'no-cache' })
+  t.equal(insisting.status, 404, 'the origin’s own word for a client that insists')
 })
 
 t.test('content that lies under another name is not fetched again', async t => {
