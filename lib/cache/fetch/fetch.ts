@@ -8,7 +8,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
-import type { Failure } from '../../errors.ts'
+import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
@@ -194,8 +194,9 @@ export class Fetcher {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
       if (answer.others || stored !== undefined) content.close()
-      if (answer.others) return this.#elsewhere(running, answer)
-      if (stored !== undefined) throw fetchFailure('ORIGIN_IMPOSTOR', { found })
+      const failure = fetchFailure('ORIGIN_IMPOSTOR', { found })
+      if (answer.others) return this.#elsewhere(running, answer, failure)
+      if (stored !== undefined) throw failure
     }
     try {
       const previous = this.#wrong.before(key) ?? stored
@@ -211,14 +212,19 @@ export class Fetcher {
     } catch (error) {
       content.close()
       if (!answer.others || !WrongContent.is(error)) throw error
-      return this.#elsewhere(running, answer)
+      return this.#elsewhere(running, answer, error)
     }
   }
 
-  #elsewhere(running: Running, { place }: Answer): Promise<Found> {
+  /** Asks the other origins. When none has the file, what is wrong with that of this one is the failure. */
+  async #elsewhere(running: Running, { place }: Answer, wrong: unknown): Promise<Found> {
     this.#options.onBroken(place)
     running.except.add(originName(place))
-    return this.#find(running)
+    try {
+      return await this.#find(running)
+    } catch (error) {
+      throw error instanceof Failure && error.code === 'ORIGIN_BEHIND' ? wrong : error
+    }
   }
 
   #fill(running: Running, begun: Begun): Found {
@@ -274,8 +280,8 @@ export class Fetcher {
   #noteFailure(wanted: Wanted, error: unknown, draft?: EntryDraft): Failure {
     const failure = asFailure(wanted.uri, error)
     if (WrongContent.is(failure)) {
-      this.#wrong.note(wanted, failure, draft)
       this.#options.onWrong(failure)
+      return this.#wrong.note(wanted, failure, draft)
     }
     const late = failure instanceof OriginFailure && failure.timedOut
     if (late && failure.phase !== 'queue') this.slow.note(wanted.uri)

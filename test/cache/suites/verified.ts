@@ -139,6 +139,39 @@ t.test('a wrong answer is counted, and not fetched again for each client', async
   t.match(answer.fields.get('Cache-Status'), 'detail=wrong-digest')
 })
 
+t.test(
+  'content that stays wrong is an error after which apt does not try again, with its cause',
+  async t => {
+    const { origin, cache, url, clock } = await updated(t)
+    const named = origin.url('').replace('http://', '')
+    for (const [path, wrong, why] of [
+      [small, 'wrong content', 'The origin sent other content than the archive promises'],
+      [large, 'short', 'The origin sent content of another length than promised'],
+    ] as const) {
+      origin.at(`/debian/${path}`, file({ content: wrong, lastModified: modified }))
+      t.equal(await whole(cache, url(path)), undefined)
+      t.equal(
+        (await cache.get(url(path))).status,
+        503,
+        'a mirror that is updated may be right soon',
+      )
+      clock.advance(2001)
+      t.equal(await whole(cache, url(path)), undefined)
+      for (const after of [0, 4000]) {
+        clock.advance(after)
+        const answer = await cache.get(url(path))
+        t.equal(answer.status, 520)
+        t.equal(answer.reason, `The origin ${named} sends wrong content. ${why}`)
+        t.match(answer.text, `${why}. (${named}, CONTENT_WRONG)`)
+      }
+      t.equal(origin.seen(`/debian/${path}`).length, 2)
+      clock.advance(10_001)
+      origin.at(`/debian/${path}`, file({ content: contents[path] ?? '', lastModified: modified }))
+      t.equal(await whole(cache, url(path)), contents[path])
+    }
+  },
+)
+
 t.test('what a client keeps of wrong content is not joined to the right one', async t => {
   const { origin, cache, url } = await updated(t)
   const right = contents[large] ?? ''
