@@ -4,7 +4,7 @@
  * # Facts
  * - apt tries again after 500, 502, 503, 504 and 599 with a text. When all tries fail, `apt-get update` warns, keeps its lists and
  *   ends with 0. After any other error it does not try again and ends with 100; a 404 for an index has it try the next compression.
- * - So an outage is 503 with a text, a refusal is 403 with a sentence that names the setting, and content that stays wrong is 520:
+ * - So an outage is 503 with a text, a refusal is 403 with a sentence that names the setting, and wrong content is 520:
  *   without a proxy `apt-get update` would end with 100 and name the cause, too. No registered status says that the origin sent
  *   something wrong and is an error for apt; 520 is what reverse proxies use for an origin's nonsense. No response is 507.
  * - apt shows the reason phrase and never the text.
@@ -58,7 +58,8 @@ function missed(more: { readonly forwardStatus?: number; readonly detail: string
 
 /** Failures that trying again does not mend, which is what apt makes of 503. */
 const statusOf: Readonly<Record<string, number>> = {
-  CONTENT_WRONG: 520,
+  'wrong-digest': 520,
+  'wrong-size': 520,
   ORIGIN_IMPOSTOR: 520,
   REDIRECT_LOOP: 508,
   STALE_FORBIDDEN: 504,

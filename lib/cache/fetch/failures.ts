@@ -26,11 +26,6 @@ const failures = {
     'the origin answered with something else ({found})',
     'The origin answered with something that is not this file.',
   ],
-  CONTENT_WRONG: [
-    'upstream',
-    '{origin} has sent wrong content again: {why}',
-    'The origin {origin} sends wrong content. {text}',
-  ],
   ORIGIN_BEHIND: [
     'upstream',
     'no origin has the file of {target} that is wanted',

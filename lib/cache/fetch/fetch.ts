@@ -80,7 +80,7 @@ export class Fetcher {
   fetch(wanted: Wanted): Fetching {
     const running = this.#underWay.get(wanted.key)
     if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
-    const failure = this.#wrong.recent(wanted)
+    const failure = this.wrong(wanted)
     if (failure !== undefined || this.#underWay.size >= mostFetches) {
       const failed: Found = {
         kind: 'failed',
@@ -106,6 +106,11 @@ export class Fetcher {
     const entry = this.#options.store.peek(key)
     if (entry?.digest === claim.digest) return { kind: 'validated', entry }
     return this.fetch(joining).found
+  }
+
+  /** Why what the origins sent of this just now was not the file, in words for clients. */
+  wrong(wanted: Wanted): Failure | undefined {
+    return this.#wrong.recent(wanted)
   }
 
   isFetching(key: string): boolean {
@@ -280,8 +285,8 @@ export class Fetcher {
   #noteFailure(wanted: Wanted, error: unknown, draft?: EntryDraft): Failure {
     const failure = asFailure(wanted.uri, error)
     if (WrongContent.is(failure)) {
+      this.#wrong.note(wanted, failure, draft)
       this.#options.onWrong(failure)
-      return this.#wrong.note(wanted, failure, draft)
     }
     const late = failure instanceof OriginFailure && failure.timedOut
     if (late && failure.phase !== 'queue') this.slow.note(wanted.uri)

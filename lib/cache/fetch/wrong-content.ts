@@ -1,34 +1,28 @@
 /**
  * Finds content that is plainly not the file, and remembers files of which an origin has just sent content that the archive does
  * not promise: for some seconds they are not fetched again for each client, and the next content never gets the date of the wrong
- * one. The right content ends that, and so does another promise.
+ * one. The right content ends that.
  *
  * # Facts
  * - apt keeps the beginning of what broke off and asks for the rest with the date it came with. With the same date the right
  *   content would be joined to the wrong beginning.
- * - apt tries again after 1, 2 and 4 seconds: the first pause must be shorter than all of them together. A mirror that is being
- *   updated has the right content soon; one that sends wrong content a second time has it for longer. So the first failure is one
- *   after which apt tries again, and from the second on the client is told what is wrong, for longer than apt's last delay: a
- *   transfer that is cut shows no cause, and the try after it must.
+ * - apt tries again after 1, 2 and 4 seconds when a transfer is cut, which shows no cause: the pause must be longer than the first
+ *   delay, so that the next try is told the cause, and shorter than all of them together.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { ofBytes, prefixed, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import { formatAuthority } from '../../http/message/target.ts'
 import { type Impostor, impostor, isPage, promisesNothing, telling } from '../archive/impostor.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
-import { fetchFailure } from './failures.ts'
 import { expectedOf, type Wanted } from './found.ts'
 import type { Answer } from './mirrors.ts'
 
-const firstPause: Milliseconds = 2000
-const nextPause: Milliseconds = 10_000
+const pause: Milliseconds = 2000
 const capacity = 4096
 
 interface Wrong {
-  /** What clients are told. */
   readonly failure: Failure
   readonly expected: string | undefined
   readonly until: Milliseconds
@@ -48,19 +42,14 @@ export class WrongContent {
     return error instanceof Failure && ['wrong-digest', 'wrong-size'].includes(error.code)
   }
 
-  /** Content that began as in `draft` was wrong. Answers what clients are told: that it stays so, when it was wrong before. */
-  note(wanted: Wanted, failure: Failure, draft?: EntryDraft): Failure {
-    const before = this.#wrong.get(wanted.key)
-    const expected = expectedOf(wanted)?.digest?.hex
-    const again = before !== undefined && before.expected === expected
-    const told = again ? staysWrong(wanted, failure) : failure
+  /** Content that began as in `draft` was wrong. */
+  note(wanted: Wanted, failure: Failure, draft?: EntryDraft): void {
     this.#wrong.set(wanted.key, {
-      failure: told,
-      expected,
-      until: this.#clock.elapsed() + (again ? nextPause : firstPause),
-      draft: draft ?? before?.draft,
+      failure,
+      expected: expectedOf(wanted)?.digest?.hex,
+      until: this.#clock.elapsed() + pause,
+      draft: draft ?? this.#wrong.get(wanted.key)?.draft,
     })
-    return told
   }
 
   /** The right content came: from here on its date is the one that the next content must not have. */
@@ -79,12 +68,6 @@ export class WrongContent {
   before(key: string): EntryDraft | undefined {
     return this.#wrong.get(key)?.draft
   }
-}
-
-function staysWrong({ uri }: Wanted, failure: Failure): Failure {
-  const origin = formatAuthority(uri, uri.scheme)
-  const words = { origin, why: failure.message, text: failure.publicText }
-  return fetchFailure('CONTENT_WRONG', words, failure)
 }
 
 /**
