@@ -138,6 +138,7 @@ async function startWith(
     ...parts,
     onFailover: () => metrics.count('failover'),
     onImpostor: () => metrics.count('impostor'),
+    onNotStored: because => metrics.notStored(because),
     onWrong: failure => metrics.wrongContent(failure.code),
     onAhead: (result, bytes) => metrics.fetchedAhead(result, bytes),
   })

@@ -36,7 +36,7 @@ export function originSaid(
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
-  const sentence = `The origin ${asked.file.about.origin} answered ${said.status}${when}.`
+  const sentence = `The origin ${asked.file.about.origin} answered ${said.status}${when}.${status === 403 ? suspicion : ''}`
   const more = Fields.of(
     ['Location', location],
     ['WWW-Authenticate', fields.get('WWW-Authenticate')],
@@ -48,8 +48,13 @@ export function originSaid(
     ? ({ outcome: 'miss', because: redirected } as const)
     : ({ outcome: 'failed', because: `origin-${said.status}` } as const)
   const facts = { ...outcome, ...asked.file.about }
-  return sentenceResponse(asked.request, status, sentence, { fields: more, facts })
+  const reason = status === 403 ? phrase(sentence) : undefined
+  return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
 }
+
+/** What an origin that refuses a plain request may refuse. */
+const suspicion =
+  ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
 
 /** Cache-Status of a request that the store could not answer. */
 function missed(more: { readonly forwardStatus?: number; readonly detail: string }): string {

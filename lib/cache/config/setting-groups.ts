@@ -40,6 +40,9 @@ export const archives = listOfGroups(
     redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
     ),
+    store: setting(oneOf('permitted', 'always'), 'permitted').says(
+      'Which responses of this archive are stored. `permitted`: those whose fields allow it. `always`: those with `Cache-Control: private` or `no-store` and those with `Vary: *` too. Some package servers mark each file so, and then each machine fetches each file from them. cachesvc asks for what it stores without credentials, so each of its clients would get the same. Use it for an archive whose owner agrees.',
+    ),
   },
   'archives:\n  - origins: [archive.example.org/debian, mirror.example.net/pub/debian]',
 ).says(

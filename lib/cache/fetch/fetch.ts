@@ -6,6 +6,7 @@
  * - A fetch ends with the last byte: from then on the store has the file, and later requests are answered from it.
  * - A large file of which a crash left the beginning is asked for from there on.
  */
+import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
@@ -33,6 +34,7 @@ import {
   type Found,
   isOldVersion,
   isSuperseded,
+  type NotStoredReason,
   type Settled,
   verifiedBy,
   type Wanted,
@@ -49,7 +51,12 @@ export interface FetcherOptions extends FetchEvents {
   readonly clock: Clock
   readonly log: Logger
   readonly ask: Ask
+  /** Whether an operator wants what this archive marks as not to be stored. */
+  readonly storesAll: (uri: TargetUri) => boolean
 }
+
+/** Files of which it is remembered why they were not stored. */
+const mostNotStored = 4096
 
 interface Running {
   readonly wanted: Wanted
@@ -69,6 +76,8 @@ export class Fetcher {
   readonly slow: SlowOrigins
   readonly #wrong: WrongContent
   readonly #underWay = new Map<string, UnderWay>()
+  /** Why the last response to each of these keys was not stored. */
+  readonly #notStored = new LRUCache<string, NotStoredReason>({ max: mostNotStored })
   #onIdle: (() => void) | undefined
 
   constructor(options: FetcherOptions) {
@@ -111,6 +120,11 @@ export class Fetcher {
   /** Why what the origins sent of this just now was not the file, in words for clients. */
   wrong(wanted: Wanted): Failure | undefined {
     return this.#wrong.recent(wanted)
+  }
+
+  /** Why the last response for a key was not stored, as far as that is remembered. */
+  notStored(key: string): NotStoredReason | undefined {
+    return this.#notStored.get(key)
   }
 
   isFetching(key: string): boolean {
@@ -190,7 +204,7 @@ export class Fetcher {
     answer: Answer,
     times: { readonly requested: Milliseconds; readonly received: Milliseconds },
   ): Promise<Found> {
-    const { store, log, onImpostor } = this.#options
+    const { store, log, onImpostor, onNotStored } = this.#options
     const { wanted } = running
     const { key, stored } = wanted
     const { fields, length } = answer.response
@@ -203,6 +217,12 @@ export class Fetcher {
       if (answer.others) return this.#elsewhere(running, answer, failure)
       if (stored !== undefined) throw failure
     }
+    const passing = unstorable(fields, this.#options.storesAll(wanted.uri)) ?? found
+    if (passing === undefined) this.#notStored.delete(key)
+    else {
+      this.#notStored.set(key, passing)
+      onNotStored(passing)
+    }
     try {
       const previous = this.#wrong.before(key) ?? stored
       const draft = draftEntry(key, fields, times, previous)
@@ -210,7 +230,7 @@ export class Fetcher {
         key,
         length,
         expected: expectedOf(wanted),
-        passing: unstorable(fields) ?? found,
+        passing,
         fields: draft.fields,
       })
       return this.#fill(running, { draft, download, length, content, from: answer })

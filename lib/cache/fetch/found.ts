@@ -4,8 +4,9 @@
 import type { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
+import type { Impostor } from '../archive/impostor.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import type { EntryDraft } from '../rfc9111/stored-response.ts'
+import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Expected } from '../store/content/expectation.ts'
 import { type Entry, unconfirmed, type Verified } from '../store/entry.ts'
@@ -74,6 +75,9 @@ export type Found =
   | Answered
   | { readonly kind: 'failed'; readonly failure: Failure }
 
+/** Why a response of an origin is passed on and not stored: its fields forbid it, or it is plainly not the file. */
+export type NotStoredReason = UnstorableReason | Impostor
+
 /** Told of what happens. */
 export interface FetchEvents {
   /** Told of the origin whose content broke off or was wrong. */
@@ -81,6 +85,8 @@ export interface FetchEvents {
   readonly onFetched: (bytes: number) => void
   /** Told of every response that was plainly not the file it was asked for. */
   readonly onImpostor: () => void
+  /** Told of every response that is passed on and not stored. */
+  readonly onNotStored: (because: NotStoredReason) => void
   /** Told of content that is not what its archive or its name promises. */
   readonly onWrong: (failure: Failure) => void
 }

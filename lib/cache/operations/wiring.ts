@@ -92,7 +92,8 @@ export async function operationsOf(parts: OperationsParts) {
       space = await store.fileSystem()
       return metrics.text()
     },
-    explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
+    explain: url =>
+      explain(url, { rules: rules(), store, suites, negative, fetcher, now: clock.now() }),
   }
   const live = new Live(sources)
   return { metrics, operations: operations(sources, live), sources, live }
