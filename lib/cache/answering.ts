@@ -4,6 +4,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../async/clock.ts'
 import type { OriginClient } from '../http/client/client.ts'
+import type { TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { Answerer } from './answer/answerer.ts'
@@ -63,13 +64,16 @@ export async function answering(parts: AnsweringParts) {
       const { archives, redirects } = rules().config
       return (archiveOf(uri, archives)?.archive.redirects ?? redirects) === 'pass'
     },
-    via: `1.1 ${parts.pseudonym}`,
-    agent: `cachesvc/${parts.version}`,
+    via: () => (rules().config.via ? `1.1 ${parts.pseudonym}` : undefined),
+    // Some archives admit only what begins like this.
+    agent: () => rules().config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${parts.version})`,
   })
   const ask: Ask = question =>
     rules().config.offline ? Promise.reject(offlineFailure()) : online(question)
   const onBroken: FetchEvents['onBroken'] = place => mirrors.brokeOff(place)
-  const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken })
+  const storesAll = (uri: TargetUri): boolean =>
+    archiveOf(uri, rules().config.archives)?.archive.store === 'always'
+  const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken, storesAll })
   const ahead = new Ahead({
     ...{ ...shared, log: log.child({ part: 'ahead' }), fetcher, onEnd: parts.onAhead },
     settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),

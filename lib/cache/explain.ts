@@ -10,6 +10,8 @@ import { Fields } from '../http/message/field.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import type { Updates } from './answer/suite-updates.ts'
 import { directoriesOf } from './archive/path.ts'
+import type { Fetcher } from './fetch/fetch.ts'
+import type { NotStoredReason } from './fetch/found.ts'
 import { moment, size } from './figures.ts'
 import type { Explanation } from './operations/sources.ts'
 import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
@@ -29,8 +31,9 @@ interface ExplainParts {
     has?(digest: string): boolean
   }
   readonly negative?: NegativeMemory
-  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'past'>
   readonly updates?: Pick<Updates, 'refusal'>
+  readonly fetcher?: Pick<Fetcher, 'notStored'>
+  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past'>
   readonly now: Milliseconds
 }
 
@@ -125,6 +128,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     return lookup({ ...file, now, negative, suites, config: rules.config })
   }
   const plain = decision(Fields.empty)
+  const last = parts.fetcher?.notStored(key)
+  if (stored === undefined && last !== undefined && plain.use === 'origin') {
+    return told(notStoredSentences[last])
+  }
   if (archive.kind === 'pool' || archive.kind === 'other') return told(sentenceFor(plain))
   // apt sends this with every request for an index.
   const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
@@ -180,6 +187,23 @@ function sentenceFor(decision: Decision): string {
         ? 'is fetched from the origin, streamed and stored (absent)'
         : `is passed through without being stored (${decision.because})`
   }
+}
+
+const forbidden = (because: string): string =>
+  `is fetched from the origin and streamed, and not stored: the last response had ${because}. \`store: always\` under \`archives\` stores it all the same, if the owner of the archive agrees`
+
+const notTheFile = (found: string): string =>
+  `is fetched from the origin and streamed, and not stored: the last response was ${found}`
+
+/** What becomes of a file whose last response was not stored. */
+const notStoredSentences: Readonly<Record<NotStoredReason, string>> = {
+  private: forbidden('`Cache-Control: private`'),
+  'no-store': forbidden('`Cache-Control: no-store`'),
+  vary: forbidden('`Vary: *`'),
+  partial: notTheFile('a part of the file, with `Content-Range`'),
+  page: notTheFile('a page and not the file'),
+  empty: notTheFile('empty'),
+  format: notTheFile('of another format than its name says'),
 }
 
 function verifiedText({ by, suite, signer }: Verified): string {

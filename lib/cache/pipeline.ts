@@ -154,6 +154,9 @@ function answer(
     case 'origin':
       return decision.because === 'absent'
         ? answerer.fetched(allowed)
-        : passed(allowed, decision.because, parts)
+        : passed(allowed, decision.because, {
+            ...parts,
+            sendsVia: () => parts.rules().config.via,
+          })
   }
 }

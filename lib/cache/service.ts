@@ -139,6 +139,7 @@ async function startWith(
     disk: options.disk,
     onFailover: () => metrics.count('failover'),
     onImpostor: () => metrics.count('impostor'),
+    onNotStored: because => metrics.notStored(because),
     onWrong: failure => metrics.wrongContent(failure.code),
     onAhead: (result, bytes) => metrics.fetchedAhead(result, bytes),
   })

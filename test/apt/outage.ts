@@ -1,7 +1,7 @@
 /**
  * An origin that is gone, silent or failing: what was cached still installs, and apt learns the truth about the rest.
  */
-import { rm } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -125,3 +125,25 @@ t.test('what was never cached: the status tells apt what to do', { skip: noLab }
     t.equal((await lab.fetch(`${origin.url}/debian/dists/jessie/updates/Release`)).status, 403)
   })
 })
+
+t.test(
+  'an index that is wrong: apt ends with 100 and names the cause',
+  { skip: noLab },
+  async t => {
+    const lab = await setUp(t)
+    const suite = join(lab.archive.root, 'debian/dists/test')
+    for (const name of await readdir(suite, { recursive: true })) {
+      if (!/^main\/binary-amd64\/(Packages|by-hash\/[^/]+\/[0-9a-f])/.test(name)) continue
+      const content = await readFile(join(suite, name))
+      content.writeUInt8(content.readUInt8(content.length - 1) ^ 1, content.length - 1)
+      await writeFile(join(suite, name), content)
+    }
+    const apt = await lab.apt('wrong')
+    const update = await apt.update()
+    t.equal(update.code, 100, report(update))
+    t.match(update.errors.join(), /520 {2}The origin sent other content/, {
+      skip: peerUnderTest,
+      ...report(update),
+    })
+  },
+)

@@ -41,9 +41,44 @@ t.test('how long the origin need not be asked depends on the kind of file', asyn
   t.equal(await detail(origin.url(other)), 'first fresh')
   clock.advance(61 * minute)
   t.equal(await detail(origin.url(other)), 'first validated')
-  clock.advance(24 * 60 * minute)
+  t.equal(await detail(origin.url(deb)), 'first validated', 'no index names it')
   t.equal(await detail(origin.url(deb)), 'first immutable')
-  t.equal(origin.seen(deb).length, 1)
+  t.equal(origin.seen(deb).length, 2)
+})
+
+t.test('a package that was built anew under its name, where there is no Release file', async t => {
+  const { origin, clock, cache, detail } = await begun(t)
+  await cache.warm(origin.url(deb))
+  origin.at(deb, file({ content: 'anew', etag: '"2"', lastModified: later }))
+  t.equal(await detail(origin.url(deb)), 'first immutable')
+  clock.advance(61 * minute)
+  t.equal(await detail(origin.url(deb)), 'anew changed')
+  origin.at(deb, reply({ status: 503 }))
+  clock.advance(61 * minute)
+  t.equal(await detail(origin.url(deb)), 'anew stale-origin-failed', 'as good as before')
+  origin.at(deb, reply({ status: 404 }))
+  t.match(await detail(origin.url(deb)), /^The origin .* answered 404/)
+  t.strictSame(await cache.stored(), [])
+})
+
+t.test('files that belong together are of one moment', async t => {
+  const { origin, clock, cache, detail } = await begun(t)
+  const recently = new Date(Date.parse('2025-03-14T11:55:00Z')).toUTCString()
+  const pairs = [
+    ['/debian/dists/stable/main/installer-amd64/current/images/netboot/linux', date],
+    ['/debian/dists/stable/main/installer-amd64/current/images/netboot/initrd.gz', date],
+    ['/ubuntu/dists/noble/main/dist-upgrader-all/current/noble.tar.gz', date],
+    ['/arch/core/os/x86_64/core.db', recently],
+    ['/fedora/repodata/repomd.xml', recently],
+  ] as const
+  for (const [path, lastModified] of pairs) {
+    origin.at(path, file({ content: 'first', lastModified }))
+    await cache.warm(origin.url(path))
+    t.equal(await detail(origin.url(path)), 'first fresh')
+    origin.at(path, file({ content: 'second', lastModified: new Date(clock.now()).toUTCString() }))
+  }
+  clock.advance(65_000)
+  for (const [path] of pairs) t.equal(await detail(origin.url(path)), 'second changed', path)
 })
 
 t.test('max-age=0 counts for what changes and for nothing else', async t => {

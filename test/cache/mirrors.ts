@@ -233,3 +233,12 @@ t.test('a directory that an origin refuses says nothing of its files', async t =
   t.equal((await cache.get(first.url(`/debian${path}`))).status, 200)
   t.equal(second.seen(`/debian${path}`).length, 0)
 })
+
+t.test('when all origins send wrong content, that is what the client is told', async t => {
+  const { first, cache, at } = await pair(t)
+  const page = reply({ content: '<html>', fields: { 'Content-Type': 'text/html' } })
+  at(path, page, page)
+  const answer = await cache.get(first.url(`/debian${path}`))
+  t.equal(answer.status, 520)
+  t.equal(answer.reason, 'The origin answered with something that is not this file')
+})

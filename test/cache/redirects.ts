@@ -75,7 +75,7 @@ t.test(
     origin.at('/circle', to('/there?signature=secret'))
     origin.at('/there', to('/circle'))
     const circle = await cache.get(origin.url('/circle'))
-    t.equal(circle.status, 502)
+    t.equal(circle.status, 508)
     t.match(circle.text, 'in a circle: http://')
     t.match(circle.text, /\/circle to .*\/there\?\.\.\. to .*\/circle/)
     t.equal(origin.seen('/circle').length, 1)

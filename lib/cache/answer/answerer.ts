@@ -183,7 +183,8 @@ export class Answerer {
     if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
       return this.#head(allowed, undefined)
     }
-    const fetching = fetcher.fetch(wantedOf(allowed, superseded))
+    const wanted = wantedOf(allowed, superseded)
+    const fetching = fetcher.fetch(wanted)
     const found = await inTime(fetching.found, clock, firstByteDeadline)
     const stored = superseded === undefined ? 'absent' : 'superseded'
     const because = fetching.joined ? 'joined' : stored
@@ -197,7 +198,7 @@ export class Answerer {
         // After a 503 apt tries again.
         return (
           (await this.#fromFilling(allowed, found.filling, because)) ??
-          unavailable(allowed, fetchFailure('NOT_JOINABLE', { origin }))
+          unavailable(allowed, fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin }))
         )
       case 'answered':
         return this.#originSaid(allowed, found)

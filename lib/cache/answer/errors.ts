@@ -1,8 +1,13 @@
 /**
- * Makes the responses without a file: a status and a sentence each. The statuses follow from what apt does with them: an outage
- * is 503 with a text (apt keeps its lists and tries again; without a text it gives up), a refusal is 403 with a sentence that
- * names the setting, an origin's 404 stays a 404 (apt then tries the next compression), and no response is 507, after which apt
- * does not try again.
+ * Makes the responses without a file: a status and a sentence each.
+ *
+ * # Facts
+ * - apt tries again after 500, 502, 503, 504 and 599 with a text. When all tries fail, `apt-get update` warns, keeps its lists and
+ *   ends with 0. After any other error it does not try again and ends with 100; a 404 for an index has it try the next compression.
+ * - So an outage is 503 with a text, a refusal is 403 with a sentence that names the setting, and wrong content is 520:
+ *   without a proxy `apt-get update` would end with 100 and name the cause, too. No registered status says that the origin sent
+ *   something wrong and is an error for apt; 520 is what reverse proxies use for an origin's nonsense. No response is 507.
+ * - apt shows the reason phrase and never the text.
  */
 import { type Facts, Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
@@ -31,7 +36,7 @@ export function originSaid(
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
-  const sentence = `The origin ${asked.file.about.origin} answered ${said.status}${when}.`
+  const sentence = `The origin ${asked.file.about.origin} answered ${said.status}${when}.${status === 403 ? suspicion : ''}`
   const more = Fields.of(
     ['Location', location],
     ['WWW-Authenticate', fields.get('WWW-Authenticate')],
@@ -43,8 +48,13 @@ export function originSaid(
     ? ({ outcome: 'miss', because: redirected } as const)
     : ({ outcome: 'failed', because: `origin-${said.status}` } as const)
   const facts = { ...outcome, ...asked.file.about }
-  return sentenceResponse(asked.request, status, sentence, { fields: more, facts })
+  const reason = status === 403 ? phrase(sentence) : undefined
+  return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
 }
+
+/** What an origin that refuses a plain request may refuse. */
+const suspicion =
+  ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
 
 /** Cache-Status of a request that the store could not answer. */
 function missed(more: { readonly forwardStatus?: number; readonly detail: string }): string {
@@ -53,7 +63,10 @@ function missed(more: { readonly forwardStatus?: number; readonly detail: string
 
 /** Failures that trying again does not mend, which is what apt makes of 503. */
 const statusOf: Readonly<Record<string, number>> = {
-  REDIRECT_LOOP: 502,
+  'wrong-digest': 520,
+  'wrong-size': 520,
+  ORIGIN_IMPOSTOR: 520,
+  REDIRECT_LOOP: 508,
   STALE_FORBIDDEN: 504,
   offline: 504,
 }
@@ -65,7 +78,19 @@ export function unavailable(asked: Asked, failure: Failure): Response {
   const { code } = failure
   const sentence = `${failure.publicText} (${asked.file.about.origin}, ${code})`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
-  return failed(asked, code, { status: statusOf[code] ?? 503, sentence, fields })
+  const reason = phrase(failure.publicText)
+  return failed(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
+}
+
+/** What apt reads of a status line, in characters. */
+const longestPhrase = 300
+
+/** A sentence as a reason phrase: apt shows it in one line, and nothing else of a response. */
+function phrase(sentence: string): string {
+  return sentence
+    .replace(/[^\x20-\x7e]/g, '?')
+    .slice(0, longestPhrase)
+    .replace(/\.$/, '')
 }
 
 const whyNotFetched: Readonly<Record<FailReason, string>> = {
@@ -87,11 +112,14 @@ export function notKept(asked: Asked, sentence: string): Response {
 function failed(
   { request, file }: Asked,
   because: string,
-  says: { readonly status: number; readonly sentence: string; readonly fields?: Fields },
+  says: Pick<Response, 'status' | 'reason'> & {
+    readonly sentence: string
+    readonly fields?: Fields
+  },
 ): Response {
-  const { status, sentence, ...fields } = says
+  const { status, sentence, ...more } = says
   const facts = { outcome: 'failed', because, ...file.about } as const
-  return sentenceResponse(request, status, sentence, { ...fields, facts })
+  return sentenceResponse(request, status, sentence, { ...more, facts })
 }
 
 /** What asking an origin fails with while the service is offline. */
@@ -106,7 +134,7 @@ export function offlineFailure(): Failure {
 /** A refusal by policy: 403 and the sentence that names the rule. */
 export function refused(request: Request, { deny, sentence }: Denied): Response {
   const facts = { outcome: 'refused', because: deny } as const
-  return sentenceResponse(request, 403, sentence, { facts })
+  return sentenceResponse(request, 403, sentence, { facts, reason: phrase(sentence) })
 }
 
 /** The policy's refusal in a failure: some rules can only be checked after DNS or a redirect. Undefined for other failures. */
@@ -128,9 +156,13 @@ function sentenceResponse(
   request: Request,
   status: number,
   sentence: string,
-  more: { readonly fields?: Fields; readonly facts: OutcomeFacts & Facts },
+  {
+    reason,
+    ...more
+  }: Pick<Response, 'reason'> & { readonly fields?: Fields; readonly facts: OutcomeFacts & Facts },
 ): Response {
-  const response = textResponse(status, sentence, more)
+  const text = textResponse(status, sentence, more)
+  const response = reason === undefined ? text : { ...text, reason }
   return request.method === 'HEAD' ? withoutContent(response) : response
 }
 

@@ -38,6 +38,7 @@ export function arrivingRepresentation(
   because: MissReason,
   { file, now, via }: Pick<Allowed, 'file' | 'now' | 'via'>,
 ): Representation {
+  const notStored = download.because
   const cacheStatus = formatCacheStatus(cacheName, {
     hit: false,
     forward: because === 'changed' || because === 'superseded' ? 'stale' : 'uri-miss',
@@ -46,15 +47,17 @@ export function arrivingRepresentation(
     collapsed: because === 'joined',
     detail: because,
     verified: verifiedWord(verified),
+    notStored,
   })
+  const xCache = notStored === undefined ? 'MISS' : `MISS (not stored: ${notStored})`
   // RFC 9111 section 5.1: content from another cache can be old already.
   const age = draft.initialAge > 0 ? ['Age', String(currentAge(draft, now))] : []
-  const made = [...age, 'X-Cache', 'MISS', 'Cache-Status', cacheStatus, 'Via', via]
+  const made = [...age, 'X-Cache', xCache, 'Cache-Status', cacheStatus, 'Via', via]
   return {
     size: length,
     validators: validatorsGiven(draft, now),
     fields: baseFields(draft).followedBy(made),
-    facts: { outcome: 'miss', because, ...file.about },
+    facts: { outcome: 'miss', because, ...(notStored && { notStored }), ...file.about },
     open: (first, last) =>
       download.canJoin(first)
         ? {
@@ -99,6 +102,8 @@ interface PassParts {
   readonly origin: OriginClient
   /** Our name in Via, by which loops are found, too. */
   readonly pseudonym: string
+  /** Whether origins get it. */
+  readonly sendsVia: () => boolean
   readonly onFetched: (bytes: number) => void
   readonly clock: Clock
 }
@@ -107,7 +112,7 @@ interface PassParts {
 export async function passed(
   allowed: Allowed,
   because: MissReason,
-  { origin, pseudonym, onFetched, clock }: PassParts,
+  { origin, pseudonym, sendsVia, onFetched, clock }: PassParts,
 ): Promise<Response> {
   const { request, file, trusted } = allowed
   const { connection } = request
@@ -117,7 +122,7 @@ export async function passed(
     origin.request({
       method: request.method,
       uri: file.uri,
-      fields: forwardedFields(allowed, pseudonym),
+      fields: forwardedFields(allowed, sendsVia() ? pseudonym : undefined),
       signal: AbortSignal.any([request.signal, stop]),
       trusted,
       line: 'passed',
@@ -155,14 +160,14 @@ export async function passed(
 /** The client's end-to-end fields. Credentials in the URI are sent as Authorization (RFC 3986 section 3.2.1). */
 function forwardedFields(
   { request, file: { uri, credentials } }: Allowed,
-  pseudonym: string,
+  pseudonym: string | undefined,
 ): Fields {
   const withhold = credentials ? [] : ['Authorization', 'Cookie']
-  const fields = appendVia(
-    endToEnd(request.fields).without('Host', 'Content-Length', ...withhold),
-    request.version,
-    pseudonym,
-  )
+  const passing = endToEnd(request.fields).without('Host', 'Content-Length', ...withhold)
+  const fields =
+    pseudonym === undefined
+      ? passing.without('Via')
+      : appendVia(passing, request.version, pseudonym)
   if (uri.userinfo === undefined || fields.has('Authorization')) return fields
   return fields.plus('Authorization', `Basic ${basic(uri.userinfo)}`)
 }

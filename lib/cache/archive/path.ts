@@ -5,7 +5,8 @@
  * - Nothing marks the root of an archive: a flat repository keeps `Packages.gz` in any directory, so file names decide and
  *   depth does not.
  * - A kind is a promise about change, not a permission: what has no known shape is `other` and is cached with revalidation.
- * - Only a name that must change with its content makes a file immutable: a digest, or a version.
+ * - Only a name that must change with its content makes a file immutable: a digest, or a version. A version is a promise that
+ *   some archives break: they build a package anew under its old name.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { type DigestAlgorithm, digests, type PackageIndex } from './listed-file.ts'
@@ -26,6 +27,8 @@ export interface ArchivePath {
   readonly digest?: { readonly algorithm: DigestAlgorithm; readonly hex: string }
   /** Set for a Release file and its detached signature, of which one is of no use without the other. */
   readonly detached?: true
+  /** Set for a file of kind `other` below `dists/`, such as those of an installer: it goes with the indexes of its suite. */
+  readonly ofSuite?: true
   /** Whether the name promises that the content never changes. */
   readonly immutable: boolean
   /**
@@ -55,10 +58,12 @@ function byName(segments: readonly string[]): ArchivePath {
   // Before the pool: a flat repository may well be called "pool".
   if (INDEX.test(name) || isDiffIndex(parent, name)) return { kind: 'index', immutable: false }
   if (parent.endsWith('.diff')) return { kind: 'pdiff', immutable: DATED_PATCH.test(name) }
-  if (VERSIONED.test(name) || (segments.slice(0, -1).includes('pool') && isPoolFile(name))) {
+  const parents = segments.slice(0, -1)
+  if (isVersioned(name) || (parents.includes('pool') && isPoolFile(name))) {
     return { kind: 'pool', immutable: true }
   }
-  return { kind: 'other', immutable: false }
+  const other = { kind: 'other', immutable: false } as const
+  return parents.includes('dists') ? { ...other, ofSuite: true } : other
 }
 
 const RELEASE = /^Release(\.gpg)?$/
@@ -103,25 +108,45 @@ const TAR = 'tar\\.(gz|bz2|xz|lzma|zst)'
 
 /** `name_version_arch.deb`, and the parts of a source package with their detached signatures. */
 const VERSIONED = new RegExp(
-  `^${NAME}_${VERSION}(_[A-Za-z0-9-]+\\.[ud]?deb` +
+  `^${NAME}_(${VERSION})(_[A-Za-z0-9-]+\\.[ud]?deb` +
     `|\\.(dsc|diff\\.gz|((orig(-[A-Za-z0-9-]+)?|debian)\\.)?${TAR})(\\.(asc|sig))?)$`,
 )
 
+function isVersioned(name: string): boolean {
+  const version = VERSIONED.exec(withoutUnderscore(name))?.[1]
+  return version !== undefined && isVersion(version)
+}
+
 /**
  * Below `pool/` a package or source file under a looser name will do (`foo-1.2.3.deb`, a digest), as long as something in
- * it can tell two versions apart: some archives keep a `foo_latest_amd64.deb` there, whose content changes. Upload control
- * files (`.changes`, `.buildinfo`) are signed anew under their old names, so they are none.
+ * it can tell two versions apart: some archives keep a `foo_latest_amd64.deb` there, whose content changes. A number alone cannot:
+ * `app-365` is a product, and `-x86_64` a machine. Upload control files (`.changes`, `.buildinfo`) are signed anew under their old
+ * names, so they are none.
  */
 function isPoolFile(name: string): boolean {
   const file = POOL_FILE.exec(name)
   if (file === null) return false
-  const stem = name.slice(0, file.index)
+  const stem = withoutUnderscore(name.slice(0, file.index))
   const [, version, architecture] = stem.split('_')
-  if (version !== undefined && architecture !== undefined) return /^v?[0-9]/.test(version)
-  return /[-_]v?[0-9]/.test(stem) || /^[0-9a-f]{32,128}$/.test(stem)
+  if (version !== undefined && architecture !== undefined) return isVersion(version)
+  if (/^[0-9a-f]{32,128}$/.test(stem)) return true
+  return /[-_]v?[0-9]+[.:~+][0-9]|[-_]v?[0-9]{6}/.test(stem) && !MOVING.test(stem)
 }
 
 const POOL_FILE = new RegExp(`\\.([ud]?deb|dsc|diff\\.gz|${TAR})(\\.(asc|sig))?$`)
+
+/** Whether the part of a name where the version stands is one: not the width of a machine, nor a word for the newest. */
+function isVersion(text: string): boolean {
+  return /^v?[0-9]/.test(text) && !/^[0-9]+-?bit$/i.test(text) && !MOVING.test(text)
+}
+
+/** `10-latest` is another file with each release. */
+const MOVING = /(?:^|[^A-Za-z])(?:latest|current|newest|nightly)(?![A-Za-z0-9])/i
+
+/** The name of an architecture with an underscore, which otherwise parts name, version and architecture. */
+function withoutUnderscore(name: string): string {
+  return name.replace('x86_64', 'x86-64')
+}
 
 /** The moment in a dated archive's path, when something lies below it and the digits are a date. */
 function snapshotOf(segments: readonly string[]): Milliseconds | undefined {

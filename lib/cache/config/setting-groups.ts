@@ -40,6 +40,9 @@ export const archives = listOfGroups(
     redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
     ),
+    store: setting(oneOf('permitted', 'always'), 'permitted').says(
+      'Which responses of this archive are stored. `permitted`: those whose fields allow it. `always`: those with `Cache-Control: private` or `no-store` and those with `Vary: *` too. Some package servers mark each file so, and then each machine fetches each file from them. cachesvc asks for what it stores without credentials, so each of its clients would get the same. Use it for an archive whose owner agrees.',
+    ),
   },
   'archives:\n  - origins: [archive.example.org/debian, mirror.example.net/pub/debian]',
 ).says(
@@ -123,13 +126,13 @@ export const verification = group(
 )
 
 export const freshness = group(
-  'Times for which a stored file is served without asking the origin. Files in a pool and files named by their hash never change, so the origin is not asked about them again.',
+  'Times for which a stored file is served without asking the origin. The origin is not asked again about files named by their hash, nor about files in a pool that an adopted index names.',
   {
     index: setting(duration('0s', '1d'), '1m').says(
-      'Freshness of indexes and Release files, for clients that do not ask for validation.',
+      'Freshness of indexes, Release files and other files below `dists/`, for clients that do not ask for validation.',
     ),
     other: setting(duration('0s', '365d'), '1h').says(
-      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation.',
+      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives build packages anew under the old name.',
     ),
     negative: setting(duration('0s', '1h'), '5s').says(
       'Time for which a 404 of the origin is remembered.',

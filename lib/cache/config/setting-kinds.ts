@@ -65,6 +65,13 @@ export const hostName: Kind<string> = kind({ name: 'host name', json: string }, 
     : right(host)
 })
 
+/** The value of a field of requests. */
+export const fieldText: Kind<string> = kind({ name: 'text', json: string }, found =>
+  typeof found === 'string' && /^[\x21-\x7e](?:[\x20-\x7e]{0,500}[\x21-\x7e])?$/.test(found)
+    ? right(found)
+    : expected(found, 'a line of printable ASCII characters, without blanks at its ends'),
+)
+
 /** An IP address alone. */
 export const ipAddress: Kind<string> = kind({ name: 'IP address', json: string }, found =>
   typeof found === 'string' && isIP(unbracketed(found)) !== 0

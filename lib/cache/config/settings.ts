@@ -24,6 +24,7 @@ import {
   verification,
 } from './setting-groups.ts'
 import {
+  fieldText,
   hostName,
   hostPattern,
   ipAddress,
@@ -120,6 +121,16 @@ export const settings = group('', {
     'parent_proxy: http://proxy.example.org:3128',
   ).says(
     'HTTP proxy for all requests to origins, tunnels included. The URL can have a user name and password, percent-encoded; they are never logged. The default port is 80.',
+  ),
+  user_agent: optional(
+    fieldText,
+    '`Debian APT-HTTP/1.3 (cachesvc/VERSION)`',
+    'user_agent: Debian APT-HTTP/1.3 (2.6.1)',
+  ).says(
+    'What origins get as `User-Agent`. Some archives admit only the agent of apt and answer 403 to any other, so that of cachesvc begins like it. Requests that are passed through keep the agent of the client. A reload changes it.',
+  ),
+  via: setting(boolean, true).says(
+    'Whether requests to origins have the field `Via`, by which servers learn that a proxy asks. Some refuse such requests. cachesvc finds by this field that a request came back to it: without it, caches that ask each other in a circle ask on until one of them reaches a time limit. Only targets that are addresses of this cachesvc are refused as a loop then. A reload changes it.',
   ),
   offline: setting(boolean, false).says(
     'Whether origins are left alone. Stored files are served whatever their age, also those whose origin forbids it (`freshness.serve_stale`). Nothing is fetched: a file that is not stored is answered 504, and so is a tunnel. For a site without a connection, see `cachesvc export`. A reload changes it.',

@@ -6,10 +6,12 @@
  * - A fetch ends with the last byte: from then on the store has the file, and later requests are answered from it.
  * - A large file of which a crash left the beginning is asked for from there on.
  */
+import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
-import type { Failure } from '../../errors.ts'
+import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import {
@@ -31,7 +33,9 @@ import {
   type FetchEvents,
   type Fetching,
   type Found,
+  isOldVersion,
   isSuperseded,
+  type NotStoredReason,
   type Settled,
   verifiedBy,
   type Wanted,
@@ -49,7 +53,12 @@ export interface FetcherOptions extends FetchEvents {
   readonly clock: Clock
   readonly log: Logger
   readonly ask: Ask
+  /** Whether an operator wants what this archive marks as not to be stored. */
+  readonly storesAll: (uri: TargetUri) => boolean
 }
+
+/** Files of which it is remembered why they were not stored. */
+const mostNotStored = 4096
 
 interface Running {
   /** With the claim, once it is made. */
@@ -73,6 +82,8 @@ export class Fetcher {
   readonly #wrong: WrongContent
   readonly #gone: GoneFiles
   readonly #underWay = new Map<string, UnderWay>()
+  /** Why the last response to each of these keys was not stored. */
+  readonly #notStored = new LRUCache<string, NotStoredReason>({ max: mostNotStored })
   #onIdle: (() => void) | undefined
 
   constructor(options: FetcherOptions) {
@@ -85,7 +96,7 @@ export class Fetcher {
   fetch(wanted: Wanted): Fetching {
     const running = this.#underWay.get(wanted.key)
     if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
-    const failure = this.#wrong.recent(wanted)
+    const failure = this.wrong(wanted)
     if (failure !== undefined || this.#underWay.size >= mostFetches) {
       const failed: Found = {
         kind: 'failed',
@@ -113,6 +124,16 @@ export class Fetcher {
     const entry = this.#options.store.peek(key)
     if (entry?.digest === claim.digest) return { kind: 'validated', entry }
     return this.fetch(joining).found
+  }
+
+  /** Why what the origins sent of this just now was not the file, in words for clients. */
+  wrong(wanted: Wanted): Failure | undefined {
+    return this.#wrong.recent(wanted)
+  }
+
+  /** Why the last response for a key was not stored, as far as that is remembered. */
+  notStored(key: string): NotStoredReason | undefined {
+    return this.#notStored.get(key)
   }
 
   isFetching(key: string): boolean {
@@ -177,8 +198,10 @@ export class Fetcher {
     response.content.close()
     if (isGone(status)) await this.#gone.believe(wanted, lifetime)
     this.#over(wanted)
-    if (status === 304 && stored !== undefined && !isSuperseded(wanted)) {
-      const entry = confirmedEntry(stored, fields, times)
+    const holds = status === 304 || (isGone(status) && isOldVersion(wanted))
+    if (holds && stored !== undefined && !isSuperseded(wanted)) {
+      const given = status === 304 ? fields : Fields.empty
+      const entry = confirmedEntry(stored, given, times)
       store.put(entry)
       return { kind: 'validated', entry }
     }
@@ -193,17 +216,24 @@ export class Fetcher {
     answer: Answer,
     times: { readonly requested: Milliseconds; readonly received: Milliseconds },
   ): Promise<Found> {
-    const { store, log, onImpostor } = this.#options
+    const { store, log, onImpostor, onNotStored } = this.#options
     const { wanted } = running
     const { key, stored } = wanted
     const { fields, length } = answer.response
-    const { content, found } = await examined(answer.response, wanted)
+    const { content, found } = await examined(answer, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
       if (answer.others || stored !== undefined) content.close()
-      if (answer.others) return this.#elsewhere(running, answer)
-      if (stored !== undefined) throw fetchFailure('ORIGIN_IMPOSTOR', { found })
+      const failure = fetchFailure('ORIGIN_IMPOSTOR', { found })
+      if (answer.others) return this.#elsewhere(running, answer, failure)
+      if (stored !== undefined) throw failure
+    }
+    const passing = unstorable(fields, this.#options.storesAll(wanted.uri)) ?? found
+    if (passing === undefined) this.#notStored.delete(key)
+    else {
+      this.#notStored.set(key, passing)
+      onNotStored(passing)
     }
     try {
       const previous = this.#wrong.before(key) ?? stored
@@ -212,21 +242,26 @@ export class Fetcher {
         key,
         length,
         expected: expectedFirst(wanted),
-        passing: unstorable(fields) ?? found,
+        passing,
         fields: draft.fields,
       })
       return this.#fill(running, { draft, download, length, content, from: answer })
     } catch (error) {
       content.close()
       if (!answer.others || !WrongContent.is(error)) throw error
-      return this.#elsewhere(running, answer)
+      return this.#elsewhere(running, answer, error)
     }
   }
 
-  #elsewhere(running: Running, { place }: Answer): Promise<Found> {
+  /** Asks the other origins. When none has the file, what is wrong with that of this one is the failure. */
+  async #elsewhere(running: Running, { place }: Answer, wrong: unknown): Promise<Found> {
     this.#options.onBroken(place)
     running.except.add(originName(place))
-    return this.#find(running)
+    try {
+      return await this.#find(running)
+    } catch (error) {
+      throw error instanceof Failure && error.code === 'ORIGIN_BEHIND' ? wrong : error
+    }
   }
 
   #fill(running: Running, begun: Begun): Found {

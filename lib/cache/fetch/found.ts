@@ -4,11 +4,12 @@
 import type { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
+import type { Impostor } from '../archive/impostor.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import type { EntryDraft } from '../rfc9111/stored-response.ts'
+import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Expected } from '../store/content/expectation.ts'
-import type { Entry, Verified } from '../store/entry.ts'
+import { type Entry, unconfirmed, type Verified } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
 
 /** A claim; of a generation that is not adopted yet, it is known only where it lies. */
@@ -78,6 +79,9 @@ export type Found =
   | Answered
   | { readonly kind: 'failed'; readonly failure: Failure }
 
+/** Why a response of an origin is passed on and not stored: its fields forbid it, or it is plainly not the file. */
+export type NotStoredReason = UnstorableReason | Impostor
+
 /** Told of what happens. */
 export interface FetchEvents {
   /** Told of the origin whose content broke off or was wrong. */
@@ -85,6 +89,8 @@ export interface FetchEvents {
   readonly onFetched: (bytes: number) => void
   /** Told of every response that was plainly not the file it was asked for. */
   readonly onImpostor: () => void
+  /** Told of every response that is passed on and not stored. */
+  readonly onNotStored: (because: NotStoredReason) => void
   /** Told of content that is not what its archive or its name promises. */
   readonly onWrong: (failure: Failure) => void
 }
@@ -122,6 +128,15 @@ export function differs(draft: EntryDraft, length: number | undefined, stored: E
 /** Whether what is stored has other content than an index says: then the origin need not confirm it. */
 export function isSuperseded({ stored, claim }: Pick<Wanted, 'stored' | 'claim'>): boolean {
   return stored !== undefined && claim !== undefined && stored.digest !== claim.digest
+}
+
+/**
+ * Whether the stored file is a version of a package that an index has named: an archive that has it no more has no other content
+ * for this name, and clients that have not updated since want it. A client or an operator that insists gets the origin's own word.
+ */
+export function isOldVersion({ stored, archive, insist }: Wanted): boolean {
+  if (archive.kind !== 'pool' || insist || stored?.validated === unconfirmed) return false
+  return stored?.verified?.by === 'index'
 }
 
 type Promised = Pick<Wanted, 'archive' | 'claim'>

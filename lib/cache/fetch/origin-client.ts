@@ -56,8 +56,9 @@ export async function originAuthorities(files: readonly string[]): Promise<reado
 
 interface AskParts extends FollowOptions {
   readonly mirrors: Mirrors
-  readonly via: string
-  readonly agent: string
+  /** Our name in Via; undefined when it is not sent. */
+  readonly via: () => string | undefined
+  readonly agent: () => string
 }
 
 /** `more` are the fields for one origin: conditions and ranges. `others` says whether the archive has further origins. */
@@ -70,8 +71,8 @@ export type Ask = (
 
 /** Asks the origins of an archive in turn, redirects followed or passed, nothing of the client in it. */
 export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
-  const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
   return question => {
+    const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', via()])
     const { method = 'GET', more, lifetime: within } = question
     return mirrors.ask(question, (uri, others, hurry) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])

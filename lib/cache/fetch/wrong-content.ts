@@ -6,17 +6,18 @@
  * # Facts
  * - apt keeps the beginning of what broke off and asks for the rest with the date it came with. With the same date the right
  *   content would be joined to the wrong beginning.
- * - apt tries again after 1, 2 and 4 seconds: the pause must be shorter than all of them together.
+ * - apt tries again after 1, 2 and 4 seconds when a transfer is cut, which shows no cause: the pause must be longer than the first
+ *   delay, so that the next try is told the cause, and shorter than all of them together.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { ofBytes, prefixed, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
-import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
+import { type Impostor, impostor, isPage, promisesNothing, telling } from '../archive/impostor.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import { expectedOf, type Wanted } from './found.ts'
+import type { Answer } from './mirrors.ts'
 
 const pause: Milliseconds = 2000
 const capacity = 4096
@@ -69,20 +70,27 @@ export class WrongContent {
   }
 }
 
-/** The content of a 200, whole, and why it is not the file; a name that promises nothing is not waited for. */
+/**
+ * The content of a 200, whole, and why it is not the file. What promises nothing is not waited for, nor is what a digest judges,
+ * unless it is a page and another origin may have the file.
+ */
 export async function examined(
-  { fields, content }: Pick<OriginResponse, 'fields' | 'content'>,
-  { archive, uri }: Wanted,
+  { response, others }: Pick<Answer, 'response' | 'others'>,
+  wanted: Wanted,
 ): Promise<{ readonly content: Source; readonly found?: Impostor | undefined }> {
-  if (promisesNothing(archive)) return { content }
+  const { fields, content } = response
+  const { archive, uri } = wanted
+  const promised = expectedOf(wanted) !== undefined
+  if (promisesNothing(archive) || (promised && !others)) return { content }
   const name = uri.path.slice(uri.path.lastIndexOf('/') + 1)
-  const bytes = content.whole?.()
-  if (bytes !== undefined) {
-    return { content: ofBytes(bytes), found: impostor(archive, name, fields, bytes) }
+  const judged = (first: Buffer): Impostor | undefined => {
+    if (!promised) return impostor(archive, name, fields, first)
+    return isPage(first) ? 'page' : undefined
   }
+  const bytes = content.whole?.()
+  if (bytes !== undefined) return { content: ofBytes(bytes), found: judged(bytes) }
   const { first, broken, whole } = await opening(content, telling)
-  const found = broken ? undefined : impostor(archive, name, fields, first)
-  return { content: whole, found }
+  return { content: whole, found: broken ? undefined : judged(first) }
 }
 
 interface Opening {

@@ -100,6 +100,11 @@ export class CacheMetrics {
     'Responses of origins cut off because their content was not what an index or its name promises.',
     ['code'],
   )
+  readonly #notStored = this.#counter(
+    'not_stored',
+    'Responses of origins passed on and not stored, by reason: their fields forbid it (private, no-store, vary), or they are not the whole file (partial, page, empty, format).',
+    ['because'],
+  )
   readonly #ahead = this.#counter(
     'fetched_ahead',
     'Packages fetched before a client asked for them, by result: fetched or failed.',
@@ -173,6 +178,10 @@ export class CacheMetrics {
 
   wrongContent(code: string): void {
     this.#wrong.add({ code })
+  }
+
+  notStored(because: string): void {
+    this.#notStored.add({ because })
   }
 
   fetchedAhead(result: 'fetched' | 'failed', bytes: number): void {

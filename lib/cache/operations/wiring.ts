@@ -102,7 +102,7 @@ export async function operationsOf(parts: OperationsParts) {
       return metrics.text()
     },
     explain: url =>
-      explain(url, { rules: rules(), store, suites, updates, negative, now: clock.now() }),
+      explain(url, { rules: rules(), store, suites, updates, negative, fetcher, now: clock.now() }),
   }
   const live = new Live(sources)
   return { metrics, operations: operations(sources, live), sources, live }

@@ -8,7 +8,12 @@
  * - Many machines update in the same second. What the origin confirmed a moment ago answers all but `no-cache`.
  * - Release and Release.gpg must be of one moment, or the signature does not fit: the origin is asked about both every time.
  * - A flat repository without Release costs twenty 404s an update, all asked with `max-age=0`: a remembered 404 answers them.
- * - A file whose name changes with its content (by digest, by version, below a past date) is immutable and always fresh.
+ * - A file whose name changes with its content (by digest, below a past date) is immutable and always fresh. So is one whose name
+ *   has a version, while an adopted index names its content. Where none does, the origin is asked about it as about other files:
+ *   some archives build packages anew under the old name.
+ * - Files beside each other can belong together, as a kernel and its initial file system do, and clients take both in one minute.
+ *   Below `dists/` they are as fresh as indexes. Elsewhere a tenth of the age a file had when the origin was last asked is enough
+ *   (section 4.2.2), because what has just changed has changed with others.
  * - For everything else the configuration says how long the origin need not be asked again. The origin's own max-age or
  *   Expires may shorten that but not lengthen it: content delivery networks give a day to whole sites, Release files among
  *   them, and apt would report expired Release files. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
@@ -45,8 +50,15 @@ export interface FileRequest {
   readonly config: { readonly offline: boolean; readonly freshness: FreshnessSettings }
   /** A command that runs beside the service has no memory of 404s. */
   readonly negative?: Pick<NegativeMemory, 'get'> | undefined
+  /** What adopted suites say; a command that runs beside the service does not know. */
+  readonly suites?: SuitesSay | undefined
+}
+
+interface SuitesSay {
   /** From when on the origin is asked about a Release file however fresh the copy is. */
-  readonly suites?: { checkFrom(release: Entry): Milliseconds | undefined } | undefined
+  checkFrom(release: Entry): Milliseconds | undefined
+  /** Whether an adopted index names this content for this file. */
+  confirms(entry: Stored): boolean
 }
 
 /** The keys the origin answered 404 for, each with the moment until which that holds. The moment can be past. */
@@ -100,7 +112,7 @@ function withoutAsking(request: FileRequest): Decision {
   // An operator wants the origin to be asked, whatever this client would accept and an index says.
   if (stored.validated === unconfirmed)
     return { use: 'revalidate', because: 'stale', entry: stored }
-  const fresh = freshnessOf(stored, archive, { settings, now })
+  const fresh = freshnessOf(stored, archive, { settings, now, claim, suites: request.suites })
   const checkFrom = archive.kind === 'release' ? request.suites?.checkFrom(stored) : undefined
   const checked = checkFrom !== undefined && now >= checkFrom
   const remaining = checked && fresh !== Number.POSITIVE_INFINITY ? Math.min(0, fresh) : fresh
@@ -155,7 +167,12 @@ export function allowsStale(stored: Entry): boolean {
 export type FreshnessSettings = Pick<Config['freshness'], 'index' | 'other' | 'negative' | 'floor'>
 
 /** What freshness asks of an entry. */
-export type Stored = Pick<Entry, 'fields' | 'stored' | 'validated' | 'initialAge'>
+export type Stored = Pick<Entry, 'fields' | 'stored' | 'validated' | 'initialAge' | 'verified'>
+
+/** What freshness depends on beside the entry. */
+interface Circumstances extends Pick<FileRequest, 'now' | 'claim' | 'suites'> {
+  readonly settings: FreshnessSettings
+}
 
 /**
  * How long a stored response stays fresh from `now` on: Infinity when it is immutable, zero or negative when it is stale,
@@ -164,15 +181,21 @@ export type Stored = Pick<Entry, 'fields' | 'stored' | 'validated' | 'initialAge
 export function freshnessOf(
   stored: Stored,
   path: ArchivePath,
-  { settings, now }: { readonly settings: FreshnessSettings; readonly now: Milliseconds },
+  circumstances: Circumstances,
 ): Seconds {
-  if (isImmutable(stored, path)) return Number.POSITIVE_INFINITY
+  const { settings, now } = circumstances
+  if (isImmutable(stored, path, circumstances)) return Number.POSITIVE_INFINITY
   if (isFromTheFuture(stored, now)) return Number.NEGATIVE_INFINITY
-  const configured = (configuredLifetime(path, settings) - residentTime(stored, now)) / 1000
-  const lifetime = originLifetime(stored)
+  const fields = Fields.of(...stored.fields)
+  const configured = Math.min(
+    configuredLifetime(path, settings),
+    heuristicLifetime(path, stored, fields),
+  )
+  const remaining = (configured - residentTime(stored, now)) / 1000
+  const lifetime = originLifetime(stored, fields)
   return lifetime === undefined
-    ? configured
-    : Math.min(configured, lifetime - currentAge(stored, now))
+    ? remaining
+    : Math.min(remaining, lifetime - currentAge(stored, now))
 }
 
 /**
@@ -208,13 +231,18 @@ export function initialAge(response: Fields, { requested, received }: ResponseTi
 
 /**
  * Whether the content can never change. Below a date that holds if the date had passed when the origin was last asked: an
- * archive answers a date to come with the newest it has, and takes in a day's changes some hours late. No file counts as such
- * while an operator wants the origin to be asked.
+ * archive answers a date to come with the newest it has, and takes in a day's changes some hours late. A version in a name is
+ * believed while the origin confirmed the file lately, or an adopted index names its content. No file counts as immutable while an
+ * operator wants the origin to be asked.
  */
-function isImmutable(stored: Stored, path: ArchivePath): boolean {
+function isImmutable(stored: Stored, path: ArchivePath, circumstances: Circumstances): boolean {
   if (stored.validated === unconfirmed) return false
-  if (path.immutable) return true
-  return path.snapshot !== undefined && stored.validated >= path.snapshot + SETTLING
+  if (path.snapshot !== undefined && stored.validated >= path.snapshot + SETTLING) return true
+  if (!path.immutable || path.kind !== 'pool') return path.immutable
+  const { settings, now, claim, suites } = circumstances
+  if (!isFromTheFuture(stored, now) && residentTime(stored, now) <= settings.other) return true
+  if (claim !== undefined) return true
+  return suites === undefined ? stored.verified?.by === 'index' : suites.confirms(stored)
 }
 
 /** Two days: dated archives have been seen to lag by most of one. */
@@ -233,22 +261,32 @@ function residentTime(stored: Stored, now: Milliseconds): Milliseconds {
 }
 
 function configuredLifetime(
-  { kind, detached }: ArchivePath,
+  { kind, detached, ofSuite }: ArchivePath,
   settings: FreshnessSettings,
 ): Milliseconds {
   // A signature has no lifetime of its own.
   if (detached) return 0
-  return kind === 'release' || kind === 'index' || kind === 'pdiff'
+  return kind === 'release' || kind === 'index' || kind === 'pdiff' || ofSuite
     ? settings.index
     : settings.other
+}
+
+/**
+ * 4.2.2: a tenth of the age that the content had when the origin was last asked, by Last-Modified, else by when it was stored. A
+ * response without a validator would be fetched whole each time, so it has no such limit.
+ */
+function heuristicLifetime({ kind }: ArchivePath, stored: Stored, fields: Fields): Milliseconds {
+  if (kind !== 'other') return Number.POSITIVE_INFINITY
+  const modified = dateOf(fields, 'last-modified', stored.validated)
+  if (modified === undefined && !fields.has('etag')) return Number.POSITIVE_INFINITY
+  return Math.max(0, stored.validated - (modified ?? stored.stored)) / 10
 }
 
 /**
  * freshness_lifetime as the origin states it (4.2.1): s-maxage, else max-age, else Expires less Date; undefined when it
  * states none. `no-cache` is a lifetime of zero: to be confirmed every time.
  */
-function originLifetime(stored: Stored): Seconds | undefined {
-  const fields = Fields.of(...stored.fields)
+function originLifetime(stored: Stored, fields: Fields): Seconds | undefined {
   const { noCache, sMaxAge, maxAge } = responseDirectives(fields)
   if (noCache) return 0
   if (sMaxAge !== undefined) return sMaxAge

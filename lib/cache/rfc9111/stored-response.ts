@@ -20,12 +20,17 @@ import type { Entry, Verified } from '../store/entry.ts'
 import { initialAge, type ResponseTimes } from './lookup.ts'
 
 /** Why a response is not stored. */
-type UnstorableReason = 'partial' | 'no-store' | 'private' | 'vary'
+export type UnstorableReason = 'partial' | 'no-store' | 'private' | 'vary'
 
-/** Why the fields of a 200 forbid storing it; undefined when it may be stored. */
-export function unstorable(response: Fields): UnstorableReason | undefined {
+/**
+ * Why the fields of a 200 forbid storing it; undefined when it may be stored. `always`: an operator knows that the owner of the
+ * archive lets it be stored, so only what is no whole file is not.
+ */
+export function unstorable(response: Fields, always = false): UnstorableReason | undefined {
   // 3.3: no partial content as if it were complete. 200 has no Content-Range; a server that sends one has sent a part.
   if (response.has('content-range')) return 'partial'
+  // Against section 3: Gitea marks each package `private`, GitLab and Rails each answer.
+  if (always) return undefined
   const directives = responseDirectives(response)
   // "the no-store cache directive is not present in the response". With must-understand it is meant for caches that do not
   // understand the status (5.2.2.3), and 200 is understood.

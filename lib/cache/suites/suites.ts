@@ -69,6 +69,8 @@ export class Suites {
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
   #agreeing = new WeakSet<Entry>()
+  /** Of these, the entries whose content an index names; of the others no index says anything. */
+  #confirmed = new WeakSet<object>()
   readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
   readonly #lost = new LRUCache<string, Milliseconds>({ max: mostLost })
@@ -87,6 +89,7 @@ export class Suites {
       onAdopted: suite => {
         this.#agreeing = new WeakSet()
         this.#lost.clear()
+        this.#confirmed = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
       },
     })
@@ -179,6 +182,11 @@ export class Suites {
     void this.#known.noteHeld(at, since)
   }
 
+  /** Whether an adopted index names the content of an entry for its file; `claim` has to have been asked about it. */
+  confirms(entry: object): boolean {
+    return this.#confirmed.has(entry)
+  }
+
   /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
   prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
     return this.#adoptions.prepare(at, release)
@@ -268,7 +276,7 @@ export class Suites {
 
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     if (asked.archive.kind === 'release') return this.#findSignature(asked)
-    const agreeing = this.#agreeing
+    const [agreeing, confirmed] = [this.#agreeing, this.#confirmed]
     const found = indexKinds.has(asked.archive.kind)
       ? this.#findIndex(name, asked.client)
       : this.#findFile(name)
@@ -276,7 +284,9 @@ export class Suites {
       const { stored, archive } = asked
       const claim = typeof answer === 'string' ? undefined : answer
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
-      if (stored !== undefined && agrees && archive.immutable) agreeing.add(stored)
+      if (stored === undefined || !agrees || !archive.immutable) return claim
+      agreeing.add(stored)
+      if (claim !== undefined) confirmed.add(stored)
       return claim
     })
   }

@@ -41,6 +41,8 @@ interface Remarks {
   readonly detail?: string | undefined
   /** A parameter of our own: by what the content was verified. RFC 9211 section 2 lets a cache add such. */
   readonly verified?: string | undefined
+  /** Likewise: why the answer is not stored. */
+  readonly notStored?: string | undefined
 }
 
 /** One member, such as `cachesvc; fwd=stale; fwd-status=304; ttl=300; detail=revalidated`. `cache` names this cache. */
@@ -57,6 +59,9 @@ export function formatCacheStatus(cache: string, status: CacheStatus): string {
   if (status.key !== undefined) member += `; key=${formatString(status.key)}`
   if (status.detail !== undefined) member += `; detail=${formatTokenOrString(status.detail)}`
   if (status.verified !== undefined) member += `; verified=${formatTokenOrString(status.verified)}`
+  if (status.notStored !== undefined) {
+    member += `; not-stored=${formatTokenOrString(status.notStored)}`
+  }
   return member
 }
 

@@ -80,6 +80,12 @@ const table: ReadonlyArray<readonly [kind: Kind, immutable: boolean, paths: read
       '/debian/pool/main/x/x/x_1.0-1.debian.tar.xz',
       '/debian/pool/main/x/x/x_1.0-1.diff.gz',
       '/r/pool/foo-1.2.3.deb',
+      '/r/pool/foo-1.2.3-x86_64.deb',
+      '/r/pool/foo_1.2.3_x86_64.deb',
+      '/r/pool/foo-20250520.deb',
+      '/r/pool/linux-image-latest_6.1_amd64.deb',
+      '/r/pool/foo_10_amd64.deb',
+      '/r/pool/foo_0~latest2_amd64.deb',
       '/r/pool/foo_v1.2_amd64.deb',
       '/r/pool/tool-1.2.tar.zst',
       `/r/pool/ab/${hex(64)}.deb`,
@@ -109,14 +115,28 @@ const table: ReadonlyArray<readonly [kind: Kind, immutable: boolean, paths: read
       '/r/pool/foo_current_i386.deb',
       '/r/pool/foo.deb',
       '/r/pool/foo-latest.tar.gz',
+      '/r/pool/app-365_amd64.deb',
+      '/r/pool/foo-latest-x86_64.deb',
+      '/r/pool/foo_x86_64.deb',
+      '/r/pool/foo-x86_64.deb',
+      '/r/pool/foo_x86-64_all.deb',
+      '/r/pool/driver_64bit_all.deb',
+      '/r/pool/driver_32-bit_all.deb',
+      '/r/pool/driver-64bit.deb',
+      '/r/pool/steam-1-latest.deb',
+      '/r/pool/foo_10-latest_amd64.deb',
+      '/r/pool/foo-1.2-latest.tar.gz',
+      '/r/pool/foo_1.2.latest_amd64.deb',
+      '/r/pool/driver_64bit.tar.xz',
+      '/r/foo_10-latest_amd64.deb',
+      '/r/driver_64bit_all.deb',
+      '/r/foo-x86_64_all.deb',
       '/r/pool/x_1.0-1_amd64.changes',
       '/r/pool/x_1.0-1_amd64.buildinfo',
       '/direct/foo-stable_current_amd64.deb',
       '/direct/foo-1.2.3.deb',
       '/direct/foo_1.0.deb',
       '/downloads/tool-1.2.tar.gz',
-      '/debian/dists/stable/main/installer-amd64/current/images/netboot/mini.iso',
-      '/debian/dists/stable/main/installer-amd64/20230607/images/SHA256SUMS',
       '/changelogs/main/a/apt/apt_2.6.1_changelog',
       '/changelogs/pool/main/a/apt/apt_2.6.1/changelog',
       '/r/pool.deb/readme',
@@ -143,6 +163,17 @@ for (const [kind, immutable, paths] of table) {
     }
   })
 }
+
+t.test('a file below dists that is no index goes with its suite', async t => {
+  for (const path of [
+    '/debian/dists/stable/main/installer-amd64/current/images/netboot/mini.iso',
+    '/debian/dists/stable/main/installer-amd64/20230607/images/SHA256SUMS',
+    '/ubuntu/dists/noble/main/dist-upgrader-all/current/noble.tar.gz',
+    '/ubuntu/dists/noble/main/dist-upgrader-all/current/noble.tar.gz.gpg',
+  ]) {
+    t.strictSame(classify(path), { kind: 'other', immutable: false, ofSuite: true }, path)
+  }
+})
 
 t.test('by-hash names its digest', async t => {
   for (const [field, algorithm, digits] of [

@@ -22,6 +22,7 @@ t.test('without a file everything has its default', t => {
     ports: [80, 443],
     connectPorts: [443],
     parentProxy: undefined,
+    ...{ userAgent: undefined, via: true },
     offline: false,
     remap: [],
     ...{ archives: [], redirects: 'follow', mdns: false },

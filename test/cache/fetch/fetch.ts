@@ -36,6 +36,8 @@ async function fetcherForTest(
     ask: ask ?? (({ lifetime }) => new Promise((_, reject) => lifetime.onceOver(reject))),
     onBroken: () => undefined,
     onFetched: () => undefined,
+    onNotStored: () => undefined,
+    storesAll: () => false,
     onImpostor: () => undefined,
     onWrong: () => undefined,
   })

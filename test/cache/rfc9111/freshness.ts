@@ -36,13 +36,49 @@ t.test('the configured time counts from the last answer of the origin', async t 
     ['/d/dists/sid/InRelease', 60],
     ['/d/dists/sid/main/binary-amd64/Packages.xz', 60],
     ['/d/dists/sid/main/binary-amd64/Packages.diff/2025-05-20-0812.33.gz', 60],
-    ['/d/dists/sid/main/installer-amd64/current/images/netboot/mini.iso', 3600],
+    ['/d/dists/sid/main/installer-amd64/current/images/netboot/mini.iso', 60],
+    ['/u/dists/noble/main/dist-upgrader-all/current/noble.tar.gz.gpg', 60],
+    ['/d/dists/sid/main/installer-amd64/current/images/SHA256SUMS', 60],
     ['/key.asc', 3600],
   ] as const) {
     t.equal(remaining(path, stored(), T), lifetime, path)
     t.equal(remaining(path, stored(), T + 10 * SECOND), lifetime - 10)
     t.equal(remaining(path, stored(), T + lifetime * SECOND), 0, 'at its end it is stale')
     t.equal(remaining(path, stored({ initialAge: 90 }), T), lifetime, 'age on arrival is no matter')
+  }
+})
+
+t.test('files that are not below dists are fresh for a tenth of their age', async t => {
+  const modified = (seconds: number) =>
+    ['Last-Modified', new Date(T - seconds * SECOND).toUTCString()] as const
+  const tag = ['ETag', '"1"'] as const
+  for (const [name, entry, lifetime] of [
+    ['minutes old', { fields: [modified(600)] }, 60],
+    ['with a tag as well', { fields: [modified(600), tag] }, 60],
+    ['a day old', { fields: [modified(86_400)] }, 3600],
+    ['changed this second', { fields: [modified(0)] }, 0],
+    ['changed in the future', { fields: [modified(-600)] }, 0],
+    ['without a date, stored ten minutes before', { fields: [tag], stored: T - 600 * SECOND }, 60],
+    ['without a validator', { stored: T - 600 * SECOND }, 3600],
+    [
+      'for which the origin states a long time',
+      { fields: [modified(600), ['Cache-Control', 'max-age=86400']] },
+      60,
+    ],
+    [
+      'for which the origin states a short time',
+      { fields: [modified(86_400), ['Cache-Control', 'max-age=20']] },
+      20,
+    ],
+  ] as const) {
+    for (const path of [
+      '/arch/core/os/x86_64/core.db',
+      '/fedora/repodata/repomd.xml',
+      '/netboot/vmlinuz',
+    ]) {
+      t.equal(remaining(path, stored(entry), T), lifetime, `${path} ${name}`)
+    }
+    t.equal(remaining('/d/dists/sid/SHA256SUMS', stored({ validated: T }), T), 60)
   }
 })
 
@@ -53,8 +89,28 @@ t.test('immutable names are fresh for ever, whatever the origin or the clock say
     `/d/dists/sid/main/binary-amd64/by-hash/SHA256/${'0'.repeat(64)}`,
   ]) {
     for (const now of [T, T + 3650 * DAY, T - 3650 * DAY]) {
-      t.equal(remaining(path, entry, now), Number.POSITIVE_INFINITY)
+      const named = { checkFrom: () => undefined, confirms: () => true }
+      const fresh = freshnessOf(entry, classify(path), { settings, now, suites: named })
+      t.equal(fresh, Number.POSITIVE_INFINITY)
     }
+  }
+})
+
+t.test('a version in a name is believed for an hour where no index names the content', async t => {
+  const path = classify('/d/pool/main/a/apt/apt_2.6.1_amd64.deb')
+  const unnamed = { checkFrom: () => undefined, confirms: () => false }
+  const verified = stored({ verified: { by: 'index', suite: 'http://a.example.org/d/dists/sid' } })
+  for (const [entry, more, lasting] of [
+    [stored(), { suites: unnamed }, false],
+    [verified, { suites: unnamed }, false],
+    [stored(), { suites: unnamed, claim: { digest: '0'.repeat(64) } }, true],
+    [stored(), {}, false],
+    [verified, {}, true],
+  ] as const) {
+    const at = (now: number) => freshnessOf(entry, path, { settings, now, ...more })
+    t.equal(at(T + HOUR), Number.POSITIVE_INFINITY, 'within the hour')
+    t.equal(at(T + HOUR + SECOND) > 0, lasting)
+    t.equal(at(T - DAY) > 0, lasting, 'a clock that was set back')
   }
 })
 

@@ -24,7 +24,9 @@ const BY_HASH = `/d/dists/sid/main/binary-amd64/by-hash/SHA256/${'0'.repeat(64)}
 const POOL = '/d/pool/main/a/apt/apt_2.6.1_amd64.deb'
 const OTHER = '/key.asc'
 
-interface Case extends Partial<Pick<FileRequest, 'claim' | 'authorization' | 'passthrough'>> {
+type Told = 'claim' | 'authorization' | 'passthrough' | 'suites'
+
+interface Case extends Partial<Pick<FileRequest, Told>> {
   readonly offline?: boolean
   /** Until when a 404 is remembered. */
   readonly negativeUntil?: number
@@ -75,7 +77,8 @@ t.test('nothing stored', async t => {
 t.test('immutable names answer for ever; only no-cache asks the origin', async t => {
   for (const path of [BY_HASH, POOL]) {
     for (const after of [0, 1, 100_000_000, -100_000_000]) {
-      const says = (value?: string) => ask(path, { after, ...(value && { says: value }) })
+      const suites = { checkFrom: () => undefined, confirms: () => true }
+      const says = (value?: string) => ask(path, { after, suites, ...(value && { says: value }) })
       t.equal(says(), 'store immutable')
       t.equal(says('max-age=0'), 'store immutable', 'apt says so on by-hash')
       t.equal(says('max-age=5, min-fresh=1000'), 'store immutable')
@@ -85,6 +88,16 @@ t.test('immutable names answer for ever; only no-cache asks the origin', async t
       t.equal(says('no-cache, no-store'), 'revalidate no-cache')
       t.equal(says('no-cache, only-if-cached'), 'fail only-if-cached')
     }
+  }
+})
+
+t.test('a version in a name that no index confirms answers for an hour', async t => {
+  const suites = { checkFrom: () => undefined, confirms: () => false }
+  for (const says of [undefined, 'max-age=0', 'no-store']) {
+    const asked = (after: number) => ask(POOL, { after, suites, ...(says && { says }) })
+    t.equal(asked(3600), 'store immutable')
+    t.match(asked(3601), /^revalidate (stale|max-age)$/)
+    t.match(asked(-11), /^revalidate (stale|max-age)$/)
   }
 })
 
@@ -221,7 +234,7 @@ t.test('offline, what is stored answers at any age, and nothing else does', asyn
   t.equal(ask(INDEX, { offline, after: 1e9, says: 'max-age=0' }), 'store offline')
   t.equal(ask(INDEX, { offline, after: 1e9, origin: 'no-cache' }), 'store offline')
   t.equal(ask(INDEX, { offline, after: 1 }), 'store fresh', 'as always')
-  t.equal(ask(POOL, { offline, after: 1e9 }), 'store immutable')
+  t.equal(ask(POOL, { offline, after: 1e9 }), 'store offline')
   t.equal(ask(INDEX, { offline, negativeUntil: T + 1000 }), 'negative not-found-remembered')
   t.equal(ask(POOL, { offline, after: 1, authorization: true }), 'fail offline')
   t.equal(ask(POOL, { offline, after: 1, passthrough: true }), 'fail offline')

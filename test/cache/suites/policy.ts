@@ -72,7 +72,12 @@ t.test('the policy of an archive is that of the place it is stored under', async
   const config = configOf('')
   const place = { text: '', scheme: undefined, subdomains: false, port: undefined }
   const origin = { ...place, host: 'archive.example.org', path: '/debian' }
-  const archive = { verify: 'require', signedBy: ['/key.gpg'], redirects: undefined } as const
+  const archive = {
+    verify: 'require',
+    signedBy: ['/key.gpg'],
+    redirects: undefined,
+    store: 'permitted',
+  } as const
   const archives = [{ origins: [origin], ...archive }]
   const of = (at: string, verify: 'require' | 'off' = 'require') =>
     suitePolicy(at, { ...config, archives: archives.map(one => ({ ...one, verify })) })

@@ -53,7 +53,7 @@ async function updated(t: Test, published: Published = {}, settings: Settings = 
     return answer
   }
   await update()
-  return { origin, cache, url, update }
+  return { origin, cache, clock, url, update }
 }
 
 /** Waits until no suite is being adopted. */
@@ -135,8 +135,33 @@ t.test('a wrong answer is counted, and not fetched again for each client', async
   const { text } = await cache.get('/_cachesvc/metrics')
   t.match(text, /cachesvc_wrong_content_total\{code="wrong-digest"\} [12]\n/)
   const answer = await cache.get(url(small))
-  t.equal(answer.status, 503)
+  t.equal(answer.status, 520)
   t.match(answer.fields.get('Cache-Status'), 'detail=wrong-digest')
+})
+
+t.test('wrong content is an error after which apt does not try again, with its cause', async t => {
+  const cut = 'pool/main/c/cut_1_all.deb'
+  const packages: typeof contents = { ...contents, [cut]: 'more content '.repeat(50_000) }
+  const { origin, cache, url, clock } = await updated(t, { packages })
+  for (const [path, wrong, why] of [
+    [small, 'wrong content', 'The origin sent other content than the archive promises'],
+    [large, 'short', 'The origin sent content of another length than promised'],
+    [
+      cut,
+      'less content '.repeat(50_000),
+      'The origin sent other content than the archive promises',
+    ],
+  ] as const) {
+    origin.at(`/debian/${path}`, file({ content: wrong, lastModified: modified }))
+    t.equal(await whole(cache, url(path)), undefined)
+    const answer = await cache.get(url(path))
+    t.equal(answer.status, 520)
+    t.equal(answer.reason, why)
+    t.ok(answer.text.startsWith(`${why}. (${new URL(url(path)).host}, wrong-`))
+    clock.advance(2001)
+    origin.at(`/debian/${path}`, file({ content: packages[path] ?? '', lastModified: modified }))
+    t.equal(await whole(cache, url(path)), packages[path])
+  }
 })
 
 t.test('what a client keeps of wrong content is not joined to the right one', async t => {
@@ -178,6 +203,27 @@ t.test('a package rebuilt under its old name is fetched again after the update',
     return (await cache.get(url(small))).text === 'rebuilt content'
   })
   t.equal((await cache.get(url(small))).text, 'rebuilt content')
+})
+
+t.test('what an index names needs no confirmation, and an old version stays', async t => {
+  const { origin, cache, url, clock, update } = await updated(t)
+  await cache.warm(url(small))
+  clock.advance(25 * 3_600_000)
+  t.match((await cache.get(url(small))).fields.get('Cache-Status'), 'detail=immutable')
+  const newer = { 'pool/main/s/small_2_all.deb': 'newer content' }
+  publish(origin, { packages: newer, date: 'Sun, 02 Mar 2025 00:00:00 UTC' })
+  origin.at(`/debian/${small}`, reply({ status: 404 }))
+  await update()
+  await update()
+  t.equal(origin.seen(`/debian/${small}`).length, 1)
+  const old = await cache.get(url(small))
+  t.equal(old.text, contents[small])
+  t.match(old.fields.get('Cache-Status'), 'detail=validated', 'no index names it any more')
+  t.match((await cache.get(url(small))).fields.get('Cache-Status'), 'detail=immutable')
+  t.equal(origin.seen(`/debian/${small}`).length, 2)
+  clock.advance(3_600_001)
+  const insisting = await cache.get(url(small), { 'Cache-Control': 'no-cache' })
+  t.equal(insisting.status, 404, 'the origin’s own word for a client that insists')
 })
 
 t.test('content that lies under another name is not fetched again', async t => {
