@@ -168,7 +168,7 @@ export const timeouts = group(
       'Idle timeout of a client connection between requests. apt pauses between update and download: keep it above a minute.',
     ),
     client_stalled: setting(duration('1s', '1h'), '1m').says(
-      'Time limit for a client that reads nothing of its response.',
+      'Time limit for a client that reads nothing of its response. A client that reads at least 1 KiB a second is not cut.',
     ),
     drain: setting(duration('0s', '1h'), '30s').says(
       'Time limit for running transfers when the daemon stops.',
