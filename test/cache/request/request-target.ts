@@ -244,7 +244,7 @@ t.test('the operations interface answers whatever Host says', async t => {
 t.test('CONNECT asks for a tunnel, and nothing else does', async t => {
   t.equal(ask('CONNECT archive.example.org:443'), 'connect archive.example.org:443')
   t.equal(ask('CONNECT 2001:db8::9:443'), 'connect [2001:db8::9]:443')
-  t.equal(ask('OPTIONS *'), 'refuse 501')
+  t.equal(ask('OPTIONS *'), 'operations *')
   const local = { address: '', port: 3142 }
   const target = { form: 'authority', authority: { host: 'a', port: 1 } } as const
   const rest = { fields: Fields.empty, secure: false, local }
