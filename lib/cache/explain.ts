@@ -73,6 +73,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const where = admission.trusted ? 'at any address' : 'at public addresses only'
   find('Admitted by', `${pattern} (${where})`)
   find('Origin', about.origin)
+  if (about.parent !== undefined) find('By way of', `the parent proxy ${about.parent}`)
+  else if (parts.rules.policy.parent !== undefined) {
+    find('By way of', 'no parent proxy: `parent_proxy.except` names the host')
+  }
   const [, ...others] = placesOf(destination.uri, parts.rules.config.archives)
   if (others.length > 0) {
     find('When it fails', others.map(uri => formatAuthority(uri, uri.scheme)).join(', '))

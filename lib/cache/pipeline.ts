@@ -7,7 +7,7 @@ import { whenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
-import { hasPassed } from '../http/proxy/via.ts'
+import { runsInCircle } from '../http/proxy/via.ts'
 import { malformed } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
@@ -54,7 +54,7 @@ export function pipeline(parts: PipelineParts): Handler {
     const approach = {
       authority: destination.asked,
       client: request.client.address,
-      passedBefore: hasPassed(request.fields, parts.pseudonym),
+      inCircle: runsInCircle(request.fields, parts.pseudonym),
     }
     const admission = admitClient(approach, rules.policy) ?? destination.admission
     if ('deny' in admission) return refused(request, admission)

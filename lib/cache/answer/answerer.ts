@@ -9,6 +9,7 @@ import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
+import { viaChain } from '../../http/proxy/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
@@ -225,8 +226,9 @@ export class Answerer {
     const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
     try {
       const { uri } = file
+      const via = viaChain(request.fields)
       const lifetime = request.lifetime ?? Lifetime.until(request.signal)
-      const asked = ask({ method: 'HEAD', uri, stored: entry, lifetime })
+      const asked = ask({ method: 'HEAD', uri, stored: entry, lifetime, via })
       const answer = await inTime(asked, clock, wait)
       answer?.response.content.close()
       if (entry !== undefined && answer === undefined) {
@@ -236,7 +238,7 @@ export class Answerer {
       const { response, certain } = answer
       if (response.status === 200) return originHead(allowed, response)
       if (isGone(response.status)) store.remove(file.key)
-      return entry !== undefined && isOriginFailure(response)
+      return entry !== undefined && isOriginFailure({ ...response, parent: file.about.parent })
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {
@@ -275,10 +277,22 @@ function isOwn({ lastModified }: Entry, fields: Fields): boolean {
   return tags === undefined ? fields.get('If-Modified-Since') === lastModified : tags !== '*'
 }
 
-function wantedOf({ file, claim, directives }: Allowed, stored: Entry | undefined): Wanted {
+function wantedOf(
+  { request, file, claim, directives }: Allowed,
+  stored: Entry | undefined,
+): Wanted {
   const { key, uri, archive } = file
   const insist = directives.noCache || directives.maxAge === 0
-  return { key, uri, archive, claim, stored, insist }
+  return {
+    key,
+    uri,
+    archive,
+    claim,
+    stored,
+    via: viaChain(request.fields),
+    parent: file.about.parent,
+    insist,
+  }
 }
 
 /** Kinds of files that a Release names: whether there is one depends on which Release. */

@@ -12,7 +12,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
 import { isRedirect, RedirectRefused } from '../fetch/redirects.ts'
-import { isAnswer } from '../fetch/revalidation.ts'
+import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Denied } from '../policy/policy.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
@@ -31,7 +31,8 @@ export function originSaid(
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
-  const sentence = `The origin ${asked.file.about.origin} answered ${said.status}${when}.`
+  const { parent } = asked.file.about
+  const sentence = answerOf(asked, said.status, when)
   const more = Fields.of(
     ['Location', location],
     ['WWW-Authenticate', fields.get('WWW-Authenticate')],
@@ -41,9 +42,22 @@ export function originSaid(
   )
   const outcome = redirected
     ? ({ outcome: 'miss', because: redirected } as const)
-    : ({ outcome: 'failed', because: `origin-${said.status}` } as const)
+    : ({
+        outcome: 'failed',
+        because: `${isOfParent(said.status, parent) ? 'parent' : 'origin'}-${said.status}`,
+      } as const)
   const facts = { ...outcome, ...asked.file.about }
   return sentenceResponse(asked.request, status, sentence, { fields: more, facts })
+}
+
+/** A sentence that says which side answered with this status. */
+export function answerOf({ file }: Pick<Asked, 'file'>, status: number, when = ''): string {
+  const { origin, parent } = file.about
+  if (parent === undefined) return `The origin ${origin} answered ${status}${when}.`
+  if (!isOfParent(status, parent) && status < 500) {
+    return `The origin ${origin}, asked by way of the parent proxy ${parent}, answered ${status}${when}.`
+  }
+  return `The parent proxy ${parent} answered ${status}${when} for ${origin}: it refuses or cannot reach this host, or the origin fails. A host that is to be asked directly belongs under \`parent_proxy.except\`.`
 }
 
 /** Cache-Status of a request that the store could not answer. */
@@ -63,9 +77,15 @@ export function unavailable(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refused(asked.request, refusal)
   const { code } = failure
-  const sentence = `${failure.publicText} (${asked.file.about.origin}, ${code})`
+  const { origin, parent } = asked.file.about
+  const sentence = `${failure.publicText} (${origin}, ${byWayOf(parent)}${code})`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   return failed(asked, code, { status: statusOf[code] ?? 503, sentence, fields })
+}
+
+/** The parent proxy, for the end of a sentence. */
+export function byWayOf(parent: string | undefined): string {
+  return parent === undefined ? '' : `by way of the parent proxy ${parent}, `
 }
 
 const whyNotFetched: Readonly<Record<FailReason, string>> = {

@@ -23,6 +23,10 @@ export interface Wanted {
   readonly claim?: PlainClaim | undefined
   /** What the store has; the origin is then asked whether it still holds. */
   readonly stored: Entry | undefined
+  /** The parent proxy by which the origin is asked. */
+  readonly parent?: string | undefined
+  /** The proxies that the client's request has passed, as `viaChain` has them. */
+  readonly via?: string | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
   readonly insist: boolean
 }
@@ -65,6 +69,8 @@ export interface Answered {
   readonly fields: Fields
   /** Whether the next question would get the same answer. */
   readonly certain: boolean
+  /** The parent proxy by which the origin was asked. */
+  readonly parent?: string | undefined
 }
 
 /** What the origin's head amounts to. */

@@ -13,6 +13,7 @@ import type { TargetUri } from '../../http/message/target.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
+import { closestPattern, hostList } from '../policy/hosts.ts'
 import type { Answer, Mirrors, Question } from './mirrors.ts'
 import { type FollowOptions, follow } from './redirects.ts'
 
@@ -26,11 +27,13 @@ export async function originClient(
   }: { readonly clock: Clock; readonly blocks: BlockPool; readonly lookup?: Lookup },
 ): Promise<OriginClient> {
   const { connect, fields, content } = config.timeouts
+  const except = hostList(config.parentProxy?.except ?? [])
   return new OriginClient({
     clock,
     blocks,
     isPublic: isPublicAddress,
     parent: config.parentProxy,
+    direct: authority => closestPattern(except, authority) !== undefined,
     ca: await originAuthorities(config.https.originCa),
     deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
     limits: { perOrigin: config.limits.originConnections },
@@ -70,11 +73,13 @@ export type Ask = (
 
 /** Asks the origins of an archive in turn, redirects followed or passed, nothing of the client in it. */
 export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
-  const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
+  const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'])
   return question => {
     const { method = 'GET', more, lifetime: within } = question
+    const chain = question.via === undefined ? via : `${question.via}, ${via}`
+    const passed = shared.plus('Via', chain)
     return mirrors.ask(question, (uri, others, hurry) => {
-      const fields = shared.followedBy(more?.(uri, others).flat ?? [])
+      const fields = passed.followedBy(more?.(uri, others).flat ?? [])
       const deadlines = hurry?.deadlines
       return follow(uri, { method, fields, within, deadlines, signal: hurry?.signal }, follows)
     })

@@ -137,8 +137,7 @@ function fromOwnPath(target: PathAndQuery, userinfo?: string): EffectiveTarget {
 /** The first segment that is not empty names the host; the rest is the path there. */
 function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): EffectiveTarget {
   const [, segment = '', rest = ''] = /^\/*([^/]*)(.*)$/s.exec(target.path) ?? []
-  // A dot or a port tells a host from the first directory of a path.
-  if (!/^[A-Za-z0-9_[][^@]*[.:]/.test(segment)) {
+  if (!namesHost(segment)) {
     return scheme === 'http' ? refusals.prefix : refusals.httpsPrefix
   }
   const authority = parseAuthority(segment, defaultPort(scheme))
@@ -151,6 +150,54 @@ function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): Ef
   }
   return { kind: 'fetch', uri, mode: scheme === 'http' ? 'prefix' : 'https-prefix' }
 }
+
+/** Whether the first segment of a path names a host, rather than a directory or a file of some other program. */
+function namesHost(segment: string): boolean {
+  // A dot or a port tells a host from a directory.
+  if (!/^[A-Za-z0-9_[][^@]*[.:]/.test(segment)) return false
+  if (segment.includes(':') || normaliseAddress(segment) !== undefined) return true
+  // `/v1.0/x`: the last label of a name is no number (URL Standard section 3.5). `/proxy.pac`, `/index.php/x`: nor a suffix of files.
+  const last = segment.replace(/\.$/, '').split('.').at(-1)?.toLowerCase() ?? ''
+  return !/^\d+$/.test(last) && !fileSuffixes.has(last)
+}
+
+/** Suffixes of files that browsers, clients of other proxies and scanners ask for. None is a top-level domain. */
+const fileSuffixes: ReadonlySet<string> = new Set([
+  ...['asp', 'aspx', 'bak', 'cfg', 'cfm', 'cgi', 'conf', 'css', 'csv', 'dat', 'deb', 'dll', 'env'],
+  ...[
+    'exe',
+    'gif',
+    'gz',
+    'htm',
+    'html',
+    'ico',
+    'ini',
+    'iso',
+    'jpeg',
+    'jpg',
+    'js',
+    'json',
+    'jsp',
+    'log',
+  ],
+  ...[
+    'old',
+    'pac',
+    'pdf',
+    'php',
+    'png',
+    'rpm',
+    'sql',
+    'svg',
+    'tar',
+    'txt',
+    'webp',
+    'xml',
+    'xz',
+    'yaml',
+  ],
+  'yml',
+])
 
 function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   const [, date, rest] = SNAPSHOT.exec(target.path) ?? []

@@ -127,7 +127,11 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
     const { signal } = this.#asked
     if (signal?.aborted) return this.#fail(this.#aborted(signal.reason))
     try {
-      this.#message = onWire(this.#asked, this.#parts.dialler.parent, this.#upgrade)
+      this.#message = onWire(
+        this.#asked,
+        this.#parts.dialler.parentOf(this.#asked.uri),
+        this.#upgrade,
+      )
     } catch (error) {
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
@@ -162,7 +166,7 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   }
 
   answered(response: OriginResponse | OriginSwitched): void {
-    const { parent } = this.#parts.dialler
+    const parent = this.#parts.dialler.parentOf(this.#asked.uri)
     if ('status' in response && response.status === 407 && parent !== undefined) {
       if (this.#asked.uri.scheme === 'http') {
         const { address } = response
@@ -208,10 +212,18 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
 
   #dial(): void {
     const { dialler, pool } = this.#parts
-    const { uri, trusted, deadlines } = this.#asked
+    const { uri, trusted, fields, deadlines } = this.#asked
+    const via = fields.get('Via')
     const stop = new AbortController()
     this.#stopWaiting = cause => stop.abort(cause)
-    const request = { authority: uri, use: uri.scheme, trusted, signal: stop.signal, deadlines }
+    const request = {
+      authority: uri,
+      use: uri.scheme,
+      trusted,
+      via,
+      signal: stop.signal,
+      deadlines,
+    }
     dialler.dial(request).then(
       dialled => this.#opened(dialled, stop.signal),
       (failure: OriginFailure) => {

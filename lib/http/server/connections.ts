@@ -11,6 +11,7 @@ import {
   bytesTaken,
   confirmedSince,
   connectionPorts,
+  longestPause,
   type Moved,
   movedSince,
   notLooked,
@@ -171,9 +172,10 @@ export class Connections {
     connection.moved = movedSince(connection.moved, bytes, { now, taking })
     const limit = underWay.size > 0 ? stalled : fast === undefined ? 0 : idle
     const still = (part: number): boolean => {
-      const { takenSince, allSince } = connection.moved
+      const { takenSince, allSince, fastBefore } = connection.moved
+      const times = part === 1 && fastBefore ? longestPause : part
       const late = (since: Milliseconds, time: Milliseconds) =>
-        time > 0 && now - since >= time * part
+        time > 0 && now - since >= time * times
       return late(takenSince, taking) || (late(allSince, limit) && fast?.awaitsHead !== true)
     }
     if (still(1 / 2) && (underWay.size > 0 || bytes.waits)) {

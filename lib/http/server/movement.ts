@@ -24,6 +24,10 @@ export interface Moved {
   readonly allSince: Milliseconds
   /** Bytes that the client had confirmed when the kernel was first asked after `takenSince`, and last; undefined: it was not asked. */
   readonly confirmed: { readonly first: number; readonly last: number } | undefined
+  /** Since when bytes have waited without a break, and how many had been taken before. */
+  readonly began: { readonly at: Milliseconds; readonly taken: number }
+  /** Whether the client has read so much since then that it may pause for `longestPause` times its limit. */
+  readonly fastBefore: boolean
 }
 
 /** Of a connection that was not looked at yet, or not while a handler had it. */
@@ -33,6 +37,8 @@ export const notLooked: Moved = {
   all: -1,
   allSince: 0,
   confirmed: undefined,
+  began: { at: 0, taken: 0 },
+  fastBefore: false,
 }
 
 /**
@@ -40,6 +46,13 @@ export const notLooked: Moved = {
  * connection and memory. A modem takes three times as much.
  */
 const slowest = 1024
+/**
+ * A client that was told to read slowly may read some megabytes at once and then nothing for minutes (`curl --limit-rate`). So a client
+ * that has read so many bytes a second on average may pause longer, for so many times the limit. What the kernel at its end takes
+ * before any reader is there (128 KiB) pays for a few seconds.
+ */
+const fastOnAverage = 16 * 1024
+export const longestPause = 6
 
 /** The bytes of a connection at a moment. */
 interface Bytes {
@@ -61,18 +74,21 @@ export function movedSince(before: Moved, { taken, read, waits }: Bytes, when: W
   const all = taken + read
   const allSince = all === before.all ? before.allSince : now
   const goesOn = before.taken < 0 || !waits || taken - before.taken >= least(taking)
-  return goesOn
-    ? { taken, takenSince: now, all, allSince, confirmed: undefined }
-    : { ...before, all, allSince }
+  if (!goesOn) return { ...before, all, allSince }
+  const began = waits && before.taken >= 0 ? before.began : { at: now, taken }
+  return { taken, takenSince: now, all, allSince, confirmed: undefined, began, fastBefore: false }
 }
 
 /** The same, by the bytes that the client has confirmed. */
 export function confirmedSince(before: Moved, confirmed: number, { now, taking }: When): Moved {
   const { first, last } = before.confirmed ?? { first: confirmed, last: confirmed }
   const allSince = confirmed > last ? now : before.allSince
+  const { at, taken } = before.began
+  const fastBefore = confirmed - taken >= ((now - at) / 1000) * fastOnAverage
+  const moving = { ...before, allSince, fastBefore }
   return confirmed - first < least(taking)
-    ? { ...before, allSince, confirmed: { first, last: confirmed } }
-    : { ...before, allSince, takenSince: now, confirmed: { first: confirmed, last: confirmed } }
+    ? { ...moving, confirmed: { first, last: confirmed } }
+    : { ...moving, takenSince: now, confirmed: { first: confirmed, last: confirmed } }
 }
 
 /** Bytes that a client has to take within `taking`, and at least one. */

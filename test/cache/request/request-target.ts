@@ -214,7 +214,16 @@ t.test('what may follow our own Host', async t => {
     ['/archive..example.org/x', 'refuse 400'],
     ['/a%2eexample.org/x', 'refuse 400'],
     ['/_cachesvcx', 'refuse 404'],
-    ['/robots.txt/x', 'prefix http://robots.txt/x'],
+    ['/robots.txt/x', 'refuse 404'],
+    ['/acng-report.html', 'refuse 404'],
+    ['/acng-report.html?doExpire=x', 'refuse 404'],
+    ['/proxy.pac', 'refuse 404'],
+    ['/index.php/x', 'refuse 404'],
+    ['/INDEX.HTML', 'refuse 404'],
+    ['/v1.0/x', 'refuse 404'],
+    ['/HTTPS///acng-report.html', 'refuse 400'],
+    ['/index.php:8080/x', 'prefix http://index.php:8080/x'],
+    ['/packages.app/x', 'prefix http://packages.app/x'],
   ] as const) {
     t.equal(ask(`GET ${path}`, { hosts: [OWN] }), answer, path)
   }

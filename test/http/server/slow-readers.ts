@@ -7,6 +7,7 @@ import {
   bytesTaken,
   confirmedSince,
   connectionPorts,
+  longestPause,
   movedSince,
   notLooked,
   readUnconfirmed,
@@ -73,11 +74,11 @@ for (const way of ['fast path', 'Node', 'TLS'] as const) {
     t.equal(slow.server.connections, 1)
   })
 
-  t.test(`a client that reads and then stops is cut a minute later: ${way}`, async t => {
+  t.test(`a client that reads and then stops is cut in the end: ${way}`, async t => {
     const slow = await slowClient(t, way)
     await readFor(slow, steadily, 2)
     t.equal(slow.exchanges.length, 0)
-    for (let passed = 0; passed < 2 * minute; passed += step) slow.clock.advance(step)
+    for (let passed = 0; passed < 7 * minute; passed += step) slow.clock.advance(step)
     t.match(slow.exchanges, [{ complete: false }])
   })
 
@@ -114,6 +115,28 @@ t.test('what the client confirms counts while the kernel takes no more', async t
   t.ok(longestStill(20_000, { asksKernel: false }) >= minute, 'where the kernel does not tell')
   t.ok(longestStill(500, { asksKernel: true }) >= minute, 'slower than 1 KiB a second')
   t.ok(longestStill(0, { asksKernel: true }) >= minute)
+})
+
+t.test('a client that reads megabytes at once may pause for minutes, and not for ever', async t => {
+  const cutAfter = (read: number): number => {
+    let moved = movedSince(
+      notLooked,
+      { taken: 0, read: 0, waits: true },
+      { now: 0, taking: minute },
+    )
+    const taken = read + 4_000_000
+    for (let now = step; ; now += step) {
+      const when = { now, taking: minute }
+      moved = movedSince(moved, { taken, read: 0, waits: true }, when)
+      if (now - moved.takenSince >= minute / 2) moved = confirmedSince(moved, read, when)
+      const still = now - moved.takenSince
+      if (still >= minute * (moved.fastBefore ? longestPause : 1)) return now
+    }
+  }
+  t.ok(cutAfter(128 * 1024) <= minute + step, 'what the kernel takes without a reader')
+  t.ok(cutAfter(1_000_000) <= 2 * minute)
+  t.ok(cutAfter(6_200_000) > 5 * minute)
+  t.ok(cutAfter(1e9) <= 6 * minute + step)
 })
 
 t.test('a client that waits for a slow handler moves nothing, and all of it counts', async t => {
