@@ -24,7 +24,7 @@ export interface Moved {
   readonly allSince: Milliseconds
   /** Bytes that the client had confirmed when the kernel was first asked after `takenSince`, and last; undefined: it was not asked. */
   readonly confirmed: { readonly first: number; readonly last: number } | undefined
-  /** Since when bytes have waited without a break, and how many had been taken before. */
+  /** Since when bytes have moved or waited without a break, and how many had been taken before. */
   readonly began: { readonly at: Milliseconds; readonly taken: number }
   /** Whether the client has read so much since then that it may pause for `longestPause` times its limit. */
   readonly fastBefore: boolean
@@ -75,7 +75,9 @@ export function movedSince(before: Moved, { taken, read, waits }: Bytes, when: W
   const allSince = all === before.all ? before.allSince : now
   const goesOn = before.taken < 0 || !waits || taken - before.taken >= least(taking)
   if (!goesOn) return { ...before, all, allSince }
-  const began = waits && before.taken >= 0 ? before.began : { at: now, taken }
+  // What the kernel holds of a response is not confirmed when the last of it has been taken: only a look that finds nothing new ends it.
+  const [first, rests] = [before.taken < 0, !waits && allSince !== now]
+  const began = first ? { at: now, taken: 0 } : rests ? { at: now, taken } : before.began
   return { taken, takenSince: now, all, allSince, confirmed: undefined, began, fastBefore: false }
 }
 
