@@ -49,7 +49,9 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
-  const wanted = destinationOfUrl(url, parts.rules)
+  const escaped = await storedEscaped(url, parts)
+  if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
+  const wanted = destinationOfUrl(escaped ?? url, parts.rules)
   if (typeof wanted === 'string') return [{ question: notUnderstood, answer: wanted }]
   const destination = await asOfItsDay(wanted, parts)
   if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
@@ -127,6 +129,27 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(sentenceFor(plain))
   return told(sentenceFor(plain), [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/**
+ * The URL by which apt asks for a file whose name has an escape, such as the colon of an epoch (`%3a`), when that one is stored and the URL
+ * as written is not. Indexes have such names in `Filename`, and people copy them from there.
+ */
+async function storedEscaped(
+  url: string,
+  { rules, store }: ExplainParts,
+): Promise<string | undefined> {
+  if (!/%3a/i.test(url)) return undefined
+  const escaped = url.replace(/%3a/gi, found => `%25${found.slice(1)}`)
+  for (const [one, is] of [
+    [url, false],
+    [escaped, true],
+  ] as const) {
+    const destination = destinationOfUrl(one, rules)
+    if (typeof destination === 'string') return undefined
+    if (((await store.get(destination.key)) !== undefined) !== is) return undefined
+  }
+  return escaped
 }
 
 /** The file that a target of a snapshot stands for; a sentence when there is none. */

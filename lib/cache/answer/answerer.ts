@@ -228,7 +228,7 @@ export class Answerer {
       const { uri } = file
       const via = viaChain(request.fields)
       const lifetime = request.lifetime ?? Lifetime.until(request.signal)
-      const asked = ask({ method: 'HEAD', uri, stored: entry, lifetime, via })
+      const asked = headOf(ask, { uri, stored: entry, lifetime, via })
       const answer = await inTime(asked, clock, wait)
       answer?.response.content.close()
       if (entry !== undefined && answer === undefined) {
@@ -269,6 +269,17 @@ export class Answerer {
     }
     return originSaid(allowed, { ...said, because: 'absent' })
   }
+}
+
+/**
+ * Asks with HEAD. An address that is signed for GET alone, as those of object stores are, refuses that: then GET is asked, whose content is
+ * closed by the caller.
+ */
+async function headOf(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
+  const answer = await ask({ ...question, method: 'HEAD' })
+  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
+  answer.response.content.close()
+  return ask(question)
 }
 
 /** Whether a client that got a 304 for an entry has that one: it named its tag or its very date, not "*" or a later date. */

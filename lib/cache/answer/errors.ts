@@ -11,6 +11,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
+import { issuerUnknown } from '../../x509/certificate-problem.ts'
 import { isRedirect, RedirectRefused } from '../fetch/redirects.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Denied } from '../policy/policy.ts'
@@ -78,9 +79,20 @@ export function unavailable(asked: Asked, failure: Failure): Response {
   if (refusal !== undefined) return refused(asked.request, refusal)
   const { code } = failure
   const { origin, parent } = asked.file.about
-  const sentence = `${failure.publicText} (${origin}, ${byWayOf(parent)}${code})`
+  const sentence = `${failure.publicText} (${origin}, ${byWayOf(parent)}${code})${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   return failed(asked, code, { status: statusOf[code] ?? 503, sentence, fields })
+}
+
+/** What to do about an issuer that is not known here; empty for other failures. */
+function houseAuthority({ code, facts }: Failure): string {
+  const reason = facts['reason']
+  const unknown =
+    typeof reason === 'string' &&
+    (issuerUnknown(reason) || reason === 'DEPTH_ZERO_SELF_SIGNED_CERT')
+  return code === 'ORIGIN_TLS_CERTIFICATE' && unknown
+    ? ' If it comes from a CA of your own, name the file of that CA under `https.origin_ca`.'
+    : ''
 }
 
 /** The parent proxy, for the end of a sentence. */

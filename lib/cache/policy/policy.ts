@@ -39,10 +39,11 @@ export interface ClientApproach {
   readonly inCircle: boolean
 }
 
-/** The setting a refusal comes from; `public-address` and `loop` are not settings and always hold. */
+/** The setting a refusal comes from; `public-address`, `loop` and `credentials` are not settings and always hold. */
 export type DenyRule =
   | 'clients'
   | 'loop'
+  | 'credentials'
   | 'https.prevent'
   | 'https.refuse_domains'
   | 'domains'

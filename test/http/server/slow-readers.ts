@@ -119,12 +119,11 @@ t.test('what the client confirms counts while the kernel takes no more', async t
 
 t.test('a client that reads megabytes at once may pause for minutes, and not for ever', async t => {
   const cutAfter = (read: number): number => {
-    let moved = movedSince(
-      notLooked,
-      { taken: 0, read: 0, waits: true },
-      { now: 0, taking: minute },
-    )
     const taken = read + 4_000_000
+    // By the first look the kernel has taken all that it can; the second one finds the process between two blocks.
+    const when = { now: 0, taking: minute }
+    let moved = movedSince(notLooked, { taken: taken - 1, read: 0, waits: true }, when)
+    moved = movedSince(moved, { taken, read: 0, waits: false }, { now: 1, taking: minute })
     for (let now = step; ; now += step) {
       const when = { now, taking: minute }
       moved = movedSince(moved, { taken, read: 0, waits: true }, when)

@@ -79,7 +79,7 @@ const MOST_SESSIONS = 500
 export class Dialler {
   readonly #options: DialOptions
   readonly #names: NameLookup
-  readonly #secureContext: SecureContext
+  #secureContext: SecureContext
   readonly #blocks: BlockPool
   readonly #sessions = new LRUCache<string, Buffer>({ max: MOST_SESSIONS })
 
@@ -88,11 +88,12 @@ export class Dialler {
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
     const { clock, lookup, ca = [] } = options
     this.#names = new NameLookup(clock, lookup)
-    this.#secureContext = createSecureContext({
-      minVersion: 'TLSv1.2',
-      // A list replaces the well-known authorities, so they are named again.
-      ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
-    })
+    this.#secureContext = contextOf(ca)
+  }
+
+  /** From now on trusts these authorities (PEM) besides the well-known ones, in place of those of before. */
+  trust(ca: readonly string[]): void {
+    this.#secureContext = contextOf(ca)
   }
 
   /** The parent proxy by which an authority is asked; undefined when it is asked directly. */
@@ -239,6 +240,14 @@ export class Dialler {
       }),
     )
   }
+}
+
+function contextOf(ca: readonly string[]): SecureContext {
+  return createSecureContext({
+    minVersion: 'TLSv1.2',
+    // A list replaces the well-known authorities, so they are named again.
+    ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
+  })
 }
 
 const DEADLINE_OF = {
