@@ -4,7 +4,7 @@
  */
 import { Fields } from '../http/message/field.ts'
 import type { Handler, Response } from '../http/message/message.ts'
-import { textResponse } from '../http/message/reply.ts'
+import { textResponse, withoutContent } from '../http/message/reply.ts'
 import { router } from '../http/server/router.ts'
 import type { IdentityKey } from './keys/dynamic-config.ts'
 import type { AuthMetrics } from './metrics.ts'
@@ -35,12 +35,19 @@ export function admin(sources: {
   const keys = keySetHandler(() => identityKeys() ?? [])
   return async request => {
     const path = request.target.form === 'origin' ? request.target.path : ''
+    if (request.method === 'OPTIONS') return checked(ready(problems()))
     if (path === keySetPath && identityKeys() !== undefined) return keys(request)
     return (
       (await route(request, path, undefined)) ??
       textResponse(404, 'There are /healthz, /readyz and /metrics here.')
     )
   }
+}
+
+/** The answer to OPTIONS, whatever the path: checks of load balancers ask so, HAProxy's for `/` unless told. */
+function checked(answer: Response): Response {
+  const { fields, ...rest } = withoutContent(answer)
+  return { ...rest, fields: fields.plus('Allow', 'GET, HEAD, OPTIONS') }
 }
 
 const plain = { fields: Fields.of(['Cache-Control', 'no-store']) }

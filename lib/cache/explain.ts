@@ -55,7 +55,9 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
-  const wanted = destinationOfUrl(url, parts.rules)
+  const escaped = await storedEscaped(url, parts)
+  if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
+  const wanted = destinationOfUrl(escaped ?? url, parts.rules)
   if (typeof wanted === 'string') return [{ question: notUnderstood, answer: wanted }]
   const destination = await asOfItsDay(wanted, parts)
   if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
@@ -79,6 +81,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const where = admission.trusted ? 'at any address' : 'at public addresses only'
   find('Admitted by', `${pattern} (${where})`)
   find('Origin', about.origin)
+  if (about.parent !== undefined) find('By way of', `the parent proxy ${about.parent}`)
+  else if (parts.rules.policy.parent !== undefined) {
+    find('By way of', 'no parent proxy: `parent_proxy.except` names the host')
+  }
   const [, ...others] = placesOf(destination.uri, parts.rules.config.archives)
   if (others.length > 0) {
     find('When it fails', others.map(uri => formatAuthority(uri, uri.scheme)).join(', '))
@@ -137,6 +143,27 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(sentenceFor(plain))
   return told(sentenceFor(plain), [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/**
+ * The URL by which apt asks for a file whose name has an escape, such as the colon of an epoch (`%3a`), when that one is stored and the URL
+ * as written is not. Indexes have such names in `Filename`, and people copy them from there.
+ */
+async function storedEscaped(
+  url: string,
+  { rules, store }: ExplainParts,
+): Promise<string | undefined> {
+  if (!/%3a/i.test(url)) return undefined
+  const escaped = url.replace(/%3a/gi, found => `%25${found.slice(1)}`)
+  for (const [one, is] of [
+    [url, false],
+    [escaped, true],
+  ] as const) {
+    const destination = destinationOfUrl(one, rules)
+    if (typeof destination === 'string') return undefined
+    if (((await store.get(destination.key)) !== undefined) !== is) return undefined
+  }
+  return escaped
 }
 
 /** The file that a target of a snapshot stands for; a sentence when there is none. */

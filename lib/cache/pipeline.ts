@@ -7,14 +7,15 @@ import { whenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
-import { hasPassed } from '../http/proxy/via.ts'
+import { runsInCircle } from '../http/proxy/via.ts'
 import { malformed } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
 import { passed } from './answer/from-origin.ts'
 import type { Allowed } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
-import { type Admitted, admitClient, type Rules } from './policy/policy.ts'
+import { type Admitted, admitClient, type Denied, type Rules } from './policy/policy.ts'
+import { CredentialHosts } from './request/credential-hosts.ts'
 import { Destinations, type FileDestination, keptAs, sandboxed } from './request/destination.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
@@ -33,6 +34,7 @@ interface PipelineParts extends Pick<Answering, 'answerer' | 'negative' | 'suite
 /** The proxy as a handler. CONNECT has a handler of its own (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
   let destinations: Destinations | undefined
+  const credentialHosts = new CredentialHosts()
   return request => {
     const rules = parts.rules()
     if (destinations?.rules !== rules) destinations = new Destinations(rules)
@@ -54,10 +56,12 @@ export function pipeline(parts: PipelineParts): Handler {
     const approach = {
       authority: destination.asked,
       client: request.client.address,
-      passedBefore: hasPassed(request.fields, parts.pseudonym),
+      inCircle: runsInCircle(request.fields, parts.pseudonym),
     }
     const admission = admitClient(approach, rules.policy) ?? destination.admission
     if ('deny' in admission) return refused(request, admission)
+    const shared = sharedCredentials(request, destination, { admission, credentialHosts })
+    if (shared !== undefined) return refused(request, shared)
 
     // Of a file as of a day, which one was it then?
     const { asOf, key, archive } = destination
@@ -67,6 +71,23 @@ export function pipeline(parts: PipelineParts): Handler {
         ? notKept({ request, file: destination }, found.sentence)
         : answered(request, keptAs(destination, found.key), { admission, rules, parts })
     })
+  }
+}
+
+/** The refusal for credentials that the client has sent to another archive by the same prefix. */
+function sharedCredentials(
+  request: Request,
+  { underOurAddress, asked }: FileDestination,
+  by: { readonly admission: Admitted; readonly credentialHosts: CredentialHosts },
+): Denied | undefined {
+  const credentials = request.fields.get('Authorization') ?? asked.userinfo
+  if (credentials === undefined || !underOurAddress || by.admission.trusted) return undefined
+  const client = request.client.address
+  const other = by.credentialHosts.otherThan(asked.host, { client, credentials })
+  if (other === undefined) return undefined
+  return {
+    deny: 'credentials',
+    sentence: `The credentials for ${asked.host} went to ${other} before: a line of auth.conf such as \`machine http://HTTPS\` gives them to every archive. Write \`machine http://HTTPS///${asked.host}/\`, or list both hosts under \`private_domains\` if they share a password.`,
   }
 }
 

@@ -16,7 +16,7 @@ import { failureResponse } from './answer/errors.ts'
 import { answering } from './answering.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { control } from './control/control.ts'
-import { originClient } from './fetch/origin-client.ts'
+import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, places, serverLimits, statusLine } from './listening.ts'
@@ -227,6 +227,12 @@ async function startWith(
     current = compiled()
     retain(config)
     log.setLevel(config.log.level)
+    // The system's store may have a new authority.
+    try {
+      origin.dialler.trust(await trustedAuthorities(config, log))
+    } catch (error) {
+      log.warn('the authorities of before stay in force', { error })
+    }
     return []
   }
   store.answerCommands(

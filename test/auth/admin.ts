@@ -51,6 +51,21 @@ t.test('ready, not ready, and why not', async t => {
   t.match(textOf(await get('/')), '/healthz, /readyz and /metrics')
 })
 
+t.test('OPTIONS, as HAProxy asks unless told, says whether the service is ready', async t => {
+  let problems: readonly string[] = []
+  const sources = { problems: () => problems, metrics: metrics(), identityKeys: () => undefined }
+  const handle = admin(sources)
+  for (const target of [{ form: 'origin', path: '/' }, { form: 'asterisk' }] as const) {
+    const ask = () => handle(requestWith(Fields.empty, { method: 'OPTIONS', target }))
+    problems = []
+    const well = await ask()
+    t.match(well, { status: 200, content: { kind: 'none' } })
+    t.equal(well.fields.get('Allow'), 'GET, HEAD, OPTIONS')
+    problems = ['there is no SAML key pair']
+    t.match(await ask(), { status: 503, content: { kind: 'none' } })
+  }
+})
+
 t.test('figures are what the parts say', async t => {
   const counted = metrics()
   t.notMatch(await counted.text(), 'authproxy_saml_responses_total{')

@@ -229,6 +229,24 @@ t.test('ten pipelined requests are answered in their order: hits, misses and err
   t.equal((await client.finish()).length, 0)
 })
 
+t.test('the check of a load balancer is answered, with a Host or without', async t => {
+  const cache = await TestCache.start(t, {})
+  for (const head of [
+    'OPTIONS / HTTP/1.0',
+    'OPTIONS * HTTP/1.0',
+    'HEAD /_cachesvc/healthz HTTP/1.0',
+  ]) {
+    const client = await cache.client()
+    await client.write(`${head}\r\n\r\n`)
+    t.equal((await client.response({ to: 'HEAD' })).status, 200, head)
+  }
+  const client = await cache.client()
+  await client.request('OPTIONS', '*', { Host: 'balancer.example.org' })
+  const answer = await client.response()
+  t.equal(answer.status, 200)
+  t.equal(answer.fields.get('Allow'), 'GET, HEAD, OPTIONS')
+})
+
 t.test('other methods are answered 405 and reach nobody', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const cache = await TestCache.start(t, { origins: [origin] })

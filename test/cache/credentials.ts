@@ -138,3 +138,33 @@ t.test(
     t.notOk(await cache.betrays(Buffer.from(`ann:${secret}`).toString('base64')))
   },
 )
+
+t.test(
+  'credentials that a prefix gives to every archive are refused at the second one',
+  async t => {
+    const parent = await ScriptedOrigin.listen(t)
+    parent.at('*', reply({ content: 'by the parent' }))
+    const settings = {
+      private_domains: ['.corp.example.org'],
+      parent_proxy: `http://127.0.0.1:${parent.port}`,
+    }
+    const cache = await TestCache.start(t, { settings })
+    const ask = (path: string, fields: Record<string, string> = authorization) =>
+      cache.get(`http://127.0.0.1:${cache.port}${path}`, fields)
+    t.equal((await ask(`/one.example.org${deb}`)).status, 200)
+    t.equal((await ask(`/one.example.org${deb}`)).status, 200, 'its own archive')
+    const asked = parent.requests.length
+    for (const place of ['/two.example.org', '/HTTPS///two.example.org']) {
+      const refused = await ask(`${place}${deb}`)
+      t.equal(refused.status, 403, place)
+      t.match(refused.text, 'machine http://HTTPS///two.example.org/')
+      t.notMatch(refused.text, secret)
+    }
+    t.equal(parent.requests.length, asked, 'nothing has left')
+    t.equal((await ask(`/two.example.org${deb}`, {})).status, 200, 'without credentials')
+    t.equal((await ask(`/two.example.org${deb}`, { Authorization: 'Bearer its-own' })).status, 200)
+    t.equal((await ask(`/a.corp.example.org${deb}`)).status, 200, 'hosts that are listed')
+    // As a proxy apt is given the archive's own name, and its line is for that.
+    t.equal((await cache.get(`http://three.example.org${deb}`, authorization)).status, 200)
+  },
+)

@@ -3,6 +3,7 @@ import { configCheck } from '../../lib/cache/config/load-config.ts'
 import { explain } from '../../lib/cache/explain.ts'
 import { compilePolicy } from '../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../lib/cache/policy/routing.ts'
+import type { Entry } from '../../lib/cache/store/entry.ts'
 import { decodeConfig } from '../../lib/config/config-file.ts'
 
 const surroundings = { environment: {}, root: false, home: '/home/ann', systemCacheWritable: false }
@@ -16,13 +17,25 @@ remap:
 archives:
   - origins: [new.example.org/two, new.example.org/one, new.example.org:8080]`
 
-/** The findings about a URL, nothing being stored. */
-async function findings(url: string, more = '') {
+const entry: Entry = {
+  key: 'http://archive.example.org/x',
+  fields: [],
+  digest: '0'.repeat(64),
+  size: 5,
+  lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT',
+  stored: 0,
+  validated: 0,
+  initialAge: 0,
+}
+
+/** The findings about a URL; nothing is stored but the keys given. */
+async function findings(url: string, more = '', stored: readonly string[] = []) {
   const loaded = decodeConfig(`${text}\n${more}`, 'f.yaml', configCheck({}, surroundings))
   if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
   const config = loaded.value
   const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
-  const found = await explain(url, { rules, store: { get: async () => undefined }, now: 0 })
+  const get = async (key: string) => (stored.includes(key) ? entry : undefined)
+  const found = await explain(url, { rules, store: { get }, now: 0 })
   return Object.fromEntries(found.map(({ question, answer }) => [question, answer]))
 }
 
@@ -89,4 +102,25 @@ t.test('an https URL that is not read here would be tunnelled, which is said', a
   t.match(await findings(url, ca), { 'A request now': /^is fetched from the origin/ })
   const passed = await findings('https://old.example.org/x', ca)
   t.match(passed, { 'A request now': /^apt would tunnel it/ }, 'what is never stored is not read')
+})
+
+t.test('a Filename with an escape is explained as apt asks for it', async t => {
+  const file = 'http://new.example.org/debian/pool/main/h/hello_1'
+  const found = await findings(`${file}%3a2.0-1_amd64.deb`, '', [`${file}%253a2.0-1_amd64.deb`])
+  t.match(found, { Key: `${file}%253a2.0-1_amd64.deb`, 'Read as': /apt escapes the %/ })
+  t.match(found['A request now'], /from the store/)
+  const none = await findings(`${file}%3a2.0-1_amd64.deb`)
+  t.notOk(Object.hasOwn(none, 'Read as'))
+  const asWritten = await findings(`${file}:2.0-1_amd64.deb`, '', [`${file}:2.0-1_amd64.deb`])
+  t.notOk(Object.hasOwn(asWritten, 'Read as'))
+})
+
+t.test('the parent proxy by which a host is asked, or that there is none for it', async t => {
+  const parent =
+    'parent_proxy: { url: "http://ann:s3cret@proxy.example.org:3128", except: [new.example.org] }'
+  const direct = await findings('http://new.example.org/debian/dists/stable/Release', parent)
+  t.match(direct['By way of'], 'parent_proxy.except')
+  const by = await findings('http://old.example.org/x', `${parent.replace('new.', 'other.')}`)
+  t.equal(by['By way of'], 'the parent proxy proxy.example.org:3128')
+  t.notMatch(JSON.stringify(by), 's3cret')
 })

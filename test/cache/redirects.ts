@@ -115,6 +115,24 @@ t.test('http leads to https, but https never back to http', async t => {
   t.equal(plain.seen('/open').length, 0)
 })
 
+t.test('HEAD of an address that is signed for GET asks with GET, and takes the fields', async t => {
+  const [front, store] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  const cache = await TestCache.start(t, { origins: [front, store] })
+  front.at(deb, to(store.url('/signed?for=GET')))
+  const signed = file({ content: 'hello', etag: '"1"' })
+  for (const status of [403, 405]) {
+    store.at('/signed', answer =>
+      answer.request.method === 'GET' ? signed(answer) : reply({ status })(answer),
+    )
+    const head = await cache.head(front.url(deb))
+    t.equal(head.status, 200)
+    t.equal(head.fields.get('Content-Length'), '5')
+  }
+  store.at('/signed', reply({ status: 403 }))
+  t.equal((await cache.head(front.url(deb))).status, 403, 'refused for both')
+  t.strictSame(await cache.stored(), [])
+})
+
 t.test('`pass` leaves redirects to the client and stores the file where it is found', async t => {
   const [front, mirror] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
   const settings = { redirects: 'pass' }

@@ -9,6 +9,7 @@ import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
+import { viaChain } from '../../http/proxy/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
@@ -245,8 +246,9 @@ export class Answerer {
     const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
     try {
       const { uri } = file
+      const via = viaChain(request.fields)
       const lifetime = request.lifetime ?? Lifetime.until(request.signal)
-      const asked = ask({ method: 'HEAD', uri, stored: entry, lifetime })
+      const asked = headOf(ask, { uri, stored: entry, lifetime, via })
       const answer = await inTime(asked, clock, wait)
       answer?.response.content.close()
       if (entry !== undefined && answer === undefined) {
@@ -258,7 +260,8 @@ export class Answerer {
       // Whether a Release file is gone is found out by a GET.
       const doubtful = isGone(response.status) && file.archive.kind === 'release'
       if (isGone(response.status) && !doubtful) store.remove(file.key)
-      return entry !== undefined && (doubtful || isOriginFailure(response))
+      return entry !== undefined &&
+        (doubtful || isOriginFailure({ ...response, parent: file.about.parent }))
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {
@@ -291,6 +294,17 @@ export class Answerer {
   }
 }
 
+/**
+ * Asks with HEAD. An address that is signed for GET alone, as those of object stores are, refuses that: then GET is asked, whose content is
+ * closed by the caller.
+ */
+async function headOf(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
+  const answer = await ask({ ...question, method: 'HEAD' })
+  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
+  answer.response.content.close()
+  return ask(question)
+}
+
 /** Whether a client that got a 304 for an entry has that one: it named its tag or its very date, not "*" or a later date. */
 function isOwn({ lastModified }: Entry, fields: Fields): boolean {
   const tags = fields.get('If-None-Match')
@@ -298,12 +312,22 @@ function isOwn({ lastModified }: Entry, fields: Fields): boolean {
 }
 
 function wantedOf(
-  { file, claim, awaited, directives }: Allowed,
+  { request, file, claim, awaited, directives }: Allowed,
   stored: Entry | undefined,
 ): Wanted {
   const { key, uri, archive } = file
   const insist = directives.noCache || directives.maxAge === 0
-  return { key, uri, archive, claim, awaited, stored, insist }
+  return {
+    key,
+    uri,
+    archive,
+    claim,
+    awaited,
+    stored,
+    via: viaChain(request.fields),
+    parent: file.about.parent,
+    insist,
+  }
 }
 
 /** Kinds of files that a Release names: whether there is one depends on which Release. */

@@ -16,8 +16,9 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
+import { issuerUnknown } from '../../x509/certificate-problem.ts'
 import { isRedirect, RedirectRefused } from '../fetch/redirects.ts'
-import { isAnswer } from '../fetch/revalidation.ts'
+import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Denied } from '../policy/policy.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
@@ -36,7 +37,8 @@ export function originSaid(
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
-  const sentence = `The origin ${asked.file.about.origin} answered ${said.status}${when}.${status === 403 ? suspicion : ''}`
+  const { parent } = asked.file.about
+  const sentence = answerOf(asked, said.status, when)
   const more = Fields.of(
     ['Location', location],
     ['WWW-Authenticate', fields.get('WWW-Authenticate')],
@@ -46,7 +48,10 @@ export function originSaid(
   )
   const outcome = redirected
     ? ({ outcome: 'miss', because: redirected } as const)
-    : ({ outcome: 'failed', because: `origin-${said.status}` } as const)
+    : ({
+        outcome: 'failed',
+        because: `${isOfParent(said.status, parent) ? 'parent' : 'origin'}-${said.status}`,
+      } as const)
   const facts = { ...outcome, ...asked.file.about }
   const reason = status === 403 ? phrase(sentence) : undefined
   return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
@@ -55,6 +60,17 @@ export function originSaid(
 /** What an origin that refuses a plain request may refuse. */
 const suspicion =
   ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
+/** A sentence that says which side answered with this status. */
+export function answerOf({ file }: Pick<Asked, 'file'>, status: number, when = ''): string {
+  const { origin, parent } = file.about
+  if (parent === undefined) {
+    return `The origin ${origin} answered ${status}${when}.${status === 403 ? suspicion : ''}`
+  }
+  if (!isOfParent(status, parent) && status < 500) {
+    return `The origin ${origin}, asked by way of the parent proxy ${parent}, answered ${status}${when}.`
+  }
+  return `The parent proxy ${parent} answered ${status}${when} for ${origin}: it refuses or cannot reach this host, or the origin fails. A host that is to be asked directly belongs under \`parent_proxy.except\`.`
+}
 
 /** Cache-Status of a request that the store could not answer. */
 function missed(more: { readonly forwardStatus?: number; readonly detail: string }): string {
@@ -76,7 +92,8 @@ export function unavailable(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refused(asked.request, refusal)
   const { code } = failure
-  const sentence = `${failure.publicText} (${asked.file.about.origin}, ${code})`
+  const { origin, parent } = asked.file.about
+  const sentence = `${failure.publicText} (${origin}, ${byWayOf(parent)}${code})${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   const reason = phrase(failure.publicText)
   return failed(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
@@ -91,6 +108,22 @@ function phrase(sentence: string): string {
     .replace(/[^\x20-\x7e]/g, '?')
     .slice(0, longestPhrase)
     .replace(/\.$/, '')
+}
+
+/** What to do about an issuer that is not known here; empty for other failures. */
+function houseAuthority({ code, facts }: Failure): string {
+  const reason = facts['reason']
+  const unknown =
+    typeof reason === 'string' &&
+    (issuerUnknown(reason) || reason === 'DEPTH_ZERO_SELF_SIGNED_CERT')
+  return code === 'ORIGIN_TLS_CERTIFICATE' && unknown
+    ? ' If it comes from a CA of your own, name the file of that CA under `https.origin_ca`.'
+    : ''
+}
+
+/** The parent proxy, for the end of a sentence. */
+export function byWayOf(parent: string | undefined): string {
+  return parent === undefined ? '' : `by way of the parent proxy ${parent}, `
 }
 
 const whyNotFetched: Readonly<Record<FailReason, string>> = {

@@ -23,6 +23,7 @@ import type { Filling } from '../fetch/found.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
+import { answerOf } from './errors.ts'
 import {
   type Allowed,
   baseFields,
@@ -135,7 +136,7 @@ export async function passed(
   // apt gives up at once after a 5xx without a text, and after 507. After another 5xx with a text it tries again.
   if (status === 507 || (status >= 500 && length === 0)) {
     response.content.close()
-    const sentence = `The origin ${file.about.origin} answered ${status}.`
+    const sentence = answerOf(allowed, status)
     return textResponse(status === 507 ? 503 : status, sentence, { facts })
   }
   const cacheStatus = formatCacheStatus(cacheName, {

@@ -8,6 +8,7 @@ import { createLog } from '../../log/log.ts'
 import type { ExitCode } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
+import { ignoredProxyNote } from '../config/proxy-variables.ts'
 import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
 import { machineAddresses } from '../policy/hosts.ts'
 import { startService } from '../service.ts'
@@ -24,6 +25,8 @@ interface ServeOptions {
 /** Runs the daemon until it is told to stop. */
 export function serveWith({ config, warnings, file, load }: ServeOptions): Promise<ExitCode> {
   const log = createLog({ level: config.log.level })
+  const note = ignoredProxyNote(config, process.env)
+  if (note !== undefined) log.info(note)
   const reload = async () => {
     const again = await load()
     for (const warning of again.warnings) log.warn(warning)

@@ -171,7 +171,7 @@ export const timeouts = group(
       'Idle timeout of a client connection between requests. apt pauses between update and download: keep it above a minute.',
     ),
     client_stalled: setting(duration('1s', '1h'), '1m').says(
-      'Time limit for a client that reads nothing of its response.',
+      'Time limit for a client that reads nothing of its response. A client that reads at least 1 KiB a second is not cut.',
     ),
     drain: setting(duration('0s', '1h'), '30s').says(
       'Time limit for running transfers when the daemon stops.',
@@ -230,7 +230,7 @@ export const https = group(
       'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
     ),
     origin_ca: setting(listOf(absolutePath, 'paths'), []).says(
-      'PEM files with certificates of CAs that are trusted for origins, besides those that Node.js comes with. Without this setting origins may also have certificates of the CAs in the file that the environment variable `NODE_EXTRA_CA_CERTS` names.',
+      'PEM files with certificates of CAs that are trusted for origins, besides those that Node.js comes with and those of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',
     ),
     remember_distrust: setting(duration('0s', '7d'), '1h').says(
       'Time for which a client’s tunnels to a host are not intercepted after the client has rejected the certificate for that host. The client then works, without caching. 0 intercepts each time.',

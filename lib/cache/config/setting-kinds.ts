@@ -13,6 +13,7 @@ import {
   type Scheme,
 } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
+import { isRecord } from '../../json.ts'
 import { canonicalUri } from '../store/key.ts'
 import { type PasswordHash, readHashLine } from './password-hash.ts'
 
@@ -31,6 +32,8 @@ export interface HostPattern {
 interface ParentProxy extends Authority {
   /** `user:password` for Proxy-Authorization, already decoded. Never log it. */
   readonly credentials: string | undefined
+  /** Hosts that are asked directly. */
+  readonly except: readonly HostPattern[]
 }
 
 /** One end of a routing rule: `archive.example.org/debian`, with a scheme and a port when they matter, or a path alone. */
@@ -83,8 +86,25 @@ export const ipAddress: Kind<string> = kind({ name: 'IP address', json: string }
       ),
 )
 
-/** The URL of an HTTP proxy. */
-export const parentProxy: Kind<ParentProxy> = kind({ name: 'URL', json: string }, readParentProxy)
+/** The URL of an HTTP proxy, or a group of its URL and the hosts that are asked without it. */
+export const parentProxy: Kind<ParentProxy> = kind(
+  {
+    name: 'URL',
+    range: 'or a group with `url` and `except`',
+    json: {
+      anyOf: [
+        string,
+        {
+          type: 'object',
+          properties: { url: string, except: { type: 'array', items: string } },
+          required: ['url'],
+          additionalProperties: false,
+        },
+      ],
+    },
+  },
+  readParentProxy,
+)
 
 /** What `cachesvc password` prints. No answer quotes it: it may be the password itself. */
 export const passwordHash: Kind<PasswordHash> = kind({ name: 'text', json: string }, found => {
@@ -181,8 +201,25 @@ export function readHostPattern(found: unknown): Read<HostPattern> {
   return right({ text, host, subdomains, port: port?.value })
 }
 
-/** Reads `http://user:password@proxy.example.org:3128`. No answer ever quotes the password. */
+/** Reads `http://user:password@proxy.example.org:3128`, alone or as `url` beside `except`. No answer ever quotes the password. */
 export function readParentProxy(found: unknown): Read<ParentProxy> {
+  if (!isRecord(found)) return readProxyUrl(found)
+  const { url, except = [], ...others } = found
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) return wrong(`found the key ${unknown}, expected url and except`)
+  const proxy = readProxyUrl(url)
+  if (!proxy.ok) return wrong(`url: ${proxy.problem}`)
+  if (!Array.isArray(except)) return wrong('except: expected a list of host patterns')
+  const patterns: HostPattern[] = []
+  for (const one of except as readonly unknown[]) {
+    const pattern = readHostPattern(one)
+    if (!pattern.ok) return wrong(`except: ${pattern.problem}`)
+    patterns.push(pattern.value)
+  }
+  return right({ ...proxy.value, except: patterns })
+}
+
+function readProxyUrl(found: unknown): Read<ParentProxy> {
   const what = 'the URL of an HTTP proxy such as http://proxy.example.org:3128'
   if (typeof found !== 'string') return wrong(`found no text, expected ${what}`)
   const [, scheme, authority, path] =
@@ -199,10 +236,10 @@ export function readParentProxy(found: unknown): Read<ParentProxy> {
   if (host === undefined) return wrong(`found no usable host, expected ${what}`)
   const port = parts.port === undefined ? right(80) : readPort(parts.port, 1)
   if (!port.ok) return wrong(`${port.problem}, expected ${what}`)
-  if (at < 0) return right({ host, port: port.value, credentials: undefined })
+  if (at < 0) return right({ host, port: port.value, credentials: undefined, except: [] })
   const credentials = decodeCredentials(authority?.slice(0, at) ?? '')
   if (!credentials.ok) return credentials
-  return right({ host, port: port.value, credentials: credentials.value })
+  return right({ host, port: port.value, credentials: credentials.value, except: [] })
 }
 
 function decodeCredentials(userinfo: string): Read<string> {

@@ -118,9 +118,10 @@ export const settings = group('', {
   parent_proxy: optional(
     parentProxy,
     'none: origins are asked directly',
-    'parent_proxy: http://proxy.example.org:3128',
+    'parent_proxy:\n  url: http://proxy.example.org:3128\n  except: [.corp.example.org, 192.0.2.7]',
   ).says(
-    'HTTP proxy for all requests to origins, tunnels included. The URL can have a user name and password, percent-encoded; they are never logged. The default port is 80.',
+    'HTTP proxy for all requests to origins, tunnels included: its URL alone, `parent_proxy: http://proxy.example.org:3128`, or a group of its `url` and of `except`, the hosts that are asked directly, patterns as under `domains`. The URL can have a user name and password, percent-encoded; they are never logged. The default port is 80.',
+    'The parent answers for hosts that it refuses or cannot reach, and such an answer looks like one of the origin. So a 4xx other than 401, 404 and 410 is told as that of the parent, and a stored file is served in its place. The variables `http_proxy`, `https_proxy` and `no_proxy` of the environment have no effect; the log says so at the start when one is set.',
   ),
   user_agent: optional(
     fieldText,

@@ -82,7 +82,7 @@ export async function resumed(
   // Which of several origins the beginning came from is not known: only a promised digest would show a part of another file.
   const more = (_: TargetUri, others: boolean): Fields =>
     others && !begun.promised ? Fields.empty : rest
-  const answer = await ask({ uri, stored: undefined, lifetime, more })
+  const answer = await ask({ uri, stored: undefined, lifetime, via: wanted.via, more })
   const { status, content, fields: part } = answer.response
   try {
     const whole = status === 206 ? checkRest(begun, part, clock.now()) : undefined

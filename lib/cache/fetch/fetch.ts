@@ -189,7 +189,8 @@ export class Fetcher {
     const continued = left && (await resumed(wanted, left, { ...this.#options, lifetime }))
     if (continued !== undefined) return this.#fill(running, continued)
     const more = () => conditionalFields(wanted)
-    const answer = await this.#gone.ask(wanted, { uri, stored, except, lifetime, more })
+    const question = { uri, stored, except, lifetime, more, via: wanted.via }
+    const answer = await this.#gone.ask(wanted, question)
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
     const { response, certain } = answer
@@ -207,7 +208,7 @@ export class Fetcher {
     }
     // What the origin declares gone stays gone when the origin fails later. It was asked about this entry and no other.
     if (isGone(status) && stored !== undefined) store.remove(stored.key)
-    return { kind: 'answered', status, fields, certain }
+    return { kind: 'answered', status, fields, certain, parent: wanted.parent }
   }
 
   /** A 200: its content begins to be stored, unless it is plainly not the file or not what is expected. */
@@ -292,7 +293,7 @@ export class Fetcher {
     const { wanted, lifetime } = running
     const { clock, log, ask, onBroken, onFetched } = this.#options
     const { draft, download } = begun
-    const { key, uri } = wanted
+    const { key, uri, via } = wanted
     const before = download.size
     let last: TargetUri | undefined
     const unwatch = watchAbandoned(download, clock, reason => {
@@ -304,7 +305,7 @@ export class Fetcher {
         clock,
         lifetime,
         promised: expectedOf(wanted) !== undefined,
-        again: question => ask({ uri, stored: undefined, lifetime, ...question }),
+        again: question => ask({ uri, stored: undefined, lifetime, via, ...question }),
         onBroken,
         onResume: (received, error) => {
           log.warn('fetch broke off, resuming', { key, received, error })

@@ -28,6 +28,10 @@ export interface Wanted {
   readonly stored: Entry | undefined
   /** Fields of content that the origin sent and that is not the file: it need not be sent again, and a 304 is the answer. */
   readonly unless?: Fields | undefined
+  /** The parent proxy by which the origin is asked. */
+  readonly parent?: string | undefined
+  /** The proxies that the client's request has passed, as `viaChain` has them. */
+  readonly via?: string | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
   readonly insist: boolean
 }
@@ -70,6 +74,8 @@ export interface Answered {
   readonly fields: Fields
   /** Whether the next question would get the same answer. */
   readonly certain: boolean
+  /** The parent proxy by which the origin was asked. */
+  readonly parent?: string | undefined
 }
 
 /** What the origin's head amounts to. */

@@ -56,14 +56,14 @@ export class GoneFiles {
   }
 
   /** Throws when the origin is likelier broken than without the stored file. */
-  async believe({ stored, uri, archive }: Wanted, lifetime: Lifetime): Promise<void> {
+  async believe({ stored, uri, archive, via }: Wanted, lifetime: Lifetime): Promise<void> {
     if (stored === undefined || archive.kind !== 'release') return
     const { clock, log, ask } = this.#parts
     const end = uri.path.lastIndexOf('/') + 1
     const other = others.get(uri.path.slice(end))
     if (other === undefined) return
     const place = { ...uri, path: `${uri.path.slice(0, end)}${other}` }
-    const { response } = await ask({ method: 'HEAD', uri: place, stored: undefined, lifetime })
+    const { response } = await ask({ method: 'HEAD', uri: place, stored: undefined, lifetime, via })
     response.content.close()
     // An origin that only does not take HEAD answers for itself.
     if (response.status < 400 || [405, 501].includes(response.status)) return

@@ -40,6 +40,8 @@ export interface Question {
   readonly stored: Entry | undefined
   /** Origins that are not asked, by `originName`. */
   readonly except?: ReadonlySet<string> | undefined
+  /** The proxies that the client's request has passed, as `viaChain` has them. */
+  readonly via?: string | undefined
   /** Its end is the end of the question. */
   readonly lifetime: Lifetime
 }

@@ -11,10 +11,13 @@ import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import { isPublicAddress } from '../../ip.ts'
+import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
+import { closestPattern, hostList } from '../policy/hosts.ts'
 import type { Answer, Mirrors, Question } from './mirrors.ts'
 import { type FollowOptions, follow } from './redirects.ts'
+import { systemAuthorities } from './system-authorities.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
@@ -23,19 +26,36 @@ export async function originClient(
     clock,
     blocks,
     lookup,
-  }: { readonly clock: Clock; readonly blocks: BlockPool; readonly lookup?: Lookup },
+    log,
+  }: {
+    readonly clock: Clock
+    readonly blocks: BlockPool
+    readonly lookup?: Lookup
+    readonly log: Logger
+  },
 ): Promise<OriginClient> {
   const { connect, fields, content } = config.timeouts
+  const except = hostList(config.parentProxy?.except ?? [])
   return new OriginClient({
     clock,
     blocks,
     isPublic: isPublicAddress,
     parent: config.parentProxy,
-    ca: await originAuthorities(config.https.originCa),
+    direct: authority => closestPattern(except, authority) !== undefined,
+    ca: await trustedAuthorities(config, log),
     deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
     limits: { perOrigin: config.limits.originConnections },
     ...(lookup === undefined ? {} : { lookup }),
   })
+}
+
+/** The authorities that origins may have their certificates from besides those of Node, PEM: the system's and those of `https.origin_ca`. */
+export async function trustedAuthorities(
+  { https }: Pick<Config, 'https'>,
+  log: Logger,
+): Promise<readonly string[]> {
+  const own = await originAuthorities(https.originCa)
+  return [...(await systemAuthorities(process.env, sentence => log.warn(sentence))), ...own]
 }
 
 /** The certificates in the files of `https.origin_ca`, PEM. Throws a Failure with one sentence when one has none. */
@@ -72,8 +92,10 @@ export type Ask = (
 /** Asks the origins of an archive in turn, redirects followed or passed, nothing of the client in it. */
 export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
   return question => {
-    const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', via()])
     const { method = 'GET', more, lifetime: within } = question
+    const own = via()
+    const chain = own === undefined || question.via === undefined ? own : `${question.via}, ${own}`
+    const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', chain])
     return mirrors.ask(question, (uri, others, hurry) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
       const deadlines = hurry?.deadlines

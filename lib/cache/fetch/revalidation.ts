@@ -63,8 +63,17 @@ export function isAnswer({ status, fields }: { status: number; fields?: Fields }
 }
 
 /** Whether an answer says that the origin fails, so that a stored copy is the better response. */
-export function isOriginFailure(found: Pick<Answered, 'status' | 'fields'>): boolean {
-  return !isAnswer(found) || found.status === 408 || found.status === 429
+export function isOriginFailure(found: Pick<Answered, 'status' | 'fields' | 'parent'>): boolean {
+  const { status, parent } = found
+  return !isAnswer(found) || status === 408 || status === 429 || isOfParent(status, parent)
+}
+
+/**
+ * Whether a status is taken for the own answer of a parent proxy: it refuses hosts, most often with 403. Its answer to a request without
+ * credentials for it is 407, so 401 is of the origin, and so is what says that there is no such file.
+ */
+export function isOfParent(status: number, parent: string | undefined): boolean {
+  return parent !== undefined && status >= 400 && status < 500 && status !== 401 && !isGone(status)
 }
 
 /** Whether the origin declares that there is no such file, now and until it says otherwise. */

@@ -10,11 +10,11 @@ import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
-import { hasPassed } from '../../http/proxy/via.ts'
+import { appendVia, runsInCircle, viaChain } from '../../http/proxy/via.ts'
 import type { ConnectHandler } from '../../http/server/options.ts'
-import { refusalOf, refused } from '../answer/errors.ts'
+import { byWayOf, refusalOf, refused } from '../answer/errors.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
-import { admitClient, admitTarget, type Rules, tunnelMode } from '../policy/policy.ts'
+import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
 import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'
@@ -44,9 +44,9 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
     const { authority } = asked
 
     // 2. May this client reach this target?
-    const passedBefore = hasPassed(request.fields, parts.pseudonym)
+    const inCircle = runsInCircle(request.fields, parts.pseudonym)
     const admission =
-      admitClient({ authority, client: request.client.address, passedBefore }, policy) ??
+      admitClient({ authority, client: request.client.address, inCircle }, policy) ??
       admitTarget({ kind: 'connect', authority }, policy)
     if ('deny' in admission) return refused(request, admission)
 
@@ -79,10 +79,11 @@ async function tunnel(
   request: Request,
   near: Pick<TunnelOptions, 'client' | 'head'>,
   { authority, trusted }: { readonly authority: Authority; readonly trusted: boolean },
-  { rules, dialler, clock, onOpen, onBytes }: ConnectParts,
+  { rules, dialler, clock, pseudonym, onOpen, onBytes }: ConnectParts,
 ): ReturnType<ConnectHandler> {
   const origin = formatAuthority(authority)
   const late = () => slowOrigin(origin)
+  const via = viaChain(appendVia(request.fields, request.version, pseudonym))
   try {
     const { up, down, because } = await openTunnel({
       ...near,
@@ -92,7 +93,7 @@ async function tunnel(
       dial: async signal => {
         const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
         const { transport } = await within(limit, stop =>
-          dialler.dial({ authority, use: 'tunnel', trusted, signal: stop }),
+          dialler.dial({ authority, use: 'tunnel', trusted, via, signal: stop }),
         )
         onOpen()
         return transport
@@ -106,6 +107,7 @@ async function tunnel(
     if (refusal !== undefined) return refused(request, refusal)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
     const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
-    return textResponse(503, `${error.publicText} (${origin}, ${error.code})`, { facts })
+    const parent = byWayOf(parentOf(authority, rules().policy))
+    return textResponse(503, `${error.publicText} (${origin}, ${parent}${error.code})`, { facts })
   }
 }

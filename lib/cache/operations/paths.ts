@@ -19,3 +19,13 @@ export function isOperationsPath(path: string): boolean {
     path === operationsPrefix || path.startsWith(`${operationsPrefix}/`) || standardPaths.has(path)
   )
 }
+
+/** `OPTIONS *` asks about the whole server (RFC 9110 section 9.3.7). */
+export const wholeServer = '*'
+
+/** Where OPTIONS is answered with the health of the service: checks of load balancers ask so, HAProxy's for `/` unless told. */
+export const healthCheckPaths: ReadonlySet<string> = new Set([
+  '/',
+  wholeServer,
+  `${operationsPrefix}/healthz`,
+])

@@ -18,7 +18,7 @@ import { Templates, type View } from '../../template.ts'
 import { endpoint, serviceState, upkeepCautions } from './endpoint.ts'
 import { setupScript } from './examples/setup-script.ts'
 import { Live } from './live.ts'
-import { operationsPrefix } from './paths.ts'
+import { healthCheckPaths, operationsPrefix } from './paths.ts'
 import { readers } from './readers.ts'
 import type { OperationsSources } from './sources.ts'
 import { cacheView } from './views/cache-view.ts'
@@ -32,7 +32,8 @@ type Page = (query: string | undefined, client: string) => Response | Promise<Re
 
 /**
  * Makes the operations interface. Reads the templates, and throws when one is missing or broken. The function it returns
- * answers GET and HEAD of every route, 405 for other methods, and 404 for every path that is not its own.
+ * answers GET and HEAD of every route, OPTIONS of those that load balancers check, 405 for other methods, and 404 for every path that is
+ * not its own.
  */
 export function operations(
   sources: OperationsSources,
@@ -45,6 +46,10 @@ export function operations(
   const refusal = readers(sources)
   return async (request, path, query) => {
     const { method, client } = request
+    if (method === 'OPTIONS' && healthCheckPaths.has(path)) {
+      const { fields, ...answer } = withWebFields(withoutContent(await health(sources)))
+      return { ...answer, fields: fields.plus('Allow', 'GET, HEAD, OPTIONS') }
+    }
     if (method !== 'GET' && method !== 'HEAD') {
       return withWebFields(methodNotAllowed(['GET', 'HEAD']))
     }

@@ -35,14 +35,15 @@ interface TargetApproach {
 export interface ClientApproach {
   readonly authority: Authority
   readonly client: string
-  /** Whether the request's Via names us: it has been here before (RFC 9110 section 7.6.3). */
-  readonly passedBefore: boolean
+  /** Whether the request's Via says that it runs in a circle: it has been here before, for one (RFC 9110 section 7.6.3). */
+  readonly inCircle: boolean
 }
 
-/** The setting a refusal comes from; `public-address` and `loop` are not settings and always hold. */
+/** The setting a refusal comes from; `public-address`, `loop` and `credentials` are not settings and always hold. */
 export type DenyRule =
   | 'clients'
   | 'loop'
+  | 'credentials'
   | 'https.prevent'
   | 'https.refuse_domains'
   | 'domains'
@@ -70,6 +71,8 @@ export interface Denied {
 /** The settings of the policy, ready for look-ups. */
 export interface Policy {
   readonly own: Own
+  /** The parent proxy, and the hosts that are asked without it. */
+  readonly parent: { readonly authority: Authority; readonly except: HostList } | undefined
   readonly clients: AddressSet
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
@@ -90,20 +93,22 @@ type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
 export type PolicySettings = Pick<
   Config,
   'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
-> & {
-  readonly https: Pick<
-    Config['https'],
-    'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
-  >
-}
+> &
+  Partial<Pick<Config, 'parentProxy'>> & {
+    readonly https: Pick<
+      Config['https'],
+      'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
+    >
+  }
 
 /** Made once for each configuration. Throws a Failure for a client network that is no CIDR. */
 export function compilePolicy(settings: PolicySettings, own: Own): Policy {
-  const { https } = settings
+  const { https, parentProxy } = settings
   const withMode = (mode: TunnelMode, patterns: readonly HostPattern[]) =>
     patterns.map(pattern => ({ ...pattern, mode }))
   return {
     own,
+    parent: parentProxy && { authority: parentProxy, except: hostList(parentProxy.except) },
     clients: AddressSet.fromCidrs(settings.clients),
     preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
@@ -126,7 +131,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
  * outside `clients` learns nothing about the other settings.
  */
 export function admitClient(
-  { client, authority, passedBefore }: ClientApproach,
+  { client, authority, inCircle }: ClientApproach,
   policy: Policy,
 ): Denied | undefined {
   if (!policy.clients.has(client)) {
@@ -135,7 +140,12 @@ export function admitClient(
       `${client} is in no network under \`clients\`; add its network there to let it use this proxy.`,
     )
   }
-  return passedBefore ? circle(authority) : undefined
+  return inCircle
+    ? deny(
+        'loop',
+        `${formatAuthority(authority)} leads back to this proxy: the request has come through it before. Proxies name each other, as \`parent_proxy\` for one.`,
+      )
+    : undefined
 }
 
 /** Admits or refuses a target, whichever client asks for it. */
@@ -166,6 +176,13 @@ export function tunnelMode(
   const mode = closest?.mode ?? (stored ? policy.otherMode : 'tunnel')
   const unread = mode === 'intercept' && 'deny' in within
   return { mode: unread ? 'tunnel' : mode, rule: closest?.text }
+}
+
+/** Host and port of the parent proxy by which an authority is asked; undefined when it is asked directly. */
+export function parentOf(authority: Authority, { parent }: Policy): string | undefined {
+  if (parent === undefined || closestPattern(parent.except, authority) !== undefined)
+    return undefined
+  return formatAuthority(parent.authority)
 }
 
 /** Whether a CONNECT to this authority would be admitted and intercepted. */

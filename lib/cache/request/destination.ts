@@ -24,7 +24,7 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { type ArchivePath, classify } from '../archive/path.ts'
-import { type Admission, admitTarget, type Rules } from '../policy/policy.ts'
+import { type Admission, admitTarget, parentOf, type Rules } from '../policy/policy.ts'
 import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
 import { canonicalUri } from '../store/key.ts'
 import { type Asked, effectiveTarget, type NoFile, refusals } from './request-target.ts'
@@ -34,6 +34,8 @@ export interface About {
   readonly key: string
   readonly kind: string
   readonly origin: string
+  /** The parent proxy by which the origin is asked. */
+  readonly parent?: string
 }
 
 /** A file of an archive. */
@@ -116,11 +118,21 @@ function destinationOf(request: Asked, rules: Rules): Destination {
     rule,
     key,
     archive,
-    about: { key, kind: archive.kind, origin: formatAuthority(uri, uri.scheme) },
+    about: aboutFile(key, archive, { uri, policy: rules.policy }),
     asOf: asked.asOf,
     credentials: carriesCredentials(spelt, uri),
     admission: admitBoth(spelt, uri, rules),
   }
+}
+
+function aboutFile(
+  key: string,
+  { kind }: ArchivePath,
+  { uri, policy }: { readonly uri: TargetUri; readonly policy: Rules['policy'] },
+): About {
+  const about = { key, kind, origin: formatAuthority(uri, uri.scheme) }
+  const parent = parentOf(uri, policy)
+  return parent === undefined ? about : { ...about, parent }
 }
 
 /** Both the asked and the routed target must be admitted; the stricter admission counts. */

@@ -11,6 +11,7 @@
  * - Within an intercepted tunnel the client talks to an https origin and knows of no proxy: every path is the origin's, and
  *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
  * - Below `/_cachesvc/snapshot/` and a date the path is that of a sources.list that begins with our address.
+ * - asterisk-form asks about the proxy itself; a load balancer checks it so.
  * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
  */
 
@@ -25,7 +26,7 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
-import { isOperationsPath, operationsPrefix } from '../operations/paths.ts'
+import { isOperationsPath, operationsPrefix, wholeServer } from '../operations/paths.ts'
 import { isOwn, isOwnHost, type Own } from '../policy/hosts.ts'
 
 /** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
@@ -68,7 +69,7 @@ export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
     case 'authority':
       return { kind: 'connect', authority: target.authority }
     case 'asterisk':
-      return refusals.asterisk
+      return { kind: 'operations', path: wholeServer }
     case 'absolute':
       return fromAbsolute(target.uri, asked, own)
     case 'origin':
@@ -136,8 +137,7 @@ function fromOwnPath(target: PathAndQuery, userinfo?: string): EffectiveTarget {
 /** The first segment that is not empty names the host; the rest is the path there. */
 function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): EffectiveTarget {
   const [, segment = '', rest = ''] = /^\/*([^/]*)(.*)$/s.exec(target.path) ?? []
-  // A dot or a port tells a host from the first directory of a path.
-  if (!/^[A-Za-z0-9_[][^@]*[.:]/.test(segment)) {
+  if (!namesHost(segment)) {
     return scheme === 'http' ? refusals.prefix : refusals.httpsPrefix
   }
   const authority = parseAuthority(segment, defaultPort(scheme))
@@ -150,6 +150,54 @@ function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): Ef
   }
   return { kind: 'fetch', uri, mode: scheme === 'http' ? 'prefix' : 'https-prefix' }
 }
+
+/** Whether the first segment of a path names a host, rather than a directory or a file of some other program. */
+function namesHost(segment: string): boolean {
+  // A dot or a port tells a host from a directory.
+  if (!/^[A-Za-z0-9_[][^@]*[.:]/.test(segment)) return false
+  if (segment.includes(':') || normaliseAddress(segment) !== undefined) return true
+  // `/v1.0/x`: the last label of a name is no number (URL Standard section 3.5). `/proxy.pac`, `/index.php/x`: nor a suffix of files.
+  const last = segment.replace(/\.$/, '').split('.').at(-1)?.toLowerCase() ?? ''
+  return !/^\d+$/.test(last) && !fileSuffixes.has(last)
+}
+
+/** Suffixes of files that browsers, clients of other proxies and scanners ask for. None is a top-level domain. */
+const fileSuffixes: ReadonlySet<string> = new Set([
+  ...['asp', 'aspx', 'bak', 'cfg', 'cfm', 'cgi', 'conf', 'css', 'csv', 'dat', 'deb', 'dll', 'env'],
+  ...[
+    'exe',
+    'gif',
+    'gz',
+    'htm',
+    'html',
+    'ico',
+    'ini',
+    'iso',
+    'jpeg',
+    'jpg',
+    'js',
+    'json',
+    'jsp',
+    'log',
+  ],
+  ...[
+    'old',
+    'pac',
+    'pdf',
+    'php',
+    'png',
+    'rpm',
+    'sql',
+    'svg',
+    'tar',
+    'txt',
+    'webp',
+    'xml',
+    'xz',
+    'yaml',
+  ],
+  'yml',
+])
 
 function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   const [, date, rest] = SNAPSHOT.exec(target.path) ?? []
@@ -181,7 +229,7 @@ function refuse(status: Refused['status'], sentence: string): Refused {
 /** Targets that are refused before any policy is asked. */
 export const refusals = {
   tunnelForm: refuse(400, 'CONNECT asks for host:port, and only CONNECT does.'),
-  asterisk: refuse(501, 'OPTIONS for the whole server is not implemented.'),
+  asterisk: refuse(501, 'OPTIONS for the whole server is not implemented in a tunnel.'),
   nested: refuse(400, 'There are no tunnels within a tunnel.'),
   misdirected: refuse(421, 'This tunnel leads to another host than the request is for.'),
   unkeyable: refuse(400, 'The path of this URL has control characters or climbs above its root.'),

@@ -141,7 +141,11 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
     const { signal } = this.#asked
     if (signal?.aborted) return this.#fail(this.#aborted(signal.reason))
     try {
-      this.#message = onWire(this.#asked, this.#parts.dialler.parent, this.#upgrade)
+      this.#message = onWire(
+        this.#asked,
+        this.#parts.dialler.parentOf(this.#asked.uri),
+        this.#upgrade,
+      )
     } catch (error) {
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
@@ -177,7 +181,7 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
 
   answered(response: OriginResponse | OriginSwitched): void {
     const { dialler, pool } = this.#parts
-    const { parent } = dialler
+    const parent = dialler.parentOf(this.#asked.uri)
     if ('transport' in response && this.#connection !== undefined) pool.giveUp(this.#connection)
     if ('status' in response && response.status === 407 && parent !== undefined) {
       if (this.#asked.uri.scheme === 'http') {
@@ -242,10 +246,18 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
 
   #dial(): void {
     const { dialler, pool } = this.#parts
-    const { uri, trusted, deadlines } = this.#asked
+    const { uri, trusted, fields, deadlines } = this.#asked
+    const via = fields.get('Via')
     const stop = new AbortController()
     this.#stopWaiting = cause => stop.abort(cause)
-    const request = { authority: uri, use: uri.scheme, trusted, signal: stop.signal, deadlines }
+    const request = {
+      authority: uri,
+      use: uri.scheme,
+      trusted,
+      via,
+      signal: stop.signal,
+      deadlines,
+    }
     dialler.dial(request).then(
       dialled => this.#opened(dialled, stop.signal),
       (failure: OriginFailure) => {

@@ -4,26 +4,54 @@
  */
 import { type Fields, isToken, sameName, trimWhitespace } from '../message/field.ts'
 
+/** More intermediaries than any way to an origin has: a message that has passed so many runs in a circle that changes its names. */
+const mostPassed = 20
+/** Characters of a chain. */
+const longestChain = 2048
+
+/** The intermediaries that a message has passed, without comments, as they go on to the next one; undefined when there are none. */
+export function viaChain(fields: Fields): string | undefined {
+  const value = fields.get('via')
+  if (value === undefined) return undefined
+  const chain = members(value).map(({ protocol, receivedBy }) => `${protocol} ${receivedBy}`)
+  return chain.length === 0 ? undefined : chain.join(', ')
+}
+
 /** These fields with us as the last intermediary. `version` is that of the message we received. */
 export function appendVia(fields: Fields, version: string, pseudonym: string): Fields {
   return fields.plus('Via', `${version} ${pseudonym}`)
 }
 
-/** Whether a message has come through us before, under this pseudonym in any case: it runs in a circle. */
-export function hasPassed(fields: Fields, pseudonym: string): boolean {
+/**
+ * Whether a message runs in a circle: it has come through us before, under this pseudonym in any case, or through more
+ * intermediaries than a way can have.
+ */
+export function runsInCircle(fields: Fields, pseudonym: string): boolean {
   const value = fields.get('via')
-  return value !== undefined && parseVia(value).some(name => sameName(name, pseudonym))
+  if (value === undefined) return false
+  const passed = parseVia(value)
+  if (passed.some(name => sameName(name, pseudonym))) return true
+  return passed.length > mostPassed || (viaChain(fields)?.length ?? 0) > longestChain
 }
 
 /** Who received the message, by a Via field value: pseudonyms, or host and port, as written. Malformed members are left out. */
 export function parseVia(value: string): readonly string[] {
-  const names: string[] = []
+  return members(value).map(({ receivedBy }) => receivedBy)
+}
+
+interface Member {
+  readonly protocol: string
+  readonly receivedBy: string
+}
+
+function members(value: string): readonly Member[] {
+  const found: Member[] = []
   for (const piece of withoutComments(value).split(',')) {
     const [protocol, receivedBy, ...rest] = trimWhitespace(piece).split(/[ \t]+/)
     if (protocol === undefined || receivedBy === undefined || rest.length > 0) continue
-    if (protocol.split('/').every(isToken)) names.push(receivedBy)
+    if (protocol.split('/').every(isToken)) found.push({ protocol, receivedBy })
   }
-  return names
+  return found
 }
 
 /** Comments nest, and a backslash takes the meaning from the next character (5.6.5). One that never ends takes the rest. */

@@ -8,6 +8,17 @@ import type { Taken } from '../../bytes/small-writes.ts'
 import { Members } from '../../members.ts'
 import type { Authority } from '../message/target.ts'
 import type { Ends, LiveRequest } from './live-request.ts'
+import {
+  bytesTaken,
+  confirmedSince,
+  connectionPorts,
+  longestPause,
+  type Moved,
+  movedSince,
+  notLooked,
+  readUnconfirmed,
+  type Unconfirmed,
+} from './movement.ts'
 import type { HttpServerLimits } from './options.ts'
 
 /** What is known of one client connection for as long as it lasts. */
@@ -31,7 +42,7 @@ export interface Connection extends Ends {
   takenOver: boolean
   /** Where its requests are read, as long as it is on the fast path. */
   fast: RequestReading | undefined
-  /** Bytes that had moved when we last looked: taken by the client, and both ways; and since when they have been no more. */
+  /** How far its bytes had moved when we last looked. */
   moved: Moved
 }
 
@@ -53,21 +64,19 @@ export interface RequestReading {
   refuseSlowContent(now: Milliseconds, limit: Milliseconds): void
 }
 
-interface Moved {
-  readonly taken: number
-  readonly takenSince: Milliseconds
-  readonly all: number
-  readonly allSince: Milliseconds
-}
-
-/** Of a connection that was not looked at yet, or not while a handler had it. */
-export const notLooked: Moved = { taken: -1, takenSince: 0, all: -1, allSince: 0 }
-
 /** Time limits for clients. 0 is no limit. */
 type ClientTimes = Pick<
   HttpServerLimits,
   'headTime' | 'requestTime' | 'idle' | 'taking' | 'stalled'
 >
+
+/** One look at all connections. */
+interface Look {
+  readonly now: Milliseconds
+  readonly times: ClientTimes
+  /** Asks the kernel what clients have not confirmed. */
+  readonly ask: () => Unconfirmed
+}
 
 /** Keeps the table of open connections. */
 export class Connections {
@@ -140,8 +149,14 @@ export class Connections {
     let cancel = (): void => undefined
     const look = (): void => {
       const now = clock.elapsed()
+      // Read once for all connections, and only when there is one that seems to stand still.
+      let unconfirmed: Unconfirmed | undefined
+      const ask = (): Unconfirmed => {
+        unconfirmed ??= readUnconfirmed()
+        return unconfirmed
+      }
       for (const [socket, connection] of this.#open) {
-        if (!connection.takenOver) this.#look(socket, connection, now, times)
+        if (!connection.takenOver) this.#look(socket, connection, { now, times, ask })
       }
       cancel = clock.after(interval, look)
     }
@@ -149,20 +164,34 @@ export class Connections {
     return () => cancel()
   }
 
-  #look(socket: Socket, connection: Connection, now: Milliseconds, times: ClientTimes): void {
-    const { moved, fast, underWay } = connection
+  #look(socket: Socket, connection: Connection, { now, times, ask }: Look): void {
+    const { fast, underWay } = connection
     const { idle, taking, stalled } = times
-    const taken = socket.bytesWritten - socket.writableLength
-    const all = taken + socket.bytesRead
-    const takenSince = taken === moved.taken && socket.writableLength > 0 ? moved.takenSince : now
-    const allSince = all === moved.all ? moved.allSince : now
-    connection.moved = { taken, takenSince, all, allSince }
-    if (taking > 0 && now - takenSince >= taking) return cut(socket, connection)
+    const bytes = {
+      taken: bytesTaken(socket),
+      read: socket.bytesRead,
+      waits: socket.writableLength > 0,
+    }
+    connection.moved = movedSince(connection.moved, bytes, { now, taking })
+    const limit = underWay.size > 0 ? stalled : fast === undefined ? 0 : idle
+    const still = (part: number): boolean => {
+      const { takenSince, allSince, fastBefore } = connection.moved
+      const times = part === 1 && fastBefore ? longestPause : part
+      const late = (since: Milliseconds, time: Milliseconds) =>
+        time > 0 && now - since >= time * times
+      return late(takenSince, taking) || (late(allSince, limit) && fast?.awaitsHead !== true)
+    }
+    if (still(1 / 2) && (underWay.size > 0 || bytes.waits)) {
+      const unconfirmed = ask().get(connectionPorts(socket))
+      if (unconfirmed !== undefined) {
+        const confirmed = bytes.taken - unconfirmed
+        connection.moved = confirmedSince(connection.moved, confirmed, { now, taking })
+      }
+    }
+    if (still(1)) return cut(socket, connection)
     if (fast === undefined) return
-    const limit = underWay.size > 0 ? stalled : idle
     fast.refuseSlowContent(now, times.requestTime)
     if (fast.awaitsHead) fast.refuseSlowHead(now, times.headTime)
-    else if (limit > 0 && now - allSince >= limit) cut(socket, connection)
   }
 
   /** The requests under way on all connections, each with what cuts its connection. */

@@ -45,6 +45,5 @@ export function nodeServer(limits: HttpServerLimits, tls?: TlsOptions): Server |
         })
   server.maxHeadersCount = 0
   server.maxConnections = limits.connections
-  server.timeout = limits.stalled
   return server
 }

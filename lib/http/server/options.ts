@@ -55,10 +55,7 @@ export interface HttpServerLimits {
   readonly requestTime: Milliseconds
   /** Between requests. */
   readonly idle: Milliseconds
-  /**
-   * Without the client taking what waits for it; 0 for any time. What is written at once, a piece of content or the small responses
-   * of a pipeline, counts when all of it is taken.
-   */
+  /** Without the client taking what waits for it, or while it takes less than 1 KiB a second; 0 for any time. */
   readonly taking: Milliseconds
   /** Without a byte moving either way while a request is under way; 0 for any time. */
   readonly stalled: Milliseconds

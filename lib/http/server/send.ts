@@ -157,7 +157,8 @@ class Streaming {
     this.#out.write(piece.bytes, error => {
       piece.release()
       this.#share.wait(-size)
-      if (error) return this.#over ? undefined : this.#fail(error)
+      // The client's connection has broken, which says nothing of the content.
+      if (error) return this.#finish({ complete: false })
       this.#taken += size
       if (this.#over) return
       if (this.#taken < this.#written) return this.#ask()

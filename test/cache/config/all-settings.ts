@@ -114,7 +114,12 @@ log: {level: debug, access: off}
   t.match(all.domains, [{ text: '.example.org', host: 'example.org', subdomains: true }])
   t.match(all.privateDomains, [{ host: 'repo.corp.example.org' }])
   t.match(all.passthroughDomains, [{ host: 'vendor.example.com', subdomains: false }])
-  t.strictSame(all.parentProxy, { host: 'proxy.example.org', port: 3128, credentials: 'bob:x' })
+  t.strictSame(all.parentProxy, {
+    host: 'proxy.example.org',
+    port: 3128,
+    credentials: 'bob:x',
+    except: [],
+  })
   t.strictSame(all.index, {
     enable: false,
     hostnames: ['proxy.example.org'],

@@ -68,18 +68,21 @@ t.test('a parent proxy brings its credentials decoded and shows them to nobody',
     host: 'proxy.example.org',
     port: 3128,
     credentials: undefined,
+    except: [],
   })
   t.strictSame(value('HTTP://Proxy.Example.Org/'), {
     host: 'proxy.example.org',
     port: 80,
     credentials: undefined,
+    except: [],
   })
   t.strictSame(value('http://bob:p%40ss%3A@[::1]:8080'), {
     host: '::1',
     port: 8080,
     credentials: 'bob:p@ss:',
+    except: [],
   })
-  t.strictSame(value('http://bob@proxy:1'), { host: 'proxy', port: 1, credentials: 'bob:' })
+  t.match(value('http://bob@proxy:1'), { host: 'proxy', port: 1, credentials: 'bob:' })
   const table: ReadonlyArray<readonly [string, RegExp]> = [
     ['https://bob:hunter2@proxy.example.org', /the scheme https.*not supported/],
     ['socks5://bob:hunter2@proxy.example.org', /the scheme socks5/],
@@ -97,6 +100,28 @@ t.test('a parent proxy brings its credentials decoded and shows them to nobody',
     t.notMatch(problem(readParentProxy(text)), 'hunter2')
   }
   t.match(problem(readParentProxy(5)), /no text/)
+  const url = 'http://bob:hunter2@proxy.example.org:3128'
+  const group = readParentProxy({ url, except: ['.corp.example.org', '192.0.2.7:8080'] })
+  t.match(group, {
+    value: {
+      host: 'proxy.example.org',
+      credentials: 'bob:hunter2',
+      except: [
+        { host: 'corp.example.org', subdomains: true },
+        { host: '192.0.2.7', port: 8080 },
+      ],
+    },
+  })
+  for (const [found, sentence] of [
+    [{ except: [] }, /url: found no text/],
+    [{ url: 'https://bob:hunter2@proxy' }, /url: found the scheme https/],
+    [{ url, exept: [] }, /the key exept/],
+    [{ url, except: 'corp.example.org' }, /a list/],
+    [{ url, except: ['*.corp.example.org'] }, /write \.corp/],
+  ] as const) {
+    t.match(problem(readParentProxy(found)), sentence)
+    t.notMatch(problem(readParentProxy(found)), 'hunter2')
+  }
   t.equal(parentProxy.name, 'URL')
   t.end()
 })

@@ -56,16 +56,7 @@ t.test('HEAD is GET without its content', async t => {
 
 t.test('other methods are refused on every route, known or not', async t => {
   for (const path of paths) {
-    for (const method of [
-      'POST',
-      'PUT',
-      'DELETE',
-      'PATCH',
-      'OPTIONS',
-      'TRACE',
-      'get',
-      'PROPFIND',
-    ]) {
+    for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'TRACE', 'get', 'PROPFIND']) {
       const response = await ask(fullSources(), path, { method })
       t.equal(response.status, 405, `${method} ${path}`)
       t.equal(response.fields.get('Allow'), 'GET, HEAD')
@@ -73,6 +64,23 @@ t.test('other methods are refused on every route, known or not', async t => {
     }
   }
 })
+
+t.test(
+  'OPTIONS of what load balancers check is answered with the health of the service',
+  async t => {
+    for (const path of ['/', '*', '/_cachesvc/healthz']) {
+      const well = await ask(fullSources(), path, { method: 'OPTIONS' })
+      t.equal(well.status, 200, path)
+      t.equal(well.fields.get('Allow'), 'GET, HEAD, OPTIONS')
+      t.equal(well.content.kind, 'none')
+      const health = async () => ({ writable: false, because: 'the disk is full' }) as const
+      const ill = await ask({ ...fullSources(), health }, path, { method: 'OPTIONS' })
+      t.equal(ill.status, 503, path)
+    }
+    const other = await ask(fullSources(), '/_cachesvc/stats', { method: 'OPTIONS' })
+    t.equal(other.status, 405)
+  },
+)
 
 t.test('every answer carries the security fields once, whatever it is', async t => {
   for (const path of paths) {

@@ -55,7 +55,7 @@ function ask(target: string, lists: Lists = {}, rest: Partial<ClientApproach> = 
   const authority = parseAuthority(target.replace('CONNECT ', ''), connect ? 443 : 80)
   if ('problem' in authority) throw new Error(authority.problem)
   const policy = compilePolicy(settings(lists), own)
-  const client = { authority, client: '10.1.2.3', passedBefore: false, ...rest }
+  const client = { authority, client: '10.1.2.3', inCircle: false, ...rest }
   const kind = connect ? 'connect' : 'fetch'
   return admitClient(client, policy) ?? admitTarget({ kind, authority }, policy)
 }
@@ -183,7 +183,7 @@ t.test('clients, circles and https.prevent come before hosts', async t => {
     ['CONNECT other.example:443', { client: '2001:db8:2::1' }, 'clients'],
     ['archive.example.org', { client: '2001:db8:1::1' }, 'cache by archive.example.org'],
     ['archive.example.org', { client: '::ffff:10.9.9.9' }, 'cache by archive.example.org'],
-    ['archive.example.org', { passedBefore: true }, 'loop'],
+    ['archive.example.org', { inCircle: true }, 'loop'],
     ['CONNECT archive.example.org:443', {}, 'https.prevent'],
     ['CONNECT other.example:443', {}, 'https.prevent'],
     ['archive.example.org:443', {}, 'cache by archive.example.org'],

@@ -214,7 +214,16 @@ t.test('what may follow our own Host', async t => {
     ['/archive..example.org/x', 'refuse 400'],
     ['/a%2eexample.org/x', 'refuse 400'],
     ['/_cachesvcx', 'refuse 404'],
-    ['/robots.txt/x', 'prefix http://robots.txt/x'],
+    ['/robots.txt/x', 'refuse 404'],
+    ['/acng-report.html', 'refuse 404'],
+    ['/acng-report.html?doExpire=x', 'refuse 404'],
+    ['/proxy.pac', 'refuse 404'],
+    ['/index.php/x', 'refuse 404'],
+    ['/INDEX.HTML', 'refuse 404'],
+    ['/v1.0/x', 'refuse 404'],
+    ['/HTTPS///acng-report.html', 'refuse 400'],
+    ['/index.php:8080/x', 'prefix http://index.php:8080/x'],
+    ['/packages.app/x', 'prefix http://packages.app/x'],
   ] as const) {
     t.equal(ask(`GET ${path}`, { hosts: [OWN] }), answer, path)
   }
@@ -244,7 +253,7 @@ t.test('the operations interface answers whatever Host says', async t => {
 t.test('CONNECT asks for a tunnel, and nothing else does', async t => {
   t.equal(ask('CONNECT archive.example.org:443'), 'connect archive.example.org:443')
   t.equal(ask('CONNECT 2001:db8::9:443'), 'connect [2001:db8::9]:443')
-  t.equal(ask('OPTIONS *'), 'refuse 501')
+  t.equal(ask('OPTIONS *'), 'operations *')
   const local = { address: '', port: 3142 }
   const target = { form: 'authority', authority: { host: 'a', port: 1 } } as const
   const rest = { fields: Fields.empty, secure: false, local }

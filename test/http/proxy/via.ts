@@ -1,12 +1,12 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { appendVia, hasPassed, parseVia } from '../../../lib/http/proxy/via.ts'
+import { appendVia, parseVia, runsInCircle, viaChain } from '../../../lib/http/proxy/via.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('we come last, after everybody the message has passed', t => {
   const fields = appendVia(Fields.of(['Via', '1.0 fred'], ['A', '1']), '1.1', 'cachesvc')
   t.equal(fields.get('via'), '1.0 fred, 1.1 cachesvc')
-  t.ok(hasPassed(fields, 'cachesvc'))
+  t.ok(runsInCircle(fields, 'cachesvc'))
   t.equal(appendVia(Fields.empty, '1.1', 'cachesvc').get('via'), '1.1 cachesvc')
   t.end()
 })
@@ -38,8 +38,31 @@ t.test('only our own pseudonym, outside comments, makes a circle', t => {
     ['cachesvc-a 1.1', false],
   ]
   for (const [value, circle] of table) {
-    t.equal(hasPassed(Fields.of(['Via', value]), 'cachesvc-a'), circle, String(value))
+    t.equal(runsInCircle(Fields.of(['Via', value]), 'cachesvc-a'), circle, String(value))
   }
+  t.end()
+})
+
+t.test('so many intermediaries are a circle that changes its names', t => {
+  const through = (count: number, name = 'proxy') =>
+    Fields.of(...Array.from({ length: count }, (_, i) => ['Via', `1.1 ${name}${i}`] as const))
+  t.notOk(runsInCircle(through(20), 'cachesvc-a'))
+  t.ok(runsInCircle(through(21), 'cachesvc-a'))
+  t.ok(runsInCircle(through(10, 'x'.repeat(300)), 'cachesvc-a'))
+  t.end()
+})
+
+t.test('the chain goes on without comments and what cannot be read', t => {
+  const table: ReadonlyArray<readonly [value: string | undefined, chain: string | undefined]> = [
+    [undefined, undefined],
+    ['', undefined],
+    [
+      '1.0 fred (Apache, 1.1 x), HTTP/1.1  p.example.net:3142,',
+      '1.0 fred, HTTP/1.1 p.example.net:3142',
+    ],
+    ['a b c, 1.1 fred', '1.1 fred'],
+  ]
+  for (const [value, chain] of table) t.equal(viaChain(Fields.of(['Via', value])), chain)
   t.end()
 })
 

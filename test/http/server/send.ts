@@ -225,7 +225,7 @@ t.test('what the client has not taken is not reported as sent', async t => {
       yield Buffer.alloc(size)
     })
   let answered = 0
-  const { port, exchanges } = await serveForTest(t, async () => {
+  const { port, exchanges, contentErrors } = await serveForTest(t, async () => {
     answered += 1
     return { status: 200, fields: Fields.empty, content: { kind: 'stream', length: size, open } }
   })
@@ -235,6 +235,7 @@ t.test('what the client has not taken is not reported as sent', async t => {
   await until(() => answered === count)
   await client.reset()
   await until(() => exchanges.length === count)
+  t.strictSame(contentErrors, [], 'nor is it an error of ours')
   t.ok(exchanges.some(({ complete }) => !complete))
 })
 

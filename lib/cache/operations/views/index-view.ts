@@ -40,6 +40,7 @@ export function indexView(sources: OperationsSources, here: Endpoint): View {
     guarded: config.index.clients.length > 0 || config.index.password !== undefined,
     // Host and port: credentials never reach a page.
     parent: config.parentProxy === undefined ? '' : formatAuthority(config.parentProxy),
+    directly: config.parentProxy?.except.map(({ text }) => text).join(', ') ?? '',
     contact: config.index.contact.trim(),
   }
 }

@@ -173,21 +173,23 @@ export class Readers {
   }
 
   /**
-   * The origin waits for the readers that need bytes before `end`, or for the first reader. Fails those that stand still, and
-   * calls `then`.
+   * The origin waits for the readers that need bytes before `end`, or for the first reader. Fails those that stand still while others
+   * wait for them, and calls `then`. A reader that keeps no other waiting may be as slow as the server lets it.
    */
   watch(end: number, then: () => void): void {
     if (this.#watching) return
     this.#watching = true
     const blockers = [...this.#readers].filter(reader => reader.needs < end)
     const now = this.#clock.elapsed()
-    const since = Math.min(now, ...blockers.map(reader => reader.movedAt))
+    const alone = blockers.length === this.#readers.size
+    const since = alone ? now : Math.min(now, ...blockers.map(reader => reader.movedAt))
     this.#clock.after(Math.max(1, since + stall - now), () => {
       this.#watching = false
       this.#awaited = false
       const before = this.#clock.elapsed() - stall
+      const othersWait = [...this.#readers].some(reader => !blockers.includes(reader))
       for (const reader of blockers) {
-        if (reader.movedAt > before || !this.#readers.delete(reader)) continue
+        if (!othersWait || reader.movedAt > before || !this.#readers.delete(reader)) continue
         reader.drop()
       }
       then()

@@ -46,6 +46,8 @@ export interface DialOptions {
   /** The resolver, for tests; the system's unless told. */
   readonly lookup?: Lookup
   readonly parent?: Parent | undefined
+  /** Whether an authority is asked without the parent. */
+  readonly direct?: ((authority: Authority) => boolean) | undefined
   /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
   readonly ca?: readonly string[]
   /** Memory that connections are read into; 64 MiB of its own unless told. */
@@ -60,6 +62,8 @@ export interface DialRequest {
   readonly use: 'http' | 'https' | 'tunnel'
   /** Whether the host may be at any address. */
   readonly trusted: boolean
+  /** What the request has passed, Via (RFC 9110 section 7.6.3): for the parent's CONNECT. */
+  readonly via?: string | undefined
   readonly signal: AbortSignal
   readonly deadlines?: Partial<DialDeadlines> | undefined
 }
@@ -73,30 +77,35 @@ const OWN_BLOCKS = 64 * 1024 * 1024
 const MOST_SESSIONS = 500
 
 export class Dialler {
-  readonly parent: Parent | undefined
   readonly #options: DialOptions
   readonly #names: NameLookup
-  readonly #secureContext: SecureContext
+  #secureContext: SecureContext
   readonly #blocks: BlockPool
   readonly #sessions = new LRUCache<string, Buffer>({ max: MOST_SESSIONS })
 
   constructor(options: DialOptions) {
     this.#options = options
-    this.parent = options.parent
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
     const { clock, lookup, ca = [] } = options
     this.#names = new NameLookup(clock, lookup)
-    this.#secureContext = createSecureContext({
-      minVersion: 'TLSv1.2',
-      // A list replaces the well-known authorities, so they are named again.
-      ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
-    })
+    this.#secureContext = contextOf(ca)
+  }
+
+  /** From now on trusts these authorities (PEM) besides the well-known ones, in place of those of before. */
+  trust(ca: readonly string[]): void {
+    this.#secureContext = contextOf(ca)
+  }
+
+  /** The parent proxy by which an authority is asked; undefined when it is asked directly. */
+  parentOf(authority: Authority): Parent | undefined {
+    const { parent, direct } = this.#options
+    return direct?.(authority) === true ? undefined : parent
   }
 
   /** A new connection; throws an OriginFailure of the phase that failed. Nothing stays open when it throws. */
   async dial(request: DialRequest): Promise<Dialled> {
     const { authority, use } = request
-    const { parent } = this
+    const parent = this.parentOf(authority)
     if (parent === undefined) {
       const connected = await this.#connect(authority, request, request.trusted)
       return use === 'https' ? this.#secure(connected, request) : connected
@@ -105,7 +114,7 @@ export class Dialler {
     const connected = await this.#reachParent(parent, request)
     if (use === 'http') return connected
     await this.#phase('parent-proxy', request, stop =>
-      connectThrough(connected.transport, parent, { to: authority, stop }),
+      connectThrough(connected.transport, parent, { to: authority, via: request.via, stop }),
     ).catch(error => {
       connected.transport.destroy()
       throw error
@@ -213,8 +222,8 @@ export class Dialler {
     const origin = formatAuthority(request.authority)
     const deadlines = { ...this.#options.deadlines, ...request.deadlines }
     const after = deadlines[DEADLINE_OF[phase]]
-    const through =
-      phase === 'parent-proxy' && this.parent ? { parent: formatAuthority(this.parent) } : {}
+    const parent = phase === 'parent-proxy' ? this.parentOf(request.authority) : undefined
+    const through = parent === undefined ? {} : { parent: formatAuthority(parent) }
     const failure = (trouble: OriginTrouble) =>
       failureOf(phase, origin, { ...trouble, ...through, address })
     const limit = {
@@ -231,6 +240,14 @@ export class Dialler {
       }),
     )
   }
+}
+
+function contextOf(ca: readonly string[]): SecureContext {
+  return createSecureContext({
+    minVersion: 'TLSv1.2',
+    // A list replaces the well-known authorities, so they are named again.
+    ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
+  })
 }
 
 const DEADLINE_OF = {

@@ -38,10 +38,20 @@ const answerLimits = { bytes: 65_536, lines: 1000 }
 export function connectThrough(
   transport: Transport,
   parent: Parent,
-  { to, stop }: { readonly to: Authority; readonly stop: AbortSignal },
+  {
+    to,
+    via,
+    stop,
+  }: {
+    readonly to: Authority
+    readonly via: string | undefined
+    readonly stop: AbortSignal
+  },
 ): Promise<void> {
   const target = formatAuthority(to)
-  const fields = Fields.of(['Host', target], ['Proxy-Authorization', proxyAuthorization(parent)])
+  const authorization = proxyAuthorization(parent)
+  // Parents that name each other find out by Via.
+  const fields = Fields.of(['Host', target], ['Proxy-Authorization', authorization], ['Via', via])
   const heads = new ResponseHeadReader(answerLimits)
   return new Promise((resolve, reject) => {
     const settle = (failure?: unknown): false => {

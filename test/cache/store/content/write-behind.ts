@@ -130,6 +130,23 @@ t.test(
   },
 )
 
+t.test('one that is not stored waits for its only reader, however slow', async t => {
+  const { download, clock } = grown(t, { noDisk: true, most: 128 * KiB })
+  const only = hand(download)
+  t.ok(download.take(new Piece(Buffer.alloc(64 * KiB))))
+  t.ok(download.take(new Piece(Buffer.alloc(64 * KiB))))
+  t.notOk(download.take(new Piece(Buffer.alloc(64 * KiB))))
+  let ready = false
+  download.whenReady(() => {
+    ready = true
+  })
+  for (let passed = 0; passed < 120_000; passed += 1000) clock.advance(1000)
+  t.equal(download.readers, 1)
+  t.notOk(ready)
+  await only.takeUntil(192 * KiB)
+  t.ok(ready)
+})
+
 t.test('a reader that has all it asked for holds none up', async t => {
   const { download } = grown(t, { noDisk: true })
   const part = hand(download, 10, 19)

@@ -1,0 +1,70 @@
+/**
+ * The certificates of the authorities that the system trusts, which a house adds its own to (`update-ca-certificates`). Node comes with a list
+ * of its own and does not look there.
+ */
+import { readFile } from 'node:fs/promises'
+import { rootCertificates } from 'node:tls'
+import { systemCode } from '../../errors.ts'
+import { readCertificates } from '../../x509/x509.ts'
+
+/** Where systems keep all of them in one file: Debian, Fedora, openSUSE, Alpine. The first that is there counts. */
+const stores = [
+  '/etc/ssl/certs/ca-certificates.crt',
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/ssl/ca-bundle.pem',
+  '/etc/ssl/cert.pem',
+]
+
+/**
+ * The certificates, PEM: of the file that `SSL_CERT_FILE` names, else of the system's, and of `NODE_EXTRA_CA_CERTS`. A file that is not
+ * there has none, as in small images; of one that cannot be read `warn` is told.
+ */
+export async function systemAuthorities(
+  environment: Readonly<Record<string, string | undefined>>,
+  warn: (sentence: string) => void,
+): Promise<readonly string[]> {
+  const { SSL_CERT_FILE: named = '', NODE_EXTRA_CA_CERTS: extra = '' } = environment
+  const found: string[] = []
+  for (const file of named === '' ? stores : [named]) {
+    const certificates = await certificatesOf(file, warn)
+    if (certificates === undefined) continue
+    found.push(...certificates)
+    break
+  }
+  if (extra !== '') found.push(...((await certificatesOf(extra, warn)) ?? []))
+  return found
+}
+
+const blocks = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
+
+/** Most authorities of a system are those that Node comes with; to read them all would take a second. */
+function newOnes(pems: readonly string[]): readonly string[] {
+  const known = new Set(rootCertificates.map(withoutSpace))
+  return pems.filter(pem => !known.has(withoutSpace(pem)))
+}
+
+function withoutSpace(pem: string): string {
+  return pem.replace(/\s/g, '')
+}
+
+/** Throws for what is no certificate: TLS would accept none of the others then. */
+function readOne(pem: string): string {
+  const [certificate] = readCertificates(pem)
+  if (certificate === undefined) throw new Error('it has no certificate in PEM form')
+  return certificate.pem
+}
+
+/** Undefined when there is no such file. */
+async function certificatesOf(
+  file: string,
+  warn: (sentence: string) => void,
+): Promise<readonly string[] | undefined> {
+  try {
+    const text = await readFile(file, 'latin1')
+    return newOnes(text.match(blocks) ?? []).map(readOne)
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    warn(`the certificates in ${file} cannot be used for origins: ${String(error)}`)
+    return []
+  }
+}
