@@ -130,7 +130,7 @@ export const settings = group('', {
       'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so. WebSockets, event streams and long downloads end with it.',
     ),
     idle: setting(duration('1m', '30d'), '4h').says(
-      'Idle timeout of a session: it ends when it is not used for so long. An open WebSocket alone does not keep it alive.',
+      'Idle timeout of a session: it ends when it is not used for so long, and at most a tenth of that (30 seconds where that is more) earlier, since the cookie is renewed no more often. Every request counts as use, except those whose answer says that caches may keep it for others (`public`, `s-maxage`, `immutable`), and WebSockets, which cannot renew a cookie.',
     ),
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
