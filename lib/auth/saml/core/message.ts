@@ -77,26 +77,33 @@ export interface Refused {
   readonly problem: string
   /** The issuer the message names, for the log: it is not verified. */
   readonly claimedIssuer?: string | undefined
+  /** What the IdP itself says of a login it refuses: the short names of its codes, and its text. */
+  readonly idpStatus?: string
+  readonly idpMessage?: string
 }
 
 class MessageRefusal extends Error {
   readonly because: MessageReason
+  readonly said: IdpSaid
 
-  constructor(because: MessageReason, problem: string) {
+  constructor(because: MessageReason, problem: string, said: IdpSaid) {
     super(problem)
     this.because = because
+    this.said = said
   }
 }
 
+type IdpSaid = Pick<Refused, 'idpStatus' | 'idpMessage'>
+
 /** Ends the reading of a message. */
-export function refuse(because: MessageReason, problem: string): never {
-  throw new MessageRefusal(because, problem)
+export function refuse(because: MessageReason, problem: string, said: IdpSaid = {}): never {
+  throw new MessageRefusal(because, problem, said)
 }
 
 /** The refusal that was thrown, as a value. Throws anything else again: that is a fault of ours. */
 export function refusedBy(error: unknown): Refused {
   if (!(error instanceof MessageRefusal)) throw error
-  return { ok: false, because: error.because, problem: error.message }
+  return { ok: false, because: error.because, problem: error.message, ...error.said }
 }
 
 /** Scans and parses a message, or a part of one, within the limits of messages unless told. */
