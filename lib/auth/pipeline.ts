@@ -15,7 +15,7 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { isForeignSocket, type Place, pageOf, placeOf } from './access/own-origin.ts'
+import { isForeignSocket, isOwnPost, type Place, pageOf, placeOf } from './access/own-origin.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
 import type { AnswerProbe } from './doctor/probe.ts'
@@ -225,12 +225,17 @@ async function login(
       request,
       code: 'request_not_kept',
       words: { because: whyNotKept[form], login },
+      ...(isOwnPost(request, base) ? {} : { as: 'foreign_form_not_kept' }),
       details: form === 'too-large' ? [['Limit', `${config.saml.replaySize} bytes`]] : [],
       fields: challenge(login),
       facts: { because: form },
     })
   }
-  return saml.startLogin(request, form === undefined ? { returnTo } : { returnTo, form })
+  if (form === undefined) return saml.startLogin(request, { returnTo })
+  const { origin } = form
+  return origin === undefined
+    ? saml.startLogin(request, { returnTo, form })
+    : saml.askAboutForm(request, { returnTo, form: { ...form, origin } })
 }
 
 /**
