@@ -15,8 +15,7 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { isNavigation } from './access/navigation.ts'
-import { isForeignSocket, type Place, pageOf, placeOf } from './access/own-origin.ts'
+import { isForeignSocket, isOwnPost, type Place, pageOf, placeOf } from './access/own-origin.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
 import type { AnswerProbe } from './doctor/probe.ts'
@@ -192,8 +191,11 @@ async function renewed<A extends Response | TakenOver>(
   answer: Promise<A | Response>,
 ): Promise<A | Response> {
   const answered = await answer
-  if (!mayCarryCookies(request, answered)) return answered
-  return withLines(answered, await parts.sessions.renew(session, request))
+  if (!('fields' in answered) || isShared(answered.fields)) return answered
+  const lines = await parts.sessions.renew(session, request)
+  return lines === undefined
+    ? answered
+    : withLines({ ...answered, fields: asPrivate(answered.fields) }, lines)
 }
 
 /** With facts for the log; those of the answer win. */
@@ -223,6 +225,7 @@ async function login(
       request,
       code: 'request_not_kept',
       words: { because: whyNotKept[form], login },
+      ...(isOwnPost(request, base) ? {} : { as: 'foreign_form_not_kept' }),
       details: form === 'too-large' ? [['Limit', `${config.saml.replaySize} bytes`]] : [],
       fields: challenge(login),
       facts: {
@@ -235,21 +238,41 @@ async function login(
       },
     })
   }
-  return saml.startLogin(request, form === undefined ? { returnTo } : { returnTo, form })
+  if (form === undefined) return saml.startLogin(request, { returnTo })
+  const { origin } = form
+  return origin === undefined
+    ? saml.startLogin(request, { returnTo, form })
+    : saml.askAboutForm(request, { returnTo, form: { ...form, origin } })
 }
 
 /**
- * A session in use is kept alive, but never in a response that a cache may keep for others: only in one that says it is for one
- * user, or must be asked for again, or in a page a person opens that does not say the contrary.
+ * Whether caches may keep an answer for others, by what it says itself: it keeps no session alive then. The fields that speak to one
+ * kind of cache alone (RFC 9213) win there over Cache-Control.
  */
-function mayCarryCookies(request: Request, answered: Response | TakenOver): boolean {
-  if (!('fields' in answered)) return false
-  const control = answered.fields.all('Cache-Control').join(',')
-  return !SHARED.test(control) && (PRIVATE.test(control) || isNavigation(request))
+function isShared(fields: Fields): boolean {
+  if (SHARED.test(fields.all('Cache-Control').join(','))) return true
+  for (const [name, value] of fields) {
+    if (TARGETED.test(name) && !KEPT_BY_NO_CACHE.test(value)) return true
+  }
+  return false
 }
 
 const SHARED = /(?:^|[,\s])(?:public|s-maxage|immutable)\b/i
-const PRIVATE = /(?:^|[,\s])(?:private|no-store|no-cache)(?=$|[,\s=])/i
+const TARGETED = /(?:.-cache-control|^surrogate-control|^edge-control|^x-accel-expires)$/i
+const KEPT_BY_NO_CACHE = /^0$|(?:^|[,\s])(?:private|no-store|no-cache)(?=$|[,\s=])/i
+
+/**
+ * An answer that carries a session is of one user: a cache that would have kept it for others, by a rule of its own or for its
+ * Last-Modified (RFC 9111 section 4.2.2), must not. The browser itself may.
+ */
+function asPrivate(fields: Fields): Fields {
+  const control = fields.all('Cache-Control').join(', ')
+  return PRIVATE.test(control)
+    ? fields
+    : fields.with('Cache-Control', control === '' ? 'private' : `${control}, private`)
+}
+
+const PRIVATE = /(?:^|[,\s])(?:private(?!=)|no-store)(?=$|[,\s])/i
 
 function withLines<A extends Response | TakenOver>(answered: A, lines: Fields | undefined): A {
   if (lines === undefined || !('fields' in answered)) return answered

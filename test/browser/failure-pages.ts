@@ -41,7 +41,7 @@ const words = {
   ...{ base: 'https://app.example.org', domain: 'app.example.org', host: '192.0.2.7:8080' },
   ...{ said: 'The service made a mistake.', seconds: '4000', cookies: '2 (4000 bytes)' },
   ...{ clock: '2025-03-14T12:00:00Z', because: 'it is too large', returnTo: '/', login: '/' },
-  target: '/',
+  ...{ target: '/', back: '/', there: '/' },
 }
 
 // A browser on a busy machine takes its time.

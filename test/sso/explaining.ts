@@ -60,18 +60,6 @@ t.test('a failure explained', { skip: noStage, timeout: 120_000 }, async t => {
     await page.context().close()
   })
 
-  await t.test('an answer nobody asked for', async t => {
-    const page = await (await stage.newContext()).newPage()
-    await page.goto(stage.idp.unsolicitedUrl(`${stage.base}/saml/metadata`))
-    await stage.submit(page, users.ada)
-    await page.waitForURL(`${stage.base}/saml/acs**`)
-    const { requestId } = await failureShown(t, page, 'explained-unsolicited')
-    const { output } = await explain(requestId)
-    t.match(output, /^SAML-ERROR login_cookie_missing$/m)
-    t.match(output, /^Signing in did not work \(status 403\)$/m)
-    await page.context().close()
-  })
-
   await t.test('a backend that is away', async t => {
     const page = await stage.signedIn(users.ada)
     await stage.restart({ proxy: { targetURL: 'http://127.0.0.1:9' } })

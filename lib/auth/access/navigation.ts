@@ -1,5 +1,5 @@
 /**
- * Tells a person who opens a page from a program that can do nothing with one. Pure.
+ * Tells a person who opens a page from a program that can do nothing with one, and says where the page opens. Pure.
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'
@@ -18,6 +18,7 @@ export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'versi
   }
   const mode = fields.get('Sec-Fetch-Mode')
   if (mode !== undefined) {
+    if (isByWorker(request)) return acceptsHtml(fields)
     const place = fields.get('Sec-Fetch-Dest')
     return mode === 'navigate' && (place === undefined || PLACES.includes(place))
   }
@@ -26,6 +27,19 @@ export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'versi
 }
 
 const PLACES = ['document', 'iframe', 'frame']
+
+/**
+ * Whether a service worker may have handed on the request of a page that is opened: its destination is `empty` then, while mode
+ * and Accept stay those of the navigation. A link with `download` says the same, but accepts anything.
+ */
+export function isByWorker({ fields }: Pick<Request, 'fields'>): boolean {
+  return fields.get('Sec-Fetch-Mode') === 'navigate' && fields.get('Sec-Fetch-Dest') === 'empty'
+}
+
+/** Whether a page is opened within a frame of another page. */
+export function isFramed({ fields }: Pick<Request, 'fields'>): boolean {
+  return ['iframe', 'frame'].includes(fields.get('Sec-Fetch-Dest') ?? '')
+}
 
 /** Whether pages in HTML are welcome; `*` alone is what programs send. */
 export function acceptsHtml(fields: Fields): boolean {

@@ -78,9 +78,19 @@ export function isForeignSocket(
  * Where a user goes after a login for a request of a script: back to the page it ran in, when that is one of ours; else to
  * `asked` when a navigation could have asked for it.
  */
-export function pageOf({ fields, method }: Request, baseUrl: string, asked: string): string {
+export function pageOf(request: Request, baseUrl: string, asked: string): string {
+  const { fields, method } = request
+  const page = ownReferer(request, baseUrl)
+  if (page !== undefined) return page
+  return method === 'GET' && !fields.has('Sec-Fetch-Mode') && !fields.has('Upgrade') ? asked : '/'
+}
+
+/** Path and query of the page of ours a request comes from; undefined when it comes from none. */
+export function ownReferer(
+  { fields }: Pick<Request, 'fields'>,
+  baseUrl: string,
+): string | undefined {
   const referer = fields.get('Referer') ?? ''
   const [page = ''] = referer.startsWith(baseUrl) ? referer.slice(baseUrl.length).split('#', 1) : []
-  if (/^\/(?![/\\])[\x21-\x7e]*$/.test(page)) return page
-  return method === 'GET' && !fields.has('Sec-Fetch-Mode') && !fields.has('Upgrade') ? asked : '/'
+  return /^\/(?![/\\])[\x21-\x7e]*$/.test(page) ? page : undefined
 }

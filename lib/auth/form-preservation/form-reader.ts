@@ -9,6 +9,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import { hasContent } from '../../http/message/upgrade.ts'
 import { Allowance, gather } from '../../http/server/gather.ts'
+import { isFramed } from '../access/navigation.ts'
 import { isOwnPost } from '../access/own-origin.ts'
 import type { Config } from '../config/config.ts'
 import type { NotKept } from '../pages/failures.ts'
@@ -46,7 +47,7 @@ export function formReader(clock: Clock): FormReader {
   return async (request, { baseUrl, saml: { replaySize: size } }, sender) => {
     if (request.method !== 'POST' || !hasContent(request)) return undefined
     if (size === 0) return 'off'
-    if (!isOwnPost(request, baseUrl)) return 'foreign'
+    if (isFramed(request)) return 'frame'
     const contentType = request.fields.get('Content-Type') ?? ''
     if (contentType.length > LONGEST_TYPE || !FORMS.test(contentType)) return 'type'
     if (sender === undefined) return 'address'
@@ -54,6 +55,14 @@ export function formReader(clock: Clock): FormReader {
     const content = await gather(request, { clock, room: rooms[sender], size, time: DEADLINE })
     if (content === 'no-room') return 'busy'
     if (typeof content === 'string') return content
-    return isResubmission(content) ? 'spent' : { contentType, content }
+    if (isResubmission(content)) return 'spent'
+    const form = { contentType, content }
+    return isOwnPost(request, baseUrl) ? form : { ...form, origin: originOf(request) }
   }
+}
+
+/** The origin whose page posted a form, as its browser says; `null` when it does not. */
+function originOf({ fields }: Request): string {
+  const origin = fields.get('Origin') ?? ''
+  return /^https?:\/\/[A-Za-z0-9.\-[\]:]{1,260}$/.test(origin) ? origin : 'null'
 }

@@ -14,6 +14,8 @@ export interface Form {
   /** Content-Type as it came: application/x-www-form-urlencoded, multipart/form-data or text/plain. */
   readonly contentType: string
   readonly content: Buffer
+  /** The origin whose page posted it, when that is not ours; `null` when the browser does not say. */
+  readonly origin?: string
 }
 
 /** What a form belongs to. */
@@ -27,8 +29,7 @@ interface Place {
 /** Why a form is not sent: none is kept, or another user is signed in now. */
 export type Withheld = { readonly because: 'gone' | 'other-user' }
 
-interface Kept extends Place {
-  readonly contentType: string
+interface Kept extends Place, Omit<Form, 'content'> {
   readonly sealed: string
   /** Of the client whose user is not known. */
   readonly network: string
@@ -63,7 +64,7 @@ export class KeptForms {
   /** Keeps a form under the ID of a login and answers its key. `network` is that of the client. */
   put(
     id: string,
-    { contentType, content }: Form,
+    { content, ...about }: Form,
     place: Place & { readonly network: string },
     lifetime: Milliseconds,
   ): string {
@@ -75,8 +76,16 @@ export class KeptForms {
       owner === undefined ? kept.network === network : kept.owner === owner,
     )
     for (const [oldest] of own.slice(MOST_OF_ONE - 1)) shelf.delete(oldest)
-    shelf.set(id, { ...place, contentType, sealed }, { ttl: lifetime })
+    shelf.set(id, { ...place, ...about, sealed }, { ttl: lifetime })
     return key.toString('base64url')
+  }
+
+  /** Keeps the form of a login under the ID of the one that takes its place; undefined when there is none. */
+  move(id: string, key: string, to: string, lifetime: Milliseconds): string | undefined {
+    const kept = this.#find(id)
+    this.#delete(id)
+    const form = kept && opened(kept, id, key)
+    return form && this.put(to, form, kept, lifetime)
   }
 
   /**
@@ -102,10 +111,8 @@ export class KeptForms {
     this.#delete(id)
     if (kept === undefined) return { because: 'gone' }
     if ((kept.owner ?? owner) !== owner) return { because: 'other-user' }
-    const bytes = Buffer.from(key, 'base64url')
-    if (bytes.length !== 32 || kept.target !== target) return { because: 'gone' }
-    const content = unseal(kept.sealed, purposeOf(id), [{ kid: 'form', key: bytes }])
-    return content === undefined ? { because: 'gone' } : { contentType: kept.contentType, content }
+    const form = kept.target === target ? opened(kept, id, key) : undefined
+    return form ?? { because: 'gone' }
   }
 
   /** Bytes held. */
@@ -121,6 +128,13 @@ export class KeptForms {
     this.#known.delete(id)
     this.#unknown.delete(id)
   }
+}
+
+function opened({ sealed, contentType, origin }: Kept, id: string, key: string): Form | undefined {
+  const bytes = Buffer.from(key, 'base64url')
+  if (bytes.length !== 32) return undefined
+  const content = unseal(sealed, purposeOf(id), [{ kid: 'form', key: bytes }])
+  return content && { contentType, content, ...(origin === undefined ? {} : { origin }) }
 }
 
 function purposeOf(id: string): string {

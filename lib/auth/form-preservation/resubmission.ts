@@ -15,7 +15,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { gather } from '../../http/server/gather.ts'
 import { isOwnPost } from '../access/own-origin.ts'
-import { dropFlow, stateOf } from '../saml/login-state.ts'
+import { dropFlow, flowIdIn, idLengths, stateOf } from '../saml/login-state.ts'
 import type { Saml } from '../saml/parts.ts'
 import type { Session } from '../session/token.ts'
 import type { Form, Withheld } from './kept-forms.ts'
@@ -24,15 +24,21 @@ import { ownerOf } from './owner.ts'
 /** The name of the one field our page posts; its value is the ID of the login. */
 export const resubmissionField = '__authproxy_form'
 
-/** Characters of the ID of a login (saml/login-state.ts): 20 bytes in base64url. */
-const ID = 27
-const LENGTH = resubmissionField.length + 1 + ID
-const PATTERN = new RegExp(`^${resubmissionField}=[\\w-]{${ID}}$`)
+const START = `${resubmissionField}=`
+/** Of the content of the post, by the lengths that IDs of logins have. */
+const LENGTHS = idLengths.map(length => START.length + length)
 const DEADLINE: Milliseconds = 10_000
 
 /** Whether this is the content of a post of our page. */
 export function isResubmission(content: Buffer): boolean {
-  return content.length === LENGTH && PATTERN.test(content.toString('latin1'))
+  return idIn(content) !== undefined
+}
+
+/** The ID of the login in the content of a post of our page. */
+function idIn(content: Buffer): string | undefined {
+  if (!LENGTHS.includes(content.length)) return undefined
+  const text = content.toString('latin1')
+  return text.startsWith(START) ? flowIdIn(text.slice(START.length))?.id : undefined
 }
 
 /**
@@ -46,14 +52,15 @@ export function openResubmission(request: Request, clock: Clock): Opened | Promi
 type Opened = { readonly id: string } | { readonly request: Request }
 
 async function open(request: Request, clock: Clock): Promise<Opened> {
-  const content = await gather(request, { clock, size: LENGTH, time: DEADLINE })
+  const content = await gather(request, { clock, size: Math.max(...LENGTHS), time: DEADLINE })
   if (typeof content === 'string') throw new ContentTooSlow(DEADLINE)
-  if (isResubmission(content)) return { id: content.toString('latin1').slice(-ID) }
+  const id = idIn(content)
+  if (id !== undefined) return { id }
   return { request: withContent(request, request.fields, content) }
 }
 
 function mayBeResubmission({ method, fields }: Request): boolean {
-  if (method !== 'POST' || fields.get('Content-Length') !== String(LENGTH)) return false
+  if (method !== 'POST' || !LENGTHS.includes(Number(fields.get('Content-Length')))) return false
   return mediaTypeOf(fields.get('Content-Type') ?? '') === 'application/x-www-form-urlencoded'
 }
 
@@ -84,7 +91,10 @@ export function resubmit(
     return { refuse: notSent(saml, request, { ...taken, target, fields: setCookie }) }
   }
   const bytes = taken.content.length
-  saml.log.info('sent a form that was kept', { request: request.id, session: session.id, bytes })
+  const { origin } = taken
+  saml.log.info('sent a form that was kept', {
+    ...{ request: request.id, session: session.id, bytes, origin },
+  })
   return { request: withForm(request, taken), setCookie }
 }
 
@@ -111,13 +121,21 @@ const CODES = {
   foreign: 'resubmission_foreign',
 } as const
 
-/** The request of our page with the content, and the type of content, of the form that was kept. */
-function withForm(request: Request, { contentType, content }: Form): Request {
+/**
+ * The request of our page with the content, and the type of content, of the form that was kept. That of another site is still of
+ * that site, or the application would take it for one of its own pages.
+ */
+function withForm(request: Request, { contentType, content, origin }: Form): Request {
   const fields = request.fields
     .without('Expect')
     .with('Content-Type', contentType)
     .with('Content-Length', String(content.length))
-  return withContent(request, fields, content)
+  if (origin === undefined) return withContent(request, fields, content)
+  const foreign = fields
+    .without('Referer')
+    .with('Origin', origin)
+    .with('Sec-Fetch-Site', 'cross-site')
+  return withContent(request, foreign, content)
 }
 
 /** `signal` is a getter of the request, which a copy of its own properties does not have. */

@@ -14,7 +14,7 @@ import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { ClientGone } from '../../http/server/gather.ts'
 import { MalformedContent } from '../../http/server/request-content.ts'
 import type { Logger } from '../../log/log.ts'
-import { acceptsHtml, isNavigation } from '../access/navigation.ts'
+import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
 import type { AssertionFinding } from '../saml/core/check-assertion.ts'
 import type { FailureRecords, Sender } from './failure-records.ts'
@@ -76,7 +76,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     const { id: requestId } = request
     const answer = wantsPage(request)
       ? page({
-          ...{ request, template: 'failure', ...answered },
+          ...{ request, template: 'failure', framed: isFramed(request), ...answered },
           view: say => ({
             ...{ ...textOf(report, say), category, requestId, instance, time: timeText(now) },
             askingForHelp: say('If you ask for help, give this reference:'),

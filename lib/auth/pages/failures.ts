@@ -112,6 +112,15 @@ export const failures = {
     ],
     action: { href: '{login}', label: 'Sign in' },
   }),
+  /** The same of a form that a page of another site has posted: nothing is known of the session then. */
+  foreign_form_not_kept: proxying({
+    status: 401,
+    title: 'What you sent was not kept',
+    text: 'Another site sends you here with a form. Your browser does not send your session along with it, and the form could not be kept until you have answered a question: {because}. The application has not received it.',
+    administrator:
+      'saml.replaySize says how large a form may be. passthroughPaths lets forms of other sites through to an address, without the user.',
+    action: { href: '/', label: 'Go to the application' },
+  }),
   internal: proxying({
     status: 500,
     title: 'Something went wrong here',
@@ -128,8 +137,8 @@ export type FailureCode = keyof typeof failures
 export const whyNotKept = {
   off: 'this service keeps none',
   type: 'it is not a form',
-  foreign: 'it comes from a page of another site',
-  address: 'its address is none to come back to',
+  frame: 'it was sent in a part of a page, where signing in does not work',
+  address: 'after the login your browser could not be sent back to its address',
   'too-large': 'it is too large',
   late: 'it did not arrive in time',
   busy: 'too many others are being kept at the moment',

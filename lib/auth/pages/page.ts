@@ -1,5 +1,5 @@
 /**
- * Makes the HTML pages and JSON answers of the gateway itself: never cached, no external resource, not to be framed.
+ * Makes the HTML pages and JSON answers of the gateway itself: never cached, no external resource, not to be framed unless asked.
  * Pages are in the language of the browser, with the logo and the colours of the organisation.
  */
 import { join } from 'node:path'
@@ -24,6 +24,8 @@ export interface Page extends Partial<Answered> {
   readonly script?: boolean
   /** Origins its forms may be sent to, besides ours; `https:` for any with TLS. */
   readonly formAction?: readonly string[]
+  /** Whether pages of our own origin may show it in a frame. */
+  readonly framed?: boolean
 }
 
 interface Answered {
@@ -48,6 +50,7 @@ export function pageMaker(random: (size: number) => Buffer, brandOf: () => Brand
       ['Content-Language', tag],
       ['Vary', 'Accept-Language'],
       ['Content-Security-Policy', policyOf(page, { nonce, logo: brand.logo })],
+      ['X-Frame-Options', page.framed === true ? 'SAMEORIGIN' : undefined],
       ...fields,
     )
     return answer('text/html; charset=utf-8', html, { status, reason, fields: own })
@@ -85,7 +88,7 @@ const ownFields = [
 ] as const
 
 function policyOf(
-  { script = false, formAction = [] }: Page,
+  { script = false, formAction = [], framed = false }: Page,
   { nonce, logo }: { readonly nonce: string; readonly logo: boolean },
 ): string {
   const targets = formAction.filter(source =>
@@ -98,6 +101,6 @@ function policyOf(
     ...(script ? [`script-src 'nonce-${nonce}'`] : []),
     `form-action ${["'self'", ...targets].join(' ')}`,
     "base-uri 'none'",
-    "frame-ancestors 'none'",
+    `frame-ancestors '${framed ? 'self' : 'none'}'`,
   ].join('; ')
 }

@@ -20,9 +20,12 @@ const login = {
   title: 'Signing in did not work',
   text: 'The answer of the identity provider could not be accepted.',
   person: ['Sign in again.'],
-  action: { href: '{base}/', label: 'Sign in again' },
+  action: { href: '{back}', label: 'Sign in again' },
   details: clocked,
 } as const
+
+/** An IdP that cannot do what a setting of ours has it asked for. */
+const unable = { ...login, person: ['Tell your administrator the reference below.'] } as const
 
 const tooMuch = {
   ...login,
@@ -60,7 +63,7 @@ const lost = {
   category: 'SAML-ERROR',
   status: 403,
   title: 'You are signed in, but the session did not stay',
-  action: { href: '/', label: 'Try again' },
+  action: { href: '{back}', label: 'Try again' },
   details: [
     ['Session cookies received', '{cookies}'],
     ['Clock of this server', '{clock}'],
@@ -81,7 +84,7 @@ const notSent = {
 } as const
 
 /** For a browser that came another way than it has to. */
-const goThere = { href: '{base}/', label: 'Go to {base}' } as const
+const goThere = { href: '{there}', label: 'Go to {base}' } as const
 
 export const samlFailures = {
   acs_get: {
@@ -100,6 +103,7 @@ export const samlFailures = {
     person: ['Try again in a few minutes.'],
     administrator:
       'The log says why the metadata could not be refreshed, and authproxy doctor what is wrong with it.',
+    action: { href: '{back}', label: 'Try again' },
   },
 
   login_refused: {
@@ -130,7 +134,6 @@ export const samlFailures = {
     person: [
       'Allow cookies for this site, and sign in within the time the identity provider gives you.',
       'Begin at the address below, with https: a cookie that was set without TLS, or under another name, does not come back.',
-      'Do not begin at the identity provider, nor at a bookmark of its page.',
     ],
   },
   idp_status: {
@@ -140,6 +143,24 @@ export const samlFailures = {
       'Sign in again.',
       'If it happens again, you may lack access to this application: ask your administrator.',
     ],
+  },
+  idp_name_id: {
+    ...unable,
+    text: 'The identity provider cannot name you in the form this application asks for.',
+    administrator:
+      'saml.nameIDFormat says which form of the name ID is asked for; none leaves it to the identity provider.',
+  },
+  idp_no_context: {
+    ...unable,
+    text: 'The identity provider cannot sign you in the way this application asks for.',
+    administrator:
+      'saml.authnContext and saml.authnContextComparison say which way of signing in is asked for; without them the identity provider chooses.',
+  },
+  idp_unsupported: {
+    ...unable,
+    text: 'The identity provider does not support what this application asks of it.',
+    administrator:
+      'saml.nameIDFormat, saml.authnContext, saml.forceAuthn and samlRequestSigning say what is asked for; the identity provider does not support one of them.',
   },
   authn_context: {
     ...login,
@@ -169,6 +190,15 @@ export const samlFailures = {
   },
 
   logout_refused: logout,
+  /** The session here has ended before; what was refused can only be the answer to that. */
+  logout_unconfirmed: {
+    ...logout,
+    title: 'You are signed out',
+    text: 'Your session here has ended. The identity provider did not confirm that all others have.',
+    person: ['To be safe on a shared computer, close the browser.'],
+    administrator: 'authproxy explain says why the answer of the identity provider was refused.',
+    action: { href: '{base}/', label: 'Sign in again' },
+  },
   logout_idp_metadata: { ...logout, status: 503 },
   logout_verifier_busy: { ...logout, status: 503 },
   logout_form_busy: { ...logout, status: 503 },
@@ -241,7 +271,7 @@ export const samlFailures = {
     person: ['Sign in again.'],
     administrator:
       'If it happens at once, compare the clocks of this server and of the identity provider.',
-    action: { href: '/', label: 'Sign in again' },
+    action: { href: '{back}', label: 'Sign in again' },
   },
   cookie_too_large: {
     ...denied,

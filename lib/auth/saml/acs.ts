@@ -5,8 +5,11 @@
  *
  * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
  */
+
+import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
+import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
 import { type PostedMessage, readPost } from './binding/post.ts'
 import {
   type AssertionVerdict,
@@ -24,26 +27,27 @@ import {
   requestIdOf,
   stateOf,
 } from './login-state.ts'
-import { type Saml, safeReturn } from './parts.ts'
-import { backAddress, loginAddress } from './redirect-endpoint.ts'
+import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type Refusal, refused } from './refusal-page.ts'
 import { formPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
 
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
-  const refuse = (refusal: Refusal) => refused(saml, request, refusal)
+  const state = stateOf(saml, request)
+  const open = state.flows.filter(flow => !flow.done)
   const posted = await readPost(request, saml, messageLimits)
+  const relayState = typeof posted === 'object' ? posted.relayState : undefined
+  const back = wayBack(saml, open, relayState)
+  const refuse = (refusal: Refusal) => refused(saml, request, { ...refusal, back })
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
-  const state = stateOf(saml, request)
-  const open = state.flows.filter(flow => !flow.done)
   const { idpInitiated } = saml.config()
   // Its RelayState says that it answers a login begun here, so it is not one begun at the IdP.
   const heldBack = state.found === 'absent' && flowIdIn(posted.relayState) !== undefined
   if (open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request)))) {
-    return withoutLogin(saml, request, { found: state.found, posted })
+    return withoutLogin(saml, request, { found: state.found, posted, back })
   }
   if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
 
@@ -52,7 +56,11 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const verified = await verifyLogin(saml, encoded, client)
   if (!verified.ok) {
     const { renewing, refusal } = verified
-    return renewing ? resumed(saml, request, { ...refusal, posted }) : refuse(refusal)
+    const asked = open.some(flow => flow.id === relayState)
+    const asksAgain = asked && refusal.facts?.['idpMessage'] === ASK_AGAIN
+    return renewing || asksAgain
+      ? resumed(saml, request, { posted, back, refusal })
+      : refuse(refusal)
   }
 
   const expected = {
@@ -63,9 +71,10 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const checked = checkAssertion(verified, expected, saml.clock.now())
   if (!checked.ok) {
     const { because: code, findings, clockAhead } = checked
-    return unknownAlone(checked, posted)
-      ? resumed(saml, request, { code, posted, findings })
-      : refuse({ code, findings, clockAhead })
+    const unsolicited = code === 'unsolicited' && flowIdIn(relayState) === undefined
+    if (!unknownAlone(checked, posted)) return refuse({ code, findings, clockAhead })
+    if (unsolicited && mayBegin(request, open)) return begunHere(saml, request, posted)
+    return resumed(saml, request, { posted, back, refusal: { code, findings } })
   }
   const flow = open.find(each => requestIdOf(each) === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
@@ -73,7 +82,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (!(await saml.replayCache.consume(used, checked.until))) {
     return refuse({ code: 'replay', findings: checked.findings })
   }
-  return startSession(saml, request, { verified, checked, flow, state, posted })
+  return startSession(saml, request, { verified, checked, flow, posted, back })
 }
 
 /** Makes the session and sends the browser on to the redirect endpoint. */
@@ -84,13 +93,13 @@ async function startSession(
     readonly verified: VerifiedResponse
     readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
-    readonly state: LoginState
     readonly posted: PostedMessage
+    readonly back: string
   },
 ): Promise<Response> {
-  const { verified, checked, flow, state, posted } = arrival
+  const { verified, checked, flow, posted, back } = arrival
   const { encrypted, assertion } = verified
-  const established = await saml.sessions.establish(checked.subject, request)
+  const established = await saml.sessions.establish(checked.subject, request, back)
   if ('refuse' in established) {
     saml.count('session_refused')
     return established.refuse
@@ -118,7 +127,8 @@ async function startSession(
     const last = { at: now, depth: flow.depth, ahead }
     fields = fields
       .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
-      .plus('Set-Cookie', keepKnown(saml, { ...state, last }))
+      // A logout of before is over: a late answer to it must not end this session.
+      .plus('Set-Cookie', keepKnown(saml, { last }))
   }
   return { ...redirect(303, location, fields), facts: { saml: 'accepted' } }
 }
@@ -144,12 +154,14 @@ const LONGEST_RELAY = 2000
 async function withoutLogin(
   saml: Saml,
   request: Request,
-  { found, posted }: Pick<LoginState, 'found'> & { readonly posted: PostedMessage },
+  arrived: Pick<LoginState, 'found'> & { readonly posted: PostedMessage; readonly back: string },
 ): Promise<Response> {
+  const { found, posted, back } = arrived
   const { encoded, relayState } = posted
   const signedIn = (await saml.sessions.read(request)) !== undefined
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
   const heldBack = !signedIn && (found === 'absent' || (found === 'state' && !sent))
+  const named = browserIn(request.fields) !== undefined
   const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
   if (heldBack && !isAgain(request) && isPlain) {
     return formPage(saml, {
@@ -158,7 +170,12 @@ async function withoutLogin(
       label: 'Continue to sign in',
       action: `/saml/acs?${AGAIN}`,
       values: { SAMLResponse: encoded, RelayState: relayState },
+      // Shows the next time whether the browser takes cookies at all.
+      fields: Fields.of(['Set-Cookie', named ? undefined : browserLine(newBrowser(saml.random))]),
     })
+  }
+  if (!signedIn && flowIdIn(relayState) === undefined && mayBegin(request, [])) {
+    return begunHere(saml, request, posted)
   }
   const cookies = request.fields.all('Cookie').join('; ')
   const count = cookies === '' ? 0 : cookies.split(';').length
@@ -169,15 +186,16 @@ async function withoutLogin(
     received: `${received[found]}; ${count} cookies in all`,
   }
   const isOurs = flowIdIn(relayState) !== undefined
-  const named = {
+  const state = {
     what: 'RelayState',
     ok: isOurs,
     expected: 'the ID of a login begun here',
     received: isOurs ? 'the ID of a login begun here' : relayState ? 'something else' : '(nothing)',
   }
   const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
-  const findings = [finding, named]
-  return resumed(saml, request, { code: codes[found], posted, signedIn, findings, facts })
+  const findings = [finding, state]
+  const refusal = { code: codes[found], findings, facts }
+  return resumed(saml, request, { posted, back, signedIn, refusal })
 }
 
 const received = {
@@ -185,6 +203,38 @@ const received = {
   absent: 'none',
   invalid: 'one that our keys do not open',
 }
+
+/**
+ * Whether an answer that no login here asked for may begin one: once, and in a browser that takes cookies, or the browser would go
+ * round without end.
+ */
+function mayBegin(request: Request, open: readonly Flow[]): boolean {
+  return browserIn(request.fields) !== undefined && !open.some(flow => flowIdIn(flow.id)?.again)
+}
+
+/**
+ * Begins a login in the place of one that was begun at the IdP, which `saml.idpInitiated` does not allow: the answer is dropped, and
+ * the IdP, where the person is signed in, is asked for another. It ends where the first would have ended.
+ */
+function begunHere(saml: Saml, request: Request, { relayState }: PostedMessage): Response {
+  const { baseUrl } = saml.config()
+  saml.count('login_begun_here')
+  const facts = { request: request.id, setting: 'saml.idpInitiated' }
+  saml.log.info('a login begun at the identity provider begins here instead', facts)
+  const address = loginAddress(baseUrl, relayedReturn(baseUrl, relayState ?? ''))
+  return redirect(303, `${address}&again=1`)
+}
+
+/** Where the link of a page leads that refuses an answer: to the login it answers, so that the person arrives where that one was going. */
+function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefined): string {
+  const { baseUrl } = saml.config()
+  const only = open.length === 1 ? open[0]?.id : undefined
+  const id = flowIdIn(relayState)?.id ?? only
+  return id === undefined ? `${baseUrl}/` : backAddress(baseUrl, id, 'resume')
+}
+
+/** What Keycloak says in a StatusMessage when a login was finished in another tab: the person is signed in, ask again. */
+const ASK_AGAIN = 'authentication_expired'
 
 const AGAIN = 'again'
 
@@ -194,28 +244,32 @@ function isAgain({ target }: Request): boolean {
 }
 
 /**
- * Answers when nothing is wrong but that the login is not known: it was begun too long ago, or more tabs logged in than cookies
- * have room for; or when the IdP may have changed its keys. A browser with a session goes on, one without begins again, once: the redirect endpoint sees to both. Without
+ * Answers when nothing is wrong but that the login is not known: it was begun too long ago, more tabs logged in than cookies
+ * have room for, or the IdP itself has lost it; or when the IdP may have changed its keys. A browser with a session goes on, one without
+ * begins again, once: the redirect endpoint sees to both. Without
  * the ID of a login, or after the second time, the answer is refused.
  */
 function resumed(
   saml: Saml,
   request: Request,
-  lost: Refusal & {
+  lost: {
     readonly posted: PostedMessage
+    readonly back: string
     readonly signedIn?: boolean
+    readonly refusal: Refusal
   },
 ): Response {
-  const { posted, signedIn = false, ...refusal } = lost
-  const { code } = refusal
+  const { posted, back, refusal, signedIn = false } = lost
   const { baseUrl } = saml.config()
   const flow = flowIdIn(posted.relayState)
-  if (flow === undefined && signedIn) return redirect(303, `${baseUrl}/`)
-  if (flow === undefined || (flow.again && !signedIn)) {
-    return refused(saml, request, refusal)
+  if (flow === undefined && signedIn) {
+    return redirect(303, `${baseUrl}${relayedReturn(baseUrl, posted.relayState ?? '')}`)
   }
+  if (flow === undefined || (flow.again && !signedIn)) {
+    return refused(saml, request, { ...refusal, back })
+  }
+  const { code, facts } = refusal
   saml.count('login_resumed')
-  const { facts } = refusal
   saml.log.info('the login begins again', { request: request.id, flow: flow.id, code, ...facts })
   return redirect(303, backAddress(baseUrl, flow.id, 'resume'))
 }

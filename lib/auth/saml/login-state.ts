@@ -79,6 +79,9 @@ export function newFlowId({ random }: Pick<Saml, 'random'>, again: boolean): str
 
 const AGAIN = 'again.'
 
+/** Characters of the IDs of logins. */
+export const idLengths: readonly number[] = [27, AGAIN.length + 27]
+
 /** What a RelayState says: the ID of a login of ours, as far as its form tells. */
 export function flowIdIn(
   relayState: string | undefined,

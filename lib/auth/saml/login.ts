@@ -4,15 +4,26 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import { isOwnPost } from '../access/own-origin.ts'
+import { isFramed } from '../access/navigation.ts'
+import { isOwnPost, ownReferer } from '../access/own-origin.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { Form } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
+import { challenge } from '../pages/failure-page.ts'
 import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
 import { authnRequestXml } from './binding/message-xml.ts'
-import { beginFlow, depthOf, keepKnown, newFlowId, requestIdOf, stateOf } from './login-state.ts'
+import {
+  beginFlow,
+  depthOf,
+  dropFlow,
+  type Flow,
+  keepKnown,
+  newFlowId,
+  requestIdOf,
+  stateOf,
+} from './login-state.ts'
 import type { IdpMetadata } from './metadata/idp-metadata.ts'
-import { type Saml, safeReturn } from './parts.ts'
+import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 import { clientOf } from './verify.ts'
@@ -21,8 +32,10 @@ export interface LoginStart {
   readonly returnTo: string
   /** The content of a form post without a session, to be sent once after the login. */
   readonly form?: Form
-  /** ID of a login nothing is known of any more, whose place this one takes: its tab still knows its address. */
+  /** ID of a login whose place this one takes; when nothing is known of it any more, its tab still knows its address. */
   readonly instead?: string
+  /** Whether it begins by itself, which one login must not do after another. */
+  readonly again?: boolean
 }
 
 /** Logins in a row that did not lead to a session before we stop sending the browser to the IdP. */
@@ -34,29 +47,36 @@ export async function startLogin(
   request: Request,
   login: LoginStart,
 ): Promise<Response> {
+  if (isFramed(request)) return signInOnTop(saml, request, login)
   // A login begins again when the IdP may have new keys: they should be known before its answer comes.
   if (login.instead !== undefined) await saml.source.settled()
   const now = saml.clock.now()
   const state = stateOf(saml, request)
+  const { instead, again = false } = login
+  const before = state.flows.find(flow => flow.id === instead)
+  const returnTo = safeReturn(before?.returnTo ?? login.returnTo)
+  const config = saml.config()
+  const back = `${config.baseUrl}${returnTo}`
   const depth = depthOf(state, now)
   if (depth >= MOST_TURNS) {
     // The last login is forgotten, so that "Try again" begins anew.
-    return lostSession(saml, request, { code: 'login_loop', state, setCookie: keepKnown(saml, {}) })
+    const setCookie = keepKnown(saml, {})
+    return lostSession(saml, request, { code: 'login_loop', state, back, there: back, setCookie })
   }
   const idp = saml.source.current()
   const endpoint = idp?.singleSignOn[0]
   if (idp === undefined || endpoint === undefined) {
     saml.count('idp_metadata')
     const facts = { problem: saml.source.problems().join('; ') }
-    return saml.failurePage({ request, code: 'idp_metadata', facts })
+    return saml.failurePage({ request, code: 'idp_metadata', words: { back }, facts })
   }
 
-  const config = saml.config()
-  const { instead } = login
-  const id = newFlowId(saml, instead !== undefined)
+  const id = newFlowId(saml, again || instead !== undefined)
   const requestId = requestIdOf({ id })
-  const returnTo = safeReturn(login.returnTo)
-  const form = keepForm(saml, request, id, login)
+  const form =
+    before?.form === undefined
+      ? keepForm(saml, request, id, login)
+      : saml.forms.move(before.id, before.form, id, config.loginTime)
   const flow = { id, began: now, returnTo, depth, done: false, form }
   // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.
   const navigates = request.fields.get('Sec-Fetch-Mode') === 'navigate'
@@ -66,6 +86,7 @@ export async function startLogin(
   const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
   // A browser without a name gets one now: tabs that log in at the same time come back with the same.
   if (browserIn(request.fields) === undefined) cookies.push(browserLine(newBrowser(saml.random)))
+  if (before !== undefined) cookies.push(dropFlow(before.id))
   saml.verifiers.login.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding })
   return sendMessage(saml, {
@@ -76,8 +97,74 @@ export async function startLogin(
     message: { name: 'SAMLRequest', xml, id: requestId, relayState: id },
     signed: signsRequests(config, idp),
     follows: navigates ? 'page' : 302,
+    // Service workers keep pages with a status of success, and would show this one in the place of the application's.
+    status: 401,
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
-    fields: Fields.of(...cookies.map(line => ['Set-Cookie', line] as const)),
+    fields: Fields.of(
+      ...cookies.map(line => ['Set-Cookie', line] as const),
+      ...challenge(loginAddress(config.baseUrl, returnTo.length > LONG ? '/' : returnTo)),
+    ),
+  })
+}
+
+/** A longer address is not repeated in the fields of an answer: servers in front have little room for them. */
+const LONG = 1000
+
+/**
+ * The page for a frame: neither the pages of a login nor those of identity providers are shown in one. Pages of our own origin may
+ * show this page, whose link opens the login in the place of the whole page. Frames are small, so the link comes first.
+ */
+function signInOnTop(saml: Saml, request: Request, { returnTo }: LoginStart): Response {
+  const { baseUrl } = saml.config()
+  const href = loginAddress(baseUrl, ownReferer(request, baseUrl) ?? returnTo)
+  return saml.page({
+    ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href), framed: true },
+    view: say => ({
+      title: say('You are not signed in'),
+      text: say('Signing in does not work in a part of a page. It takes the whole window.'),
+      href,
+      label: say('Sign in'),
+    }),
+  })
+}
+
+/**
+ * The page for a form that a page of another site has posted. Browsers send the session along with the forms of our own pages
+ * alone, so nothing is known of the user here; and only a person can say whether the form is meant. It is kept for the answer.
+ */
+export function askAboutForm(
+  saml: Saml,
+  request: Request,
+  { returnTo, form }: { readonly returnTo: string; readonly form: Form & { origin: string } },
+): Response {
+  const { baseUrl, loginTime } = saml.config()
+  const id = newFlowId(saml, false)
+  const { address: network } = clientOf(saml, request, false)
+  const place = { owner: lastOwner(saml, request), target: returnTo, network }
+  const key = saml.forms.put(id, form, place, loginTime)
+  const flow: Flow = { id, began: saml.clock.now(), returnTo, depth: 0, done: true, form: key }
+  const lines = beginFlow(saml, stateOf(saml, request), { flow, small: false })
+  const href = backAddress(baseUrl, id, 'resume')
+  saml.count('form_of_other_site')
+  saml.log.info('asked about a form of another site', { request: request.id, origin: form.origin })
+  return saml.page({
+    request,
+    template: 'foreign-form',
+    status: 401,
+    fields: Fields.of(...lines.map(line => ['Set-Cookie', line] as const), ...challenge(href)),
+    view: say => ({
+      title: say('Send this form?'),
+      sentences: [
+        say('{site} sends you here with a form. The application has not received it yet.', {
+          site: form.origin === 'null' ? 'Another site' : form.origin,
+        }),
+        say('Continue only if you expect this.'),
+      ],
+      href,
+      yes: say('Send the form'),
+      home: `${baseUrl}/`,
+      no: say('Do not send it'),
+    }),
   })
 }
 

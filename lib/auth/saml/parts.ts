@@ -103,3 +103,13 @@ export function safeReturn(returnTo: string): string {
 
 /** Where a browser comes back to after the IdP's answer has been taken. */
 export const returnPath = '/__authproxy-redirect'
+
+/** Where a browser comes back to: with a login that was completed, or with one to go on with that is not known any more. */
+export function backAddress(baseUrl: string, id: string, as: 'flow' | 'resume' = 'flow'): string {
+  return `${baseUrl}${returnPath}?flow=${id}${as === 'resume' ? '&resume=1' : ''}`
+}
+
+/** The address a script may send its user to: a login that comes back to `returnTo`. */
+export function loginAddress(baseUrl: string, returnTo: string): string {
+  return `${baseUrl}${returnPath}?login=${encodeURIComponent(safeReturn(returnTo))}`
+}

@@ -16,7 +16,7 @@ import { notSent, resubmissionField } from '../form-preservation/resubmission.ts
 import { cannotLogIn, needsLogin } from '../pages/failure-page.ts'
 import { type LoginStart, startLogin } from './login.ts'
 import { dropFlow, flowIdIn, stateOf } from './login-state.ts'
-import { returnPath, type Saml, safeReturn } from './parts.ts'
+import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 
@@ -29,7 +29,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   if (wanted !== null) {
     const returnTo = safeReturn(wanted)
     return session === undefined
-      ? begin(saml, request, { returnTo })
+      ? begin(saml, request, { returnTo, again: query.has('again') })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
   const state = stateOf(saml, request)
@@ -42,9 +42,12 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
       const href = `${backAddress(baseUrl, id, resumes ? 'resume' : 'flow')}&again=1`
       return linkPage(saml, { request, title: 'Signing in', label: 'Continue', href })
     }
-    return resumes
-      ? begin(saml, request, { returnTo: '/', instead: id })
-      : lostSession(saml, request, { code: 'session_cookie_missing', state })
+    if (resumes) return begin(saml, request, { returnTo: '/', instead: id })
+    return lostSession(saml, request, {
+      ...{ code: 'session_cookie_missing', state },
+      back: backAddress(baseUrl, id, 'resume'),
+      there: `${baseUrl}${state.flows.find(flow => flow.id === id)?.returnTo ?? '/'}`,
+    })
   }
   if (id === undefined) return redirect(303, `${baseUrl}/`)
   const flow = state.flows.find(each => each.id === id)
@@ -80,14 +83,4 @@ async function begin(saml: Saml, request: Request, login: LoginStart): Promise<R
   if (!isNavigation(request)) return needsLogin(request, loginAddress(base, returnTo))
   const cannot = cannotLogIn(request, { domain, base, returnTo }, saml.failurePage)
   return cannot ?? startLogin(saml, request, login)
-}
-
-/** Where a browser comes back to: with a login that was completed, or with one to go on with that is not known any more. */
-export function backAddress(baseUrl: string, id: string, as: 'flow' | 'resume' = 'flow'): string {
-  return `${baseUrl}${returnPath}?flow=${id}${as === 'resume' ? '&resume=1' : ''}`
-}
-
-/** The address a script may send its user to: a login that comes back to `returnTo`. */
-export function loginAddress(baseUrl: string, returnTo: string): string {
-  return `${baseUrl}${returnPath}?login=${encodeURIComponent(safeReturn(returnTo))}`
 }

@@ -12,7 +12,7 @@ import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
 import type { CookieDiagnosis } from '../session/sessions.ts'
 import type { AssertionFinding } from './core/check-assertion.ts'
-import type { LoginState } from './login-state.ts'
+import { type LoginState, stateOf } from './login-state.ts'
 import type { Saml } from './parts.ts'
 
 export interface Refusal {
@@ -21,26 +21,35 @@ export interface Refusal {
   readonly findings?: readonly AssertionFinding[]
   /** How far the IdP's clock seems to be ahead, when a time is what failed. */
   readonly clockAhead?: Milliseconds | undefined
+  /** Where the link of the page leads; to the application unless told. */
+  readonly back?: string
   readonly cause?: unknown
 }
 
 /** Refuses an answer to a login: counts the code, leaves it in the log with what was checked, and answers with the page. */
-export function refused(saml: Saml, request: Request, refusal: Refusal): Response {
+export function refused(
+  saml: Saml,
+  request: Request,
+  refusal: Refusal & { readonly as?: FailureCode | undefined },
+): Response {
   const { code, facts, findings = [], clockAhead, cause } = refusal
+  const { baseUrl: base } = saml.config()
   saml.count(code)
   const failed = findings.find(finding => !finding.ok)
   const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
+  const status = statusTexts.get(`${facts?.['idpStatus'] ?? ''}`.split(' ').at(-1) ?? '')
   return saml.failurePage({
     request,
     code,
-    as: textFor(code, seconds),
+    as: refusal.as ?? status?.as ?? textFor(code, seconds),
     words: {
       seconds: `${Math.abs(seconds ?? 0)}`,
-      base: saml.config().baseUrl,
+      ...{ base, back: refusal.back ?? `${base}/` },
       clock: timeText(saml.clock.now()),
     },
     facts: {
       ...facts,
+      ...(status === undefined ? {} : { setting: status.setting }),
       check: failed?.what,
       expected: failed?.expected,
       received: failed?.received,
@@ -52,13 +61,38 @@ export function refused(saml: Saml, request: Request, refusal: Refusal): Respons
   })
 }
 
-/** Refuses a logout message, which ends no session. */
-export function logoutRefused(saml: Saml, request: Request, refusal: Refusal): Response {
-  const { code } = refusal
-  return refused(saml, request, {
-    ...refusal,
-    code: code.startsWith('logout_') ? code : `logout_${code}`,
-  })
+const askedFor = 'saml.nameIDFormat, saml.authnContext, saml.forceAuthn, samlRequestSigning'
+
+/**
+ * What the IdP says by a status (saml-core-2.0-os section 3.2.2.2) of what the request asked for, and the settings that decide on
+ * that. It is nothing a person lacks.
+ */
+const statusTexts: ReadonlyMap<string, StatusText> = new Map<string, StatusText>([
+  ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
+  ['NoAuthnContext', { as: 'idp_no_context', setting: 'saml.authnContext' }],
+  ['RequestUnsupported', { as: 'idp_unsupported', setting: askedFor }],
+  ['UnsupportedBinding', { as: 'idp_unsupported', setting: askedFor }],
+])
+
+interface StatusText {
+  readonly as: FailureCode
+  readonly setting: string
+}
+
+/**
+ * Refuses a logout message, which ends no session. After a logout of this browser it is most likely the answer to that: then the page
+ * says what has ended already.
+ */
+export async function logoutRefused(
+  saml: Saml,
+  request: Request,
+  refusal: Refusal,
+): Promise<Response> {
+  const code = refusal.code.startsWith('logout_') ? refusal.code : `logout_${refusal.code}`
+  const { logout } = stateOf(saml, request)
+  const ended = logout !== undefined && (await saml.sessions.read(request)) === undefined
+  const as = ended ? 'logout_unconfirmed' : undefined
+  return refused(saml, request, { ...refusal, code, as })
 }
 
 function textFor(code: string, clockAhead: Seconds | undefined): FailureCode {
@@ -94,10 +128,13 @@ export async function lostSession(
   lost: {
     readonly code: keyof typeof said
     readonly state: LoginState
+    /** Where the person was going: by a login, and as an address under the right host name. */
+    readonly back: string
+    readonly there: string
     readonly setCookie?: string
   },
 ): Promise<Response> {
-  const { code, state, setCookie } = lost
+  const { code, state, back, there, setCookie } = lost
   const { count, bytes, because } = await saml.sessions.diagnose(request)
   const ahead = state.last?.ahead ?? 0
   const cause = likelyCause(saml, request, { count, ahead })
@@ -111,7 +148,7 @@ export async function lostSession(
       seconds: `${Math.round(Math.abs(ahead) / 1000)}`,
       cookies: `${count} (${bytes} bytes)`,
       clock: timeText(saml.clock.now()),
-      base: saml.config().baseUrl,
+      ...{ base: saml.config().baseUrl, back, there },
     },
     fields: Fields.of(['Set-Cookie', setCookie]),
     facts: { cause, cookies: count, bytes, because, stateCookie: state.flows.length > 0 },

@@ -22,6 +22,8 @@ interface Shown {
    * what it kept for the login `of`.
    */
   readonly keep?: { readonly id: string; readonly address?: string; readonly of?: string }
+  /** Of the page; 200 unless told. */
+  readonly status?: number
   readonly fields?: Fields
 }
 
@@ -73,9 +75,9 @@ export function linkPage(
     readonly restore?: string
   },
 ): Response {
-  const { request, title, label, href, keep, restore = '', fields = Fields.empty } = link
+  const { request, title, label, href, keep, restore = '', status = 200, fields } = link
   return saml.page({
-    ...{ request, template: 'saml-go', fields, script: true },
+    ...{ request, template: 'saml-go', status, fields, script: true },
     view: say => {
       return { title: say(title), label: say(label), href, keep: keptView(keep), restore }
     },
@@ -92,12 +94,12 @@ export function formPage(
     readonly formAction?: readonly string[]
   },
 ): Response {
-  const { request, title, label, keep, action, values, formAction = [] } = form
+  const { request, title, label, keep, action, values, formAction = [], status = 200 } = form
   const inputs = Object.entries(values)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => ({ name, value }))
   return saml.page({
-    ...{ request, template: 'saml-form', fields: form.fields, script: true, formAction },
+    ...{ request, template: 'saml-form', status, fields: form.fields, script: true, formAction },
     view: say => {
       return { title: say(title), label: say(label), keep: keptView(keep), action, fields: inputs }
     },

@@ -15,12 +15,19 @@ import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
-import { type LoginStart, signsRequests, startLogin } from './login.ts'
+import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
 import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { spMetadataXml } from './metadata/sp-metadata.ts'
-import { DecryptionTries, returnPath, type Saml, type SamlParts, safeReturn } from './parts.ts'
-import { comeBack, loginAddress } from './redirect-endpoint.ts'
+import {
+  DecryptionTries,
+  loginAddress,
+  returnPath,
+  type Saml,
+  type SamlParts,
+  safeReturn,
+} from './parts.ts'
+import { comeBack } from './redirect-endpoint.ts'
 import { openReplayCache, type UsedIds } from './replay-cache.ts'
 import { logout } from './slo.ts'
 import { loginBounds, logoutBounds } from './worker/bounds.ts'
@@ -90,6 +97,9 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
      * checked again before a browser is sent there.
      */
     startLogin: (request: Request, login: LoginStart) => startLogin(saml, request, login),
+    /** Asks the person whether a form that a page of another site has posted is to be sent. */
+    askAboutForm: (request: Request, posted: Parameters<typeof askAboutForm>[2]) =>
+      askAboutForm(saml, request, posted),
     /**
      * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
      * and comes back to `returnTo`. Making it leaves no state behind.

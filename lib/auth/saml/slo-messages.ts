@@ -2,8 +2,10 @@
  * Acts on verified logout messages, saml-profiles-2.0-os section 4.4: a request ends sessions and is answered, an answer to ours
  * ends the conversation.
  */
-import type { Fields } from '../../http/message/field.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { isByWorker } from '../access/navigation.ts'
+import { challenge } from '../pages/failure-page.ts'
 import type { Sentence } from '../pages/language.ts'
 import type { LogoutRequest, LogoutResponse } from './binding/logout-message.ts'
 import { logoutResponseXml } from './binding/message-xml.ts'
@@ -13,7 +15,7 @@ import type { Difference } from './core/message.ts'
 import type { MessageHead } from './core/read-assertion.ts'
 import { shortName, status } from './core/vocabulary.ts'
 import { stateOf } from './login-state.ts'
-import { newHead, type Saml } from './parts.ts'
+import { loginAddress, newHead, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 
@@ -160,8 +162,12 @@ export function signedOut(
   request: Request,
   ended: { readonly where: keyof typeof sentences; readonly fields: Fields | undefined },
 ): Response {
+  // A service worker would keep a page with a status of success, and show it the next time instead of signing out.
+  const byWorker = isByWorker(request)
+  const login = byWorker ? challenge(loginAddress(saml.config().baseUrl, '/')) : Fields.empty
+  const fields = Fields.of(...(ended.fields ?? Fields.empty), ...login)
   return saml.page({
-    ...{ request, template: 'saml-signed-out', fields: ended.fields },
+    ...{ request, template: 'sentences', status: byWorker ? 401 : 200, fields },
     view: say => ({
       title: say('You are signed out'),
       sentences: sentences[ended.where].map(sentence => say(sentence)),

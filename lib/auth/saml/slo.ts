@@ -3,6 +3,7 @@
  * if the IdP offers it. A logout message of the IdP counts when it is signed, by HTTP-Redirect over the query bytes, by
  * HTTP-POST inside.
  */
+import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { LogoutMessage } from './binding/logout-message.ts'
 import { logoutRequestXml } from './binding/message-xml.ts'
@@ -66,6 +67,8 @@ function askFirst(saml: Saml, request: Request): Response {
   return saml.page({
     request,
     template: 'saml-confirm-logout',
+    // The form of the page has to say where it comes from: without a referrer policy of its own it would say "Origin: null".
+    fields: Fields.of(['Referrer-Policy', 'same-origin']),
     view: say => ({
       title: say('Sign out?'),
       question: say('A link or another site asked to sign you out. Do you want to sign out?'),
@@ -77,7 +80,7 @@ function askFirst(saml: Saml, request: Request): Response {
 
 /**
  * Whether a page of another origin is behind the request, one of the same site included, unless a person has followed a link there.
- * Browsers without Sec-Fetch-Site say it by Origin when they post; our own pages send no referrer, and so the Origin `null`.
+ * Browsers without Sec-Fetch-Site say it by Origin when they post.
  */
 function isForeign({ method, fields }: Request, baseUrl: string): boolean {
   const site = fields.get('Sec-Fetch-Site')

@@ -78,9 +78,10 @@ export class Sessions {
 
   /**
    * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
-   * the page to answer with instead: no usable subject identifier, or a session too large for cookies.
+   * the page to answer with instead: no usable subject identifier, or a session too large for cookies. `back` is where the link of a
+   * page leads.
    */
-  async establish(subject: VerifiedSubject, request: Request): Promise<Established> {
+  async establish(subject: VerifiedSubject, request: Request, back = '/'): Promise<Established> {
     const { clock, random, failurePage, log } = this.#options
     const config = this.#options.config()
     const identity = identityOf(subject, config.identity)
@@ -111,7 +112,7 @@ export class Sessions {
     }
     if (session.expires <= now) {
       const facts = { since: now - session.expires }
-      return { refuse: failurePage({ request, code: 'session_over', facts }) }
+      return { refuse: failurePage({ request, code: 'session_over', words: { back }, facts }) }
     }
     const written = await this.#write(session, request)
     return 'tooLarge' in written

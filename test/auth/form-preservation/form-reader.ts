@@ -20,6 +20,10 @@ function form(fields: Readonly<Record<string, string>>, content = 'a=b', method 
   return makeRequest(method, '/', { fields: all, content })
 }
 
+const foreign = (origin: string) => {
+  return { contentType: own['Content-Type'], content: Buffer.from('a=b'), origin }
+}
+
 t.test('a form is kept, or it is said why not', async t => {
   const read = formReader(new ManualClock(0))
   for (const [expected, request, size = '1K', sender = 'known'] of [
@@ -27,8 +31,11 @@ t.test('a form is kept, or it is said why not', async t => {
     [undefined, form({}, 'a=b', 'PUT')],
     [undefined, form({ 'Content-Length': '0' }, '')],
     ['off', form({}), '0'],
-    ['foreign', form({ Origin: 'https://evil.example' })],
-    ['foreign', form({ 'Sec-Fetch-Site': 'same-site' })],
+    [foreign('https://evil.example'), form({ Origin: 'https://evil.example' })],
+    [foreign('https://app.example.org'), form({ 'Sec-Fetch-Site': 'same-site' })],
+    [foreign('null'), form({ Origin: 'null' })],
+    [foreign('null'), form({ Origin: '<b>' })],
+    ['frame', form({ 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'iframe' })],
     ['type', form({ 'Content-Type': 'application/json' })],
     ['type', form({ 'Content-Type': `text/plain; x=${'y'.repeat(300)}` })],
     ['address', form({}), '1K', undefined],

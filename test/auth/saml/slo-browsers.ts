@@ -2,8 +2,11 @@
  * Who may sign a user out: a person, and the IdP; not the pages of other sites.
  */
 import t from 'tap'
+import { logoutResponseXml } from '../../../lib/auth/saml/binding/message-xml.ts'
+import { status } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
 import { formOf, hrefOf, htmlOf } from '../../fixtures/saml/browser.ts'
+import { sp } from '../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'
 import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
 import { byRedirect, request, sent } from '../../fixtures/saml/logout.ts'
@@ -115,5 +118,43 @@ t.test(
     const script = { ...own, 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }
     await lab.browser.get('/saml/slo', ...Object.entries(script))
     t.equal(lab.browser.cookies.has('session'), false, 'a script of the application may')
+  },
+)
+
+t.test(
+  'a browser without Fetch metadata is asked once: the form of the page says its origin',
+  async t => {
+    const lab = await SamlLab.open(t, 'google')
+    await signIn(lab)
+    const page = await lab.browser.post('/saml/slo', '', ['Origin', 'https://evil.example'])
+    t.match(htmlOf(page), /Sign out\?/)
+    t.equal(page.fields.get('Referrer-Policy'), 'same-origin', 'or the form would say "null"')
+    await lab.browser.post('/saml/slo', '', ['Origin', 'https://app.example.org'])
+    t.equal(lab.browser.cookies.has('session'), false)
+  },
+)
+
+t.test(
+  'an answer to our logout that is refused does not say that no user was signed out',
+  async t => {
+    const lab = await SamlLab.open(t, 'entra')
+    await signIn(lab)
+    const [, id = ''] =
+      /ID="([^"]+)"/.exec(sent(t, hrefOf(await lab.browser.get('/saml/slo')))) ?? []
+    const answer = (issued: number) =>
+      logoutResponseXml({
+        ...{ id: '_answer', issuer: lab.idp.entityId, issued, destination: sp.sloUrl },
+        ...{ inResponseTo: id, status: status.success },
+      })
+    const late = byRedirect('SAMLResponse', answer(lab.clock.now() + 3_600_000))
+    const page = await lab.browser.get(late)
+    t.match(lab.failures.at(-1), { code: 'logout_issue_instant', as: 'logout_unconfirmed' })
+    t.match(htmlOf(page), /You are signed out\nYour session here has ended/)
+
+    // Signed in again, the answer to the logout of before ends nothing, and says nothing else.
+    await signIn(lab)
+    await lab.browser.get(byRedirect('SAMLResponse', answer(lab.clock.now())))
+    t.equal(lab.browser.cookies.has('session'), true)
+    t.match(lab.failures.at(-1), { code: 'logout_in_response_to', as: 'logout_refused' })
   },
 )

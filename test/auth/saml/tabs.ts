@@ -191,7 +191,7 @@ t.test('a cookie counts only under its own name', async t => {
   const value = lab.browser.cookies.get(nameOf(one.relayState)) ?? ''
   lab.browser.cookies.set(nameOf(two.relayState), value)
   lab.browser.cookies.delete(nameOf(one.relayState))
-  const form = formOf({ SAMLResponse: 'PGE+', RelayState: 'x' })
+  const form = formOf({ SAMLResponse: 'PGE+', RelayState: `again.${'A'.repeat(27)}` })
   await lab.browser.deliverRaw(form)
   t.same(lab.codes, ['login_cookie_invalid'])
   t.ok(readAsked((await lab.browser.login('/three')).response))

@@ -35,7 +35,7 @@ for (const profile of ['entra', 'keycloak', 'shibboleth'] as const) {
       const out = await browser.navigate('/saml/slo')
       t.equal(out.status, 303)
       t.match(hrefOf(out), /^https:\/\/idp\.example\.org\/slo\?SAMLRequest=/)
-      t.equal((await browser.navigate('/deep')).status, 200)
+      t.equal((await browser.navigate('/deep')).status, 401)
       t.equal(backend.requests.length, 1)
       t.strictSame(codes(), [])
     },
@@ -89,7 +89,7 @@ t.test('a forged answer gets the page, the log gets the code, and there is no se
   t.equal(refused.status, 403)
   t.match(htmlOf(refused), /Signing in did not work/)
   t.match(codes(), ['signature_missing'])
-  t.equal((await browser.navigate('/')).status, 200)
+  t.equal((await browser.navigate('/')).status, 401)
   t.strictSame(backend.requests, [])
 })
 

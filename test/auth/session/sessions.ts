@@ -35,7 +35,19 @@ async function arranged(t: Teardown, settings: Readonly<Record<string, unknown>>
     const client = await RawClient.connect(t, gateway.port)
     return client.get('/', { Host: domain, Cookie: cookie, ...more })
   }
-  return { clock, backend, gateway, get }
+  const send = async (
+    method: string,
+    cookie: string,
+    more: Readonly<Record<string, string>> = {},
+  ) => {
+    const client = await RawClient.connect(t, gateway.port)
+    const length = { 'Content-Length': '0' }
+    await client.request(method, '/', { Host: domain, Cookie: cookie, ...length, ...more })
+    const answer = await client.response({ to: method })
+    client.end()
+    return answer
+  }
+  return { clock, backend, gateway, get, send }
 }
 
 t.test(
@@ -83,31 +95,85 @@ t.test('a session does not outlive what the identity provider says', async t => 
   t.match(late, { refuse: { status: 403 } })
 })
 
+t.test('a session in constant use lasts, whatever its answers say of caches', async t => {
+  for (const [name, method, fields] of [
+    ['nothing', 'GET', {}],
+    ['must-revalidate', 'GET', { 'Cache-Control': 'max-age=0, must-revalidate' }],
+    ['Expires', 'GET', { Expires: '0', 'Last-Modified': 'Tue, 01 Jan 2030 00:00:00 GMT' }],
+    ['Vary and a cookie of the backend', 'GET', { Vary: 'Cookie', 'Set-Cookie': 'a=1' }],
+    ['a HEAD', 'HEAD', {}],
+    ['a post', 'POST', {}],
+    ['a put', 'PUT', {}],
+    ['a deletion', 'DELETE', {}],
+  ] as const) {
+    const { clock, backend, gateway, send } = await arranged(t, { idle: '1m', lifetime: '1h' })
+    backend.at('*', reply({ content: 'ok', fields }))
+    const script = { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty', Accept: '*/*' }
+    let cookie = await gateway.logIn({ email: ['ada'] })
+    const [, browser] = cookie.split('; ')
+    const statuses = new Set<number>()
+    for (let use = 0; use < 60; use += 1) {
+      clock.advance(5000)
+      const answer = await send(method, cookie, script)
+      statuses.add(answer.status)
+      const fresh = cookieOf(answer.fields)
+      const session = fresh.split('; ').find(pair => pair.startsWith('__authproxy_session='))
+      if (session !== undefined) {
+        cookie = `${session}; ${browser}`
+        t.match(answer.fields.get('Cache-Control'), /private/, name)
+      }
+    }
+    t.same([...statuses], [200], name)
+    clock.advance(61_000)
+    t.equal((await send(method, cookie, script)).status, 401, `${name}: not used any more`)
+  }
+})
+
+t.test('a cache that a field of its own tells to keep an answer gets no session', async t => {
+  const { clock, backend, gateway, get } = await arranged(t)
+  const cookie = await gateway.logIn({ email: ['ada'] })
+  clock.advance(30 * minute)
+  for (const [name, value, renewed] of [
+    ['CDN-Cache-Control', 'max-age=60', false],
+    ['Surrogate-Control', 'max-age=60', false],
+    ['X-Accel-Expires', '60', false],
+    ['X-Accel-Expires', '0', true],
+    ['CDN-Cache-Control', 'no-store', true],
+  ] as const) {
+    const fields = { 'Cache-Control': 'no-store', [name]: value }
+    backend.at('*', reply({ content: 'ok', fields }))
+    t.equal((await get(cookie)).fields.has('Set-Cookie'), renewed, `${name}: ${value}`)
+  }
+})
+
 t.test('69: a response that caches may keep for others renews nobody', async t => {
   const { clock, backend, gateway, get } = await arranged(t)
   const cookie = await gateway.logIn({ email: ['ada'] })
   clock.advance(30 * minute)
   backend.at('*', reply({ content: 'ok', fields: { 'Cache-Control': 'public, max-age=60' } }))
   t.notOk((await get(cookie)).fields.has('Set-Cookie'))
-  // What says nothing of caches may be kept by some, unless it is a page somebody opened.
-  const cases: ReadonlyArray<readonly [string, boolean, boolean]> = [
-    ['', true, false],
-    ['max-age=60', true, false],
-    ['private', true, true],
-    ['no-store', true, true],
-    ['max-age=0, no-cache', true, true],
-    ['no-cache="x-public", private', true, true],
-    ['x-private', true, false],
-    ['public, no-cache', false, false],
-    ['s-maxage=1, private', false, false],
-    ['immutable', false, false],
+  // What does not say that it is of one user says so with a session on it.
+  const cases: ReadonlyArray<readonly [string, string | undefined]> = [
+    ['', 'private'],
+    ['max-age=60', 'max-age=60, private'],
+    ['private', 'private'],
+    ['no-store', 'no-store'],
+    ['max-age=0, no-cache', 'max-age=0, no-cache, private'],
+    ['no-cache="x-public", private', 'no-cache="x-public", private'],
+    ['private="x-name"', 'private="x-name", private'],
+    ['x-private', 'x-private, private'],
+    ['public, no-cache', undefined],
+    ['s-maxage=1, private', undefined],
+    ['immutable', undefined],
   ]
-  for (const [control, navigating, otherwise] of cases) {
+  for (const [control, expected] of cases) {
     const fields = control === '' ? {} : { 'Cache-Control': control }
     backend.at('*', reply({ content: 'ok', fields }))
-    t.equal((await get(cookie, navigation)).fields.has('Set-Cookie'), navigating, control)
-    const script = { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }
-    t.equal((await get(cookie, script)).fields.has('Set-Cookie'), otherwise, control)
+    for (const by of [navigation, { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }]) {
+      const answer = await get(cookie, by)
+      t.equal(answer.fields.has('Set-Cookie'), expected !== undefined, control)
+      t.equal(answer.fields.all('Cache-Control').join(), expected ?? control)
+    }
   }
 })
 

@@ -79,6 +79,9 @@ export interface Refused {
   readonly finding?: Difference | undefined
   /** The issuer the message names, for the log: it is not verified. */
   readonly claimedIssuer?: string | undefined
+  /** What the IdP itself says of a login it refuses: the short names of its codes, and its text. */
+  readonly idpStatus?: string
+  readonly idpMessage?: string
 }
 
 /** One thing in a message that is not as expected: `Reference URI`, `#_a`, `#_b`. */
@@ -90,25 +93,30 @@ export interface Difference {
 
 class MessageRefusal extends Error {
   readonly because: MessageReason
-  readonly finding: Difference | undefined
+  readonly more: RefusalFacts
 
-  constructor(because: MessageReason, problem: string, finding: Difference | undefined) {
+  constructor(because: MessageReason, problem: string, { finding, ...said }: RefusalFacts) {
     super(problem)
     this.because = because
-    this.finding = finding && { ...finding, received: finding.received.slice(0, 300) }
+    this.more =
+      finding === undefined
+        ? said
+        : { ...said, finding: { ...finding, received: finding.received.slice(0, 300) } }
   }
 }
 
+/** What a refusal says besides its reason. */
+type RefusalFacts = Pick<Refused, 'finding' | 'idpStatus' | 'idpMessage'>
+
 /** Ends the reading of a message. */
-export function refuse(because: MessageReason, problem: string, finding?: Difference): never {
-  throw new MessageRefusal(because, problem, finding)
+export function refuse(because: MessageReason, problem: string, more: RefusalFacts = {}): never {
+  throw new MessageRefusal(because, problem, more)
 }
 
 /** The refusal that was thrown, as a value. Throws anything else again: that is a fault of ours. */
 export function refusedBy(error: unknown): Refused {
   if (!(error instanceof MessageRefusal)) throw error
-  const { because, message: problem, finding } = error
-  return { ok: false, because, problem, ...(finding === undefined ? {} : { finding }) }
+  return { ok: false, because: error.because, problem: error.message, ...error.more }
 }
 
 /** Scans and parses a message, or a part of one, within the limits of messages unless told. */

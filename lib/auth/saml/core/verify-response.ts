@@ -172,7 +172,9 @@ function checkStatus(root: XmlElement): void {
   const codes = [value, innerValue].filter(each => each !== undefined).map(shortName)
   const message = trimXml(childOf(found, ns.protocol, 'StatusMessage')?.text ?? '').slice(0, 300)
   const said = message === '' ? '' : `: ${JSON.stringify(message)}`
-  refuse('idp_status', `the IdP answered ${codes.join(' / ').slice(0, 200)}${said}`)
+  refuse('idp_status', `the IdP answered ${codes.join(' / ').slice(0, 200)}${said}`, {
+    ...{ idpStatus: codes.join(' ').slice(0, 200), idpMessage: message },
+  })
 }
 
 /**

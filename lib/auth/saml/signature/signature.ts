@@ -128,13 +128,13 @@ function checkReference(root: XmlElement, element: XmlElement, info: XmlElement)
   if (!ID.test(id)) {
     const expected = 'a value without white space, quotes and the characters ` < > & ( ) % # \\'
     const finding = { what: `${element.name} ID`, expected, received: id || '(nothing)' }
-    refuse('signature_reference', 'the signed element has no proper ID', finding)
+    refuse('signature_reference', 'the signed element has no proper ID', { finding })
   }
   const uri = attributeOf(childOf(info, ns.signature, 'Reference'), 'URI') ?? ''
   if (uri !== `#${id}`) {
     const finding = { what: 'Reference URI', expected: `#${id}`, received: uri || '(nothing)' }
     const problem = 'the reference is not to the element around the signature'
-    refuse('signature_reference', problem, finding)
+    refuse('signature_reference', problem, { finding })
   }
   let bearers = 0
   for (const { attributes } of allElements(root)) {
@@ -149,7 +149,7 @@ function checkReference(root: XmlElement, element: XmlElement, info: XmlElement)
       expected: 'an ID of this element alone',
       received,
     }
-    refuse('signature_reference', 'the ID of the signed element is not unique', finding)
+    refuse('signature_reference', 'the ID of the signed element is not unique', { finding })
   }
 }
 
@@ -170,14 +170,14 @@ function checkAlgorithms(info: XmlElement, allowSha1: boolean) {
   if (moreCanonicalizations.length > 0 || !EXCLUSIVE.includes(canonicalization)) {
     const received = [canonicalization, ...moreCanonicalizations].join(' ')
     const finding = { what: 'CanonicalizationMethod', expected: transforms.exclusive, received }
-    refuse('signature_algorithm', `canonicalisation ${received}`, finding)
+    refuse('signature_algorithm', `canonicalisation ${received}`, { finding })
   }
   const steps = used('Transform')
   const [first, second = ''] = steps
   if (steps.length !== 2 || first !== transforms.enveloped || !EXCLUSIVE.includes(second)) {
     const expected = `${transforms.enveloped} ${transforms.exclusive}`
     const finding = { what: 'Transforms', expected, received: steps.join(' ') }
-    refuse('signature_algorithm', `transforms ${steps.join(' ')}`, finding)
+    refuse('signature_algorithm', `transforms ${steps.join(' ')}`, { finding })
   }
   const [method, ...moreMethods] = used('SignatureMethod')
   const [digest, ...moreDigests] = used('DigestMethod')
@@ -196,11 +196,13 @@ function checkAlgorithms(info: XmlElement, allowSha1: boolean) {
     received: method,
   }
   const byDigest = { what: 'DigestMethod', expected: stronger, received: digest }
-  if (problem === 'signature_algorithm') refuse(problem, `signature method ${method}`, byMethod)
-  if (!digests.has(digest)) refuse('signature_algorithm', `digest method ${digest}`, byDigest)
+  if (problem === 'signature_algorithm')
+    refuse(problem, `signature method ${method}`, { finding: byMethod })
+  if (!digests.has(digest))
+    refuse('signature_algorithm', `digest method ${digest}`, { finding: byDigest })
   if (problem !== undefined || (digest === digestMethods.sha1 && !allowSha1)) {
     const finding = problem === undefined ? byDigest : byMethod
-    refuse('signature_sha1', 'it is made with SHA-1', finding)
+    refuse('signature_sha1', 'it is made with SHA-1', { finding })
   }
   return { method, digest, inclusive: prefixesOf(allNamed(info, 'Transform')[1]) }
 }
