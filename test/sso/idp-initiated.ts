@@ -25,7 +25,7 @@ t.test('a login begun at the IdP', { skip: noStage, timeout: 300_000 }, async t 
     t.equal(page.url(), `${stage.base}/reports?x=1`)
     const own = ['/saml/acs', '/saml/acs?again', '/saml/acs']
     t.strictSame(posts, own, 'once more from our own site, then the answer to our own request')
-    t.match(stage.gateway.log, /saml\.idpInitiated/)
+    t.ok(stage.gateway.log.some(line => line['setting'] === 'saml.idpInitiated'))
     await page.context().close()
   })
 
