@@ -9,18 +9,23 @@ import { parseArgs } from 'node:util'
 import { bounds } from '../../fixtures/compare/bounds.ts'
 import { Comparison } from '../../fixtures/compare/comparison.ts'
 import { generated, shrunk } from '../../fixtures/compare/generate.ts'
+import { realClients } from '../../fixtures/compare/real-apt.ts'
 
 const { values } = parseArgs({
   options: {
     histories: { type: 'string', default: '2000' },
+    real: { type: 'string' },
     seed: { type: 'string', default: '1' },
     shrink: { type: 'boolean', default: false },
     most: { type: 'string', default: '5' },
   },
 })
-const [count, seed, most] = [Number(values.histories), Number(values.seed), Number(values.most)]
+const real = values.real !== undefined
+const count = Number(values.real ?? values.histories)
+const [seed, most] = [Number(values.seed), Number(values.most)]
 const endings: (() => unknown)[] = []
 const comparison = await Comparison.start({ teardown: action => endings.push(action) })
+if (real) comparison.client = realClients(comparison)
 const say = (line: string) => process.stdout.write(`${line}\n`)
 const longest = new Map<string, number>()
 const differed = new Map<string, number>()
@@ -28,7 +33,7 @@ const failed: number[] = []
 let acts = 0
 const begun = performance.now()
 for (let one = seed; one < seed + count; one += 1) {
-  const result = await comparison.run(generated(one))
+  const result = await comparison.run(generated(one, { short: real }))
   acts += result.acts
   for (const [kind, late] of result.delays)
     longest.set(kind, Math.max(late, longest.get(kind) ?? 0))
@@ -42,11 +47,11 @@ for (let one = seed; one < seed + count; one += 1) {
   if (!values.shrink) continue
   const { aspect } = violation
   const fails = async (history: Parameters<typeof comparison.run>[0]) => {
-    const { violations } = await comparison.run(history, true)
+    const { violations } = await comparison.run(history)
     return violations.some(found => found.aspect === aspect)
   }
-  const smallest = await shrunk(generated(one), fails)
-  const [again] = (await comparison.run(smallest, true)).violations
+  const smallest = await shrunk(generated(one, { short: real }), fails)
+  const [again] = (await comparison.run(smallest)).violations
   say(`\nthe smallest of it:\n${again?.text ?? 'it does not fail alone'}`)
 }
 const time = Math.round((performance.now() - begun) / 1000)
