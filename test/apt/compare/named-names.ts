@@ -1,0 +1,6 @@
+/**
+ * Histories that caches were seen to get wrong, of the group "names": each through the cache is no worse than without it.
+ */
+import { compareNamed } from '../../fixtures/compare/tests.ts'
+
+compareNamed('names')
