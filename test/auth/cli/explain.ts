@@ -8,12 +8,7 @@ import type { FailureRecord } from '../../../lib/auth/pages/failure-records.ts'
 import { packageRoot } from '../../../lib/package.ts'
 
 /** Waits for nothing. */
-const noClock = {
-  after(_delay: number, action: () => void) {
-    queueMicrotask(action)
-    return () => {}
-  },
-}
+const noWait = async () => {}
 
 const record = {
   ...{ id: 'r1', at: Date.UTC(2030, 0, 1), category: 'SAML-ERROR', code: 'audience' },
@@ -39,7 +34,7 @@ t.test(
     ]
     await writeFile(file, JSON.stringify({ failures: [record, plain, ...damaged] }))
     for (const reference of ['r1', 'SAML-ERROR r1', 'SAML-ERROR: r1 ']) {
-      const { found, lines } = await explain(reference, file, noClock)
+      const { found, lines } = await explain(reference, file, noWait)
       t.equal(found, true)
       t.same(lines.slice(0, 2), ['SAML-ERROR audience', 'Signing in did not work (status 403)'])
       t.ok(lines.includes('issuer       urn:idp') && lines.includes('tries        2'))
@@ -51,14 +46,14 @@ t.test(
         ...adviceOn(record).map(sentence => `  - ${sentence}`),
       ])
     }
-    const { lines } = await explain('r2', file, noClock)
+    const { lines } = await explain('r2', file, noWait)
     t.equal(lines.at(-1), 'request      POST /saml/acs')
   },
 )
 
 t.test('what is not known says since when failures are', async t => {
   const file = join(t.testdir(), 'failures.json')
-  t.match(await explain('r3', file, noClock), {
+  t.match(await explain('r3', file, noWait), {
     found: false,
     lines: [/no failure has been kept yet$/],
   })
@@ -69,19 +64,13 @@ t.test('what is not known says since when failures are', async t => {
     ['{', /it cannot be read$/],
   ] as const) {
     await writeFile(file, text)
-    t.match(await explain('r3', file, noClock), { found: false, lines: [line] })
+    t.match(await explain('r3', file, noWait), { found: false, lines: [line] })
   }
 })
 
 t.test('a failure that is written a moment later is found', async t => {
   const file = join(t.testdir(), 'failures.json')
-  const daemon = {
-    after(_delay: number, action: () => void) {
-      writeFileSync(file, JSON.stringify({ failures: [record] }))
-      action()
-      return () => {}
-    },
-  }
+  const daemon = async () => writeFileSync(file, JSON.stringify({ failures: [record] }))
   t.match(await explain('r1', file, daemon), { found: true })
 })
 

@@ -55,7 +55,7 @@ export function decrypt(
       const { key, opened } = unwrap(wrapped, privateKey, oaep, cipher.bits / 8)
       const { bytes, good } = decipher(cipher, key, content)
       // A wrong key may leave valid padding behind, so only what parses counts as decrypted.
-      const parsed = parseXml(withoutMark(bytes), messageLimits, around)
+      const parsed = parseXml(bytes, messageLimits, around)
       if (good && parsed.ok) return parsed
       if (!opened) continue
       why = good && !parsed.ok ? parsed.problem : 'its content does not belong to its key'
@@ -67,12 +67,6 @@ export function decrypt(
         'encryption_document',
         `one of our keys opens the ${name}, but what is inside is no permitted document: ${why}`,
       )
-}
-
-/** A byte order mark is no part of a document (XML 1.0 section 4.3.3); some IdPs encrypt it as well. */
-function withoutMark(bytes: Buffer): Buffer {
-  const marked = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
-  return marked ? bytes.subarray(3) : bytes
 }
 
 /** Of each EncryptedKey a name that stays the same however the message around it is changed: the SHA-256 of its number. */
