@@ -91,7 +91,7 @@ t.test('42: remote: only 200 is taken, whole and as metadata', async t => {
     [{ status: 302, content: '' }, /answered 302/],
     [{ content: good, cut: { at: 100, by: 'fin' } }, /metadata cannot be had/],
     [{ content: good.slice(0, -20) }, /well-formed/],
-    [{ content: '<html></html>' }, /EntityDescriptor/],
+    [{ content: '<html></html>' }, /it is a web page/],
     [{ content: 'x'.repeat(10 * 1024 * 1024 + 1) }, /larger than 10 MiB/],
     [{ content: idp.metadata({ validUntil: start - 1000 }) }, /expired/],
   ]
