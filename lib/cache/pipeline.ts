@@ -34,7 +34,7 @@ interface PipelineParts extends Pick<Answering, 'answerer' | 'negative' | 'suite
 /** The proxy as a handler. CONNECT has a handler of its own (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
   let destinations: Destinations | undefined
-  const credentialHosts = new CredentialHosts()
+  const credentialHosts = new CredentialHosts(parts.clock)
   return request => {
     const rules = parts.rules()
     if (destinations?.rules !== rules) destinations = new Destinations(rules)
@@ -87,7 +87,7 @@ function sharedCredentials(
   if (other === undefined) return undefined
   return {
     deny: 'credentials',
-    sentence: `The credentials for ${asked.host} went to ${other} before: a line of auth.conf such as \`machine http://HTTPS\` gives them to every archive. Write \`machine http://HTTPS///${asked.host}/\`, or list both hosts under \`private_domains\` if they share a password.`,
+    sentence: `The credentials for ${asked.host} went to ${other} before: a line of auth.conf such as \`machine http://HTTPS\` gives them to every archive. Write \`machine http://HTTPS///${asked.host}/\`, which is admitted ten minutes after ${other} got them last, or list both hosts under \`private_domains\` if they share a password.`,
   }
 }
 

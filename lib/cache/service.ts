@@ -24,6 +24,7 @@ import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
 import { rulesOf } from './policy/policy.ts'
+import { newPseudonym } from './pseudonym.ts'
 import { Activity } from './stats/activity.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import type { Entry } from './store/entry.ts'
@@ -120,7 +121,7 @@ async function startWith(
     warn: (sentence, facts) => log.warn(sentence, facts),
   })
   const { statistics } = days
-  const pseudonym = `cachesvc-${randomBytes(4).toString('hex')}`
+  const pseudonym = newPseudonym()
   /** Addresses of the machine come and go. */
   const refresh = (): void => {
     current = compiled()

@@ -60,3 +60,20 @@ t.test('a 403 of the origin names what the origin may refuse', async t => {
   origin.at('*', reply({ status: 401 }))
   t.notMatch((await cache.get(origin.url(deb))).text, 'user_agent')
 })
+
+t.test('what one client has in Via fails the file for no other client', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  // Delivery networks refuse what has their own name in Via. Clients that ask meanwhile get the same answer.
+  origin.at('*', answer => {
+    const via = answer.request.fields.get('Via') ?? ''
+    return reply(via.includes('edge') ? { status: 403 } : { content: 'hello' })(answer)
+  })
+  const fields = { Via: '1.1 edge.example.net, 1.1 cachesvc-01234567' }
+  t.equal((await cache.head(origin.url(deb), fields)).status, 200)
+  t.equal((await cache.warm(origin.url(deb), fields)).status, 200)
+  t.match(
+    origin.requests[1]?.fields.get('Via'),
+    /^1\.1 cachesvc-01234567, 1\.1 cachesvc-[0-9a-f]{8}$/,
+  )
+})

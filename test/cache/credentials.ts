@@ -5,6 +5,7 @@ import t from 'tap'
 import { type Settings, TestCache } from '../fixtures/cache/cache.ts'
 import { type Answer, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { Gate } from '../fixtures/time/gate.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const deb = '/private/pool/main/h/hello_1_all.deb'
 const secret = 'c3VyZWx5LW5vdC1oZXJl'
@@ -148,7 +149,8 @@ t.test(
       private_domains: ['.corp.example.org'],
       parent_proxy: `http://127.0.0.1:${parent.port}`,
     }
-    const cache = await TestCache.start(t, { settings })
+    const clock = new ManualClock(Date.UTC(2026, 0, 1))
+    const cache = await TestCache.start(t, { settings, clock })
     const ask = (path: string, fields: Record<string, string> = authorization) =>
       cache.get(`http://127.0.0.1:${cache.port}${path}`, fields)
     t.equal((await ask(`/one.example.org${deb}`)).status, 200)
@@ -166,5 +168,9 @@ t.test(
     t.equal((await ask(`/a.corp.example.org${deb}`)).status, 200, 'hosts that are listed')
     // As a proxy apt is given the archive's own name, and its line is for that.
     t.equal((await cache.get(`http://three.example.org${deb}`, authorization)).status, 200)
+    // The line was mended: the first archive had got them by mistake and gets them no more.
+    clock.advance(10 * 60_000)
+    t.equal((await ask(`/two.example.org${deb}`)).status, 200)
+    t.equal((await ask(`/one.example.org${deb}`)).status, 403)
   },
 )

@@ -196,5 +196,7 @@ t.test('what a parent refuses is told as its own, and a stored file is better', 
   parent.at('*', reply({ status: 404 }))
   const missing = await cache.get(`http://archive.example.org${deb}`)
   t.match(missing.text, 'The origin archive.example.org, asked by way of the parent proxy')
+  // That the origin has this Release file no more is believed when it has the other.
+  parent.at(release.replace('InRelease', 'Release'), reply({ content: 'another' }))
   t.equal((await cache.get(release, { 'Cache-Control': 'max-age=0' })).status, 404)
 })

@@ -47,3 +47,14 @@ t.test('files that are not there, and files that are none', async t => {
   t.equal(warnings.length, 1)
   t.match(warnings[0], directory)
 })
+
+t.test('one damaged certificate in the store takes none of the others away', async t => {
+  const damaged = house.cert.replace(/\n[A-Za-z0-9+/]{60}/, '\nMIIB')
+  const all = `${damaged}${house.cert}`
+  const file = join(t.testdir({ 'ca-certificates.crt': all }), 'ca-certificates.crt')
+  const warnings: string[] = []
+  const found = await systemAuthorities({ SSL_CERT_FILE: file }, one => warnings.push(one))
+  t.equal(found.length, 1)
+  t.equal(warnings.length, 1)
+  t.match(warnings[0], file)
+})

@@ -9,7 +9,7 @@ import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
-import { viaChain } from '../../http/proxy/via.ts'
+import { sharedChain } from '../../http/proxy/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
@@ -17,6 +17,7 @@ import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/f
 import type { Ask } from '../fetch/origin-client.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
+import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
@@ -246,7 +247,7 @@ export class Answerer {
     const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
     try {
       const { uri } = file
-      const via = viaChain(request.fields)
+      const via = sharedChain(request.fields, pseudonyms)
       const lifetime = request.lifetime ?? Lifetime.until(request.signal)
       const asked = headOf(ask, { uri, stored: entry, lifetime, via })
       const answer = await inTime(asked, clock, wait)
@@ -324,7 +325,7 @@ function wantedOf(
     claim,
     awaited,
     stored,
-    via: viaChain(request.fields),
+    via: sharedChain(request.fields, pseudonyms),
     parent: file.about.parent,
     insist,
   }

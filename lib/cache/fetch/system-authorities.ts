@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { rootCertificates } from 'node:tls'
-import { systemCode } from '../../errors.ts'
+import { explainError, systemCode } from '../../errors.ts'
 import { readCertificates } from '../../x509/x509.ts'
 
 /** Where systems keep all of them in one file: Debian, Fedora, openSUSE, Alpine. The first that is there counts. */
@@ -47,11 +47,14 @@ function withoutSpace(pem: string): string {
   return pem.replace(/\s/g, '')
 }
 
-/** Throws for what is no certificate: TLS would accept none of the others then. */
-function readOne(pem: string): string {
-  const [certificate] = readCertificates(pem)
-  if (certificate === undefined) throw new Error('it has no certificate in PEM form')
-  return certificate.pem
+/** Nothing for what is no certificate: TLS would accept none of the others with it. */
+function readOne(pem: string, file: string, warn: (sentence: string) => void): readonly string[] {
+  try {
+    return readCertificates(pem).map(certificate => certificate.pem)
+  } catch (error) {
+    warn(`one of the certificates in ${file} cannot be used for origins: ${explainError(error)}`)
+    return []
+  }
 }
 
 /** Undefined when there is no such file. */
@@ -61,10 +64,10 @@ async function certificatesOf(
 ): Promise<readonly string[] | undefined> {
   try {
     const text = await readFile(file, 'latin1')
-    return newOnes(text.match(blocks) ?? []).map(readOne)
+    return newOnes(text.match(blocks) ?? []).flatMap(pem => readOne(pem, file, warn))
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
-    warn(`the certificates in ${file} cannot be used for origins: ${String(error)}`)
+    warn(`the certificates in ${file} cannot be used for origins: ${explainError(error)}`)
     return []
   }
 }

@@ -12,8 +12,22 @@ const longestChain = 2048
 /** The intermediaries that a message has passed, without comments, as they go on to the next one; undefined when there are none. */
 export function viaChain(fields: Fields): string | undefined {
   const value = fields.get('via')
+  return value === undefined ? undefined : chainOf(members(value))
+}
+
+/**
+ * The same for a request that stands for those of several clients: only the last intermediaries with names like these. With any other
+ * name a client could have the request refused for all of them, by a server that takes the name for its own.
+ */
+export function sharedChain(fields: Fields, names: RegExp): string | undefined {
+  const value = fields.get('via')
   if (value === undefined) return undefined
-  const chain = members(value).map(({ protocol, receivedBy }) => `${protocol} ${receivedBy}`)
+  const known = members(value).filter(({ receivedBy }) => names.test(receivedBy))
+  return chainOf(known.slice(-mostPassed / 2))
+}
+
+function chainOf(passed: readonly Member[]): string | undefined {
+  const chain = passed.map(({ protocol, receivedBy }) => `${protocol} ${receivedBy}`)
   return chain.length === 0 ? undefined : chain.join(', ')
 }
 

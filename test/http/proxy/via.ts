@@ -1,6 +1,12 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { appendVia, parseVia, runsInCircle, viaChain } from '../../../lib/http/proxy/via.ts'
+import {
+  appendVia,
+  parseVia,
+  runsInCircle,
+  sharedChain,
+  viaChain,
+} from '../../../lib/http/proxy/via.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('we come last, after everybody the message has passed', t => {
@@ -75,3 +81,19 @@ t.test('hostile values never throw', t => {
   }
   t.end()
 })
+
+t.test(
+  'a request for several clients has of one client’s chain only names of a kind, the last ten',
+  t => {
+    const chain = (value?: string) => sharedChain(Fields.of(['Via', value]), /^ours-\d+$/)
+    t.equal(chain(), undefined)
+    t.equal(chain('1.1 edge.example.net, 1.1 ours-x'), undefined)
+    t.equal(
+      chain('1.1 edge.example.net, 1.1 ours-1 (x), 1.0 <script>, 1.0 ours-2'),
+      '1.1 ours-1, 1.0 ours-2',
+    )
+    const many = Array.from({ length: 20 }, (_, i) => `1.1 ours-${i}`)
+    t.equal(chain(many.join()), many.slice(10).join(', '))
+    t.end()
+  },
+)
