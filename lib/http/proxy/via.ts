@@ -9,11 +9,18 @@ export function appendVia(fields: Fields, version: string, pseudonym: string): F
   return fields.plus('Via', `${version} ${pseudonym}`)
 }
 
-/** Whether a message has come through us before, under this pseudonym in any case: it runs in a circle. */
+/**
+ * Whether a message has come through us before, under this pseudonym in any case: it runs in a circle. So does a message whose Via
+ * is longer than LONGEST, whatever it says.
+ */
 export function hasPassed(fields: Fields, pseudonym: string): boolean {
   const value = fields.get('via')
-  return value !== undefined && parseVia(value).some(name => sameName(name, pseudonym))
+  if (value === undefined) return false
+  return value.length > LONGEST || parseVia(value).some(name => sameName(name, pseudonym))
 }
+
+/** Characters: the names of some hundred intermediaries. To read a megabyte takes a quarter of a second. */
+const LONGEST = 8192
 
 /** Who received the message, by a Via field value: pseudonyms, or host and port, as written. Malformed members are left out. */
 export function parseVia(value: string): readonly string[] {

@@ -52,3 +52,10 @@ t.test('hostile values never throw', t => {
   }
   t.end()
 })
+
+t.test('a Via too long to be read is that of a circle', t => {
+  const longest = `${'a,'.repeat(4000)}1.1 b`
+  t.notOk(hasPassed(Fields.of(['Via', longest.padEnd(8192)]), 'cachesvc'))
+  t.ok(hasPassed(Fields.of(['Via', longest.padEnd(8193)]), 'cachesvc'))
+  t.end()
+})
