@@ -77,22 +77,25 @@ function withoutCookiesType(value: string): string {
   return all.join(', ')
 }
 
-/** Whether a backend could take a field of this name for one of ours. */
+/** Whether a backend could take a field of this name for one of ours: any characters but letters and digits may separate its words. */
 export function isIdentityField(name: string): boolean {
-  return `-${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-`.includes('-x-authproxy-')
+  return IDENTITY.test(name)
 }
+
+const IDENTITY = /(?<![a-z0-9])x[^a-z0-9]+authproxy(?![a-z0-9])/i
 
 /** Names some read as those of fields that say where a message ends, or whom it is for: `Transfer_Encoding`. */
 function isOddlySpelt(name: string): boolean {
-  return name.includes('_') && DECISIVE.has(name.toLowerCase().replaceAll('_', '-'))
+  if (name.length > LONGEST_DECISIVE || !name.includes('_')) return false
+  return DECISIVE.has(name.toLowerCase().replaceAll('_', '-'))
 }
 
 const DECISIVE: ReadonlySet<string> = new Set([
   ...['content-length', 'transfer-encoding', 'host', 'connection', 'upgrade'],
 ])
 
+const LONGEST_DECISIVE = Math.max(...[...DECISIVE].map(name => name.length))
+
 function claimsBasic(name: string, value: string, known: boolean): boolean {
-  const plain = name.toLowerCase().replace(/[^a-z0-9]/g, '-')
-  if (plain !== 'authorization') return false
-  return known || !sameName(name, 'Authorization') || /^\s*basic(?:\s|$)/i.test(value)
+  return sameName(name, 'Authorization') && (known || /^\s*basic(?:\s|$)/i.test(value))
 }

@@ -215,36 +215,60 @@ export function isToken(text: string): boolean {
   return TOKEN.test(text)
 }
 
-/** Members of a comma-separated list (5.6.1), trimmed, empty ones dropped; commas inside quoted strings do not separate. */
-export function listMembers(value: string): readonly string[] {
-  return splitUnquoted(value, ',').filter(member => member !== '')
+/**
+ * Members of a comma-separated list (5.6.1), trimmed, empty ones dropped; commas inside quoted strings do not separate. The first
+ * `most` of them: a parser that refuses or ignores longer lists need not read half a million members of a stranger.
+ */
+export function listMembers(value: string, most = Number.POSITIVE_INFINITY): readonly string[] {
+  const members: string[] = []
+  for (let start = 0; start <= value.length && members.length < most; ) {
+    const end = separatorFrom(value, start, COMMA)
+    const member = trimmed(value, start, end)
+    if (member !== '') members.push(member)
+    start = end + 1
+  }
+  return members
 }
 
 /** The pieces between separators outside quoted strings, trimmed (5.6.3). A quoted string that never ends takes the rest. */
 export function splitUnquoted(value: string, separator: ',' | ';'): readonly string[] {
   const pieces: string[] = []
-  let start = 0
-  let quoted = false
-  for (let i = 0; i < value.length; i += 1) {
-    const c = value[i]
-    if (quoted && c === '\\') i += 1
-    else if (c === '"') quoted = !quoted
-    else if (c === separator && !quoted) {
-      pieces.push(trimWhitespace(value.slice(start, i)))
-      start = i + 1
-    }
+  for (let start = 0; start <= value.length; ) {
+    const end = separatorFrom(value, start, separator.charCodeAt(0))
+    pieces.push(trimmed(value, start, end))
+    start = end + 1
   }
-  pieces.push(trimWhitespace(value.slice(start)))
   return pieces
 }
 
+/** Where the next separator outside quoted strings stands; the length without one. */
+function separatorFrom(value: string, start: number, separator: number): number {
+  let quoted = false
+  for (let i = start; i < value.length; i += 1) {
+    const code = value.charCodeAt(i)
+    if (quoted && code === BACKSLASH) i += 1
+    else if (code === QUOTE) quoted = !quoted
+    else if (code === separator && !quoted) return i
+  }
+  return value.length
+}
+
+const COMMA = 0x2c
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
 /** Text without optional whitespace (OWS: spaces and tabs, nothing else) at its ends (5.6.3). */
 export function trimWhitespace(text: string): string {
-  let start = 0
-  let end = text.length
+  return trimmed(text, 0, text.length)
+}
+
+/** What stands from `from` to before `to`, without whitespace at its ends. */
+function trimmed(text: string, from: number, to: number): string {
+  let start = from
+  let end = to
   while (start < end && isWhitespace(text.charCodeAt(start))) start += 1
   while (end > start && isWhitespace(text.charCodeAt(end - 1))) end -= 1
-  return start === 0 && end === text.length ? text : text.slice(start, end)
+  return text.slice(start, end)
 }
 
 function isWhitespace(code: number): boolean {

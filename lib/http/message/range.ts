@@ -91,7 +91,7 @@ const whole: Selection = { send: 'whole' }
 function rangeSet(text: string, size: number): readonly ByteRange[] | undefined {
   const ranges: ByteRange[] = []
   let specs = 0
-  for (const member of listMembers(text)) {
+  for (const member of listMembers(text, maxRanges + 1)) {
     if (specs === maxRanges) return undefined
     specs += 1
     const range = rangeOf(member, size)

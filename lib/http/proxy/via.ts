@@ -8,6 +8,8 @@ import { type Fields, isToken, sameName, trimWhitespace } from '../message/field
 const mostPassed = 20
 /** Characters of a chain. */
 const longestChain = 2048
+/** Characters of a Via, comments included, that are read. To read a megabyte takes a quarter of a second. */
+const longestRead = 8192
 
 /** The intermediaries that a message has passed, without comments, as they go on to the next one; undefined when there are none. */
 export function viaChain(fields: Fields): string | undefined {
@@ -43,6 +45,7 @@ export function appendVia(fields: Fields, version: string, pseudonym: string): F
 export function runsInCircle(fields: Fields, pseudonym: string): boolean {
   const value = fields.get('via')
   if (value === undefined) return false
+  if (value.length > longestRead) return true
   const passed = parseVia(value)
   if (passed.some(name => sameName(name, pseudonym))) return true
   return passed.length > mostPassed || (viaChain(fields)?.length ?? 0) > longestChain

@@ -132,3 +132,11 @@ t.test('hostile values never throw and never give a negative or unknown duration
   }
   t.end()
 })
+
+t.test('a thousand directives of a request are read, and all of a response', t => {
+  const fields = (before: number) => Fields.of(['Cache-Control', `${'a, '.repeat(before)}no-store`])
+  t.ok(requestDirectives(fields(999)).noStore)
+  t.notOk(requestDirectives(fields(1000)).noStore)
+  t.ok(responseDirectives(fields(5000)).noStore)
+  t.end()
+})

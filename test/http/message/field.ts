@@ -158,3 +158,40 @@ t.test('hostile lists never throw, and members joined again give the same member
   }
   t.end()
 })
+
+/** The rule before any thought of what a long list costs. */
+function plainPieces(value: string, separator: ',' | ';'): readonly string[] {
+  const pieces = ['']
+  let quoted = false
+  for (let i = 0; i < value.length; i += 1) {
+    let text = value.charAt(i)
+    if (text === separator && !quoted) {
+      pieces.push('')
+      continue
+    }
+    if (quoted && text === '\\') {
+      i += 1
+      text += value.charAt(i)
+    } else if (text === '"') quoted = !quoted
+    pieces.push((pieces.pop() ?? '') + text)
+  }
+  return pieces.map(piece => piece.replace(/^[\t ]+/, '').replace(/[\t ]+$/, ''))
+}
+
+t.test('lists are split as the plain rule splits them, and no further than is asked', t => {
+  const chance = seeded(38)
+  const pieces = [...',;"\\ \ta', 'bc', ', ', '"a,b"', '"\\""']
+  for (let i = 0; i < 20_000; i += 1) {
+    const value = chance.text(i % 4 === 0 ? hostilePieces : pieces, 12)
+    const members = plainPieces(value, ',').filter(member => member !== '')
+    const most = chance.below(5)
+    const read = [splitUnquoted(value, ','), splitUnquoted(value, ';'), listMembers(value)]
+    const plain = [plainPieces(value, ','), plainPieces(value, ';'), members]
+    const [found, expected] = [
+      [...read, listMembers(value, most)],
+      [...plain, members.slice(0, most)],
+    ].map(lists => JSON.stringify(lists))
+    if (found !== expected) t.equal(found, expected, value)
+  }
+  t.end()
+})

@@ -186,3 +186,12 @@ t.test('whatever is asked, what is selected lies inside, apart, and never exceed
   for (const [kind, count] of Object.entries(kinds)) t.ok(count > 100, `${kind}: ${count}`)
   t.end()
 })
+
+t.test('empty members of a set are none of its pieces', t => {
+  const fields = Fields.of(['Range', `bytes=${', '.repeat(5000)}0-0,${','.repeat(5000)}`])
+  t.same(selectRange({ method: 'GET', fields }, 100, true), {
+    send: 'ranges',
+    ranges: [{ first: 0, last: 0 }],
+  })
+  t.end()
+})

@@ -129,3 +129,10 @@ t.test('a very long run of spaces or quotes takes no time', t => {
   t.ok(process.hrtime.bigint() - begun < 500_000_000n)
   t.end()
 })
+
+t.test('a list of more than a thousand entity tags does not count', t => {
+  const tags = (count: number) => parseEntityTags('"a",'.repeat(count))
+  t.equal(tags(1000)?.length, 1000)
+  t.equal(tags(1001), undefined)
+  t.end()
+})

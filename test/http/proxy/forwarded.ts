@@ -56,3 +56,21 @@ t.test('what a client says of proxies and prefixes does not go on', t => {
   t.same(withoutForwarding(fields).flat, ['Proxy-Status', 'kept'])
   t.end()
 })
+
+t.test('a name goes in every spelling of its separators, and a longer one stays', t => {
+  const names = [
+    'X-Original-Forwarded-For',
+    'X-Real-IP',
+    'Forwarded',
+    'Proxy',
+    'X-Envoy-Original-Path',
+  ]
+  for (const name of names) {
+    for (const separator of [...'-_.~!']) {
+      const spelt = name.replaceAll('-', separator).toUpperCase()
+      t.equal(withoutForwarding(Fields.of([spelt, 'x'])).count, 0, spelt)
+      t.equal(withoutForwarding(Fields.of([`${spelt}-${name}`, 'x'])).count, 1, spelt)
+    }
+  }
+  t.end()
+})

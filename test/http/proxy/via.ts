@@ -97,3 +97,10 @@ t.test(
     t.end()
   },
 )
+
+t.test('a Via too long to be read is that of a circle', t => {
+  const longest = `(${'a'.repeat(8000)}) 1.1 b`
+  t.notOk(runsInCircle(Fields.of(['Via', longest.padEnd(8192)]), 'cachesvc'))
+  t.ok(runsInCircle(Fields.of(['Via', longest.padEnd(8193)]), 'cachesvc'))
+  t.end()
+})

@@ -1,0 +1,80 @@
+import t from 'tap'
+import { backendFields, isIdentityField } from '../../../lib/auth/identity/backend-fields.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
+import { withoutForwarding } from '../../../lib/http/proxy/forwarded.ts'
+import { seeded } from '../../fixtures/chance/seeded-random.ts'
+
+/** Characters of names, with the words that have a meaning to one of the rules. */
+const pieces = [
+  ...["'", '-', '_', '.', '--', '-_', '~', 'X', 'x', 'a', '0', 'Z'],
+  ...['Authproxy', 'AUTHPROXY', 'X-Authproxy', 'x_authproxy', 'User', 'Auth', 'proxy', 'max'],
+  ...['Forwarded', 'Real', 'IP', 'For', 'Proto', 'Host', 'Content', 'Length', 'Transfer'],
+  ...['Encoding', 'Connection', 'Upgrade', 'Proxy', 'Original', 'URL', 'Client'],
+]
+
+/** Names that say where a message ends, spelt oddly. */
+const samples = ['Transfer_Encoding', 'content_length', 'Content-Length', 'TRANSFER_encoding']
+
+/** The rules as they were before names of a megabyte were thought of. */
+const plain = {
+  identity: (name: string) =>
+    `-${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-`.includes('-x-authproxy-'),
+  oddlySpelt: (name: string) =>
+    name.includes('_') &&
+    ['content-length', 'transfer-encoding', 'host', 'connection', 'upgrade'].includes(
+      name.toLowerCase().replaceAll('_', '-'),
+    ),
+}
+
+t.test('a name is one of ours by the plain rule, whatever separates its words', t => {
+  const chance = seeded(39)
+  let ours = 0
+  for (let i = 0; i < 50_000; i += 1) {
+    const name = chance.text(pieces, 7)
+    const expected = plain.identity(name)
+    if (expected) ours += 1
+    if (isIdentityField(name) !== expected) t.fail(name)
+  }
+  t.ok(ours > 1000, `${ours} names are ours`)
+  t.ok(isIdentityField(`${'a-'.repeat(500_000)}X${'-'.repeat(500_000)}Authproxy`))
+  t.end()
+})
+
+t.test('what reaches the backend is what the plain rules let pass', t => {
+  const chance = seeded(40)
+  const added = { identity: undefined, own: Fields.empty, basicAuth: false }
+  let odd = 0
+  for (let i = 0; i < 50_000; i += 1) {
+    const name =
+      i % 2 === 0
+        ? chance.text(pieces, 5)
+        : chance.mutate(chance.pick(samples), ['_', '-', 'o', 'T'])
+    if (name === '' || name.toLowerCase() === 'host') continue
+    const given = Fields.of([name, 'x'])
+    // The rules about proxies and about one hop have tests of their own.
+    if (
+      withoutForwarding(given).count === 0 ||
+      /^(?:connection|upgrade|transfer-encoding)$/i.test(name)
+    )
+      continue
+    const expected = !(plain.identity(name) || plain.oddlySpelt(name))
+    if (plain.oddlySpelt(name)) odd += 1
+    if ((backendFields(given, added).count === 1) !== expected) t.fail(name)
+  }
+  t.ok(odd > 1000, `${odd} names are oddly spelt`)
+  t.notOk(backendFields(Fields.of(['Transfer_Encoding', 'x']), added).has('Transfer_Encoding'))
+  t.notOk(backendFields(Fields.of(['content_LENGTH', 'x']), added).has('content_length'))
+  t.end()
+})
+
+t.test('with Basic credentials as identity, those of a client do not pass', t => {
+  const added = { identity: undefined, own: Fields.empty, basicAuth: true }
+  const passes = (value: string, identity?: Fields) =>
+    backendFields(Fields.of(['authorization', value]), { ...added, identity }).has('Authorization')
+  t.notOk(passes('Basic YTpi'))
+  t.notOk(passes(' basic'))
+  t.ok(passes('Bearer x'))
+  t.ok(passes('Basically x'))
+  t.notOk(passes('Bearer x', Fields.empty))
+  t.end()
+})
