@@ -2,6 +2,7 @@
  * Runs a program: prints for a terminal or a script, and ends with an exit code.
  */
 import { explainError, Failure, systemCode } from './errors.ts'
+import { errorLine } from './log/journal.ts'
 
 /** What a program of ours ends with. 78 is EX_CONFIG of sysexits(3). */
 export const exitCodes = { success: 0, failure: 1, usage: 2, configuration: 78 } as const
@@ -18,7 +19,7 @@ export async function run(name: string, main: () => Promise<ExitCode>): Promise<
     code = await main()
   } catch (error) {
     const why = error instanceof Failure ? error.message : explainError(error)
-    await print(`${name}: ${why}\n`, process.stderr)
+    await print(errorLine('error', `${name}: ${why}\n`), process.stderr)
     code = exitCodes.failure
   }
   return process.exit(code)

@@ -40,6 +40,7 @@ interface Batch {
 export class GatheredLines {
   readonly #write: Write
   readonly #most: number
+  readonly #asWarning: (line: string) => string
   /** Where lines are gathered: encoded at once, so that nothing they were made of is kept. */
   #block: Buffer = Buffer.allocUnsafeSlow(blockBytes)
   #used = 0
@@ -57,10 +58,11 @@ export class GatheredLines {
   #closed = false
   #flushed: (() => void)[] = []
 
-  /** `most` bytes wait at most; lines beyond are lost. */
-  constructor(write: Write, most: number) {
+  /** `most` bytes wait at most; lines beyond are lost. `asWarning` marks the line about that as the writer's other lines are marked. */
+  constructor(write: Write, most: number, asWarning = (line: string) => line) {
     this.#write = write
     this.#most = most
+    this.#asWarning = asWarning
   }
 
   /** One line with its line feed. */
@@ -165,7 +167,7 @@ export class GatheredLines {
     this.#lost = 0
     const message = 'log lines were lost: they were not read in time'
     const line = { level: 'warn', time: new Date().toISOString(), message, lines }
-    this.#gather(`${JSON.stringify(line)}\n`)
+    this.#gather(this.#asWarning(`${JSON.stringify(line)}\n`))
     // There was no room for this line either: it is reported later.
     if (this.#lost > 0) this.#lost = lines
   }

@@ -10,6 +10,7 @@ import { writev } from 'node:fs'
 import { isatty } from 'node:tty'
 import { isRecord } from '../json.ts'
 import { GatheredLines } from './gathered-lines.ts'
+import { leadsToJournal, withPriority } from './journal.ts'
 import { jsonLine } from './json-line.ts'
 import { clean, cleanText, printable } from './redact.ts'
 
@@ -51,8 +52,11 @@ interface LogOptions {
   readonly level?: LogLevel
   /** Where lines go; standard output when not given. */
   readonly to?: LineWriter
-  /** `json` unless `to` is left out and standard output is a terminal. */
-  readonly form?: 'json' | 'plain'
+  /**
+   * `json` unless `to` is left out: then `plain` where standard output is a terminal, and `journal`, JSON behind the priority of its
+   * level, where it leads to the journal.
+   */
+  readonly form?: 'json' | 'journal' | 'plain'
 }
 
 /** Bytes of lines that wait for a slow reader. */
@@ -62,16 +66,21 @@ const MOST_WAITING = 8 * 1024 * 1024
 export function createLog(options: LogOptions = {}): Log {
   const { to, level = 'info' } = options
   // Not process.stdout: its getter makes a pipe non-blocking, and every full pipe then costs a pause.
-  const form = options.form ?? (to === undefined && isatty(1) ? 'plain' : 'json')
-  const lines = new GatheredLines((parts, done) => writev(1, parts, done), MOST_WAITING)
-  const writer = form === 'json' ? jsonWriter : plainWriter
-  const shared: Shared = { level: ranks[level], write: writer(to ?? lines) }
+  const form = options.form ?? (to === undefined ? formOfOutput() : 'json')
+  const asWarning = (line: string) => (form === 'journal' ? withPriority('warn', line) : line)
+  const lines = new GatheredLines((parts, done) => writev(1, parts, done), MOST_WAITING, asWarning)
+  const shared: Shared = { level: ranks[level], write: writers[form](to ?? lines) }
   return Object.assign(loggerOf(shared, none), {
     setLevel(next: LogLevel) {
       shared.level = ranks[next]
     },
     flush: (deadline = 1000) => lines.flush(deadline),
   })
+}
+
+function formOfOutput(): 'json' | 'journal' | 'plain' {
+  if (isatty(1)) return 'plain'
+  return leadsToJournal(1) ? 'journal' : 'json'
 }
 
 /** A log that writes nothing. */
@@ -114,7 +123,13 @@ function loggerOf(shared: Shared, own: LogFacts): Logger {
   }
 }
 
-function jsonWriter(to: LineWriter): Write {
+const writers: Readonly<Record<'json' | 'journal' | 'plain', (to: LineWriter) => Write>> = {
+  json: to => jsonWriter(to, (_level, line) => line),
+  journal: to => jsonWriter(to, withPriority),
+  plain: plainWriter,
+}
+
+function jsonWriter(to: LineWriter, finished: (level: LogLevel, line: string) => string): Write {
   let lastMoment = 0
   let time = ''
   return (level, message, own, more) => {
@@ -123,7 +138,7 @@ function jsonWriter(to: LineWriter): Write {
       lastMoment = moment
       time = new Date(moment).toISOString()
     }
-    to.write(jsonLine({ level, time, message }, more, own))
+    to.write(finished(level, jsonLine({ level, time, message }, more, own)))
   }
 }
 

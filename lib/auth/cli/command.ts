@@ -7,6 +7,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
+import { errorLine } from '../../log/journal.ts'
+import type { LogLevel } from '../../log/log.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
@@ -21,10 +23,10 @@ export async function command(line: Line): Promise<ExitCode> {
   const place = { ...instanceOf(line), environment: process.env }
   const load = () => loadConfig(place)
   const loaded = await load()
-  for (const note of loaded.notes) await tell(note)
+  for (const note of loaded.notes) await tell(note, 'info')
   // The doctor has the warnings among its findings.
   const told = loaded.ok && run === 'doctor' ? [] : loaded.warnings
-  for (const warning of told) await tell(`warning: ${warning}`)
+  for (const warning of told) await tell(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
     const count = loaded.problems.length
     const problems = count === 1 ? '1 problem' : `${count} problems`
@@ -159,6 +161,6 @@ async function examine(
   return exitCode
 }
 
-function tell(line: string): Promise<void> {
-  return print(`authproxy: ${line}\n`, process.stderr)
+function tell(line: string, level: LogLevel = 'error'): Promise<void> {
+  return print(errorLine(level, `authproxy: ${line}\n`), process.stderr)
 }

@@ -23,7 +23,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   }
   const withFiles = () => load().then(withFilesChecked)
   const loaded = await (run === 'serve' || options['check-config'] ? withFiles() : load())
-  for (const warning of loaded.warnings) await complain(`warning: ${warning}`)
+  for (const warning of loaded.warnings) await complain(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
     for (const problem of loaded.problems) await complain(problem)
     return exitCodes.configuration

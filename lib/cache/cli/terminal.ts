@@ -1,11 +1,13 @@
 /**
  * What commands write for a person beside their output: complaints, and a line that is written over again while one works.
  */
+import { errorLine } from '../../log/journal.ts'
+import type { LogLevel } from '../../log/log.ts'
 import { print } from '../../program.ts'
 
-/** Writes a sentence to standard error. */
-export function complain(sentence: string): Promise<void> {
-  return print(`cachesvc: ${sentence}\n`, process.stderr)
+/** Writes a sentence to standard error. `level` is what the journal takes it for. */
+export function complain(sentence: string, level: LogLevel = 'error'): Promise<void> {
+  return print(errorLine(level, `cachesvc: ${sentence}\n`), process.stderr)
 }
 
 /** Clears to the end of the line. */
