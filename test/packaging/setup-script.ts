@@ -14,7 +14,7 @@ t.setTimeout(120_000)
 
 const conf = 'etc/apt/apt.conf.d/30cachesvc'
 const script = setupScript({
-  here: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1', numeric: true },
+  here: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1', numeric: true, from: 'loopback' },
 })
 
 t.test(

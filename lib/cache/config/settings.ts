@@ -179,7 +179,7 @@ export const settings = group('', {
       'No effect; kept for compatibility. The pages and the API are always on.',
     ),
     hostnames: setting(listOf(hostName, 'host names'), []).says(
-      'Names of this proxy. The examples of the setup page use the first one, or without names the first IPv4 address of the machine that is not loopback.',
+      'Names of this proxy. The examples of the setup page and its script use the first one. Without names they use the name or address of this machine that the client asked by, unless it is loopback; else the first IPv4 address that is not loopback.',
     ),
     activity: setting(boolean, true).says(
       'Whether the overview shows running downloads, and recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',

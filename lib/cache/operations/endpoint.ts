@@ -2,8 +2,9 @@
  * Where clients reach this service, as examples name it, and whether it works there: the state that pages and commands show.
  */
 import { isIPv4 } from 'node:net'
-import { formatAuthority } from '../../http/message/target.ts'
-import { isIP } from '../../ip.ts'
+import type { Request } from '../../http/message/message.ts'
+import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
+import { isIP, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { countOf } from '../figures.ts'
 import { behindCautions } from './behind-text.ts'
@@ -16,7 +17,12 @@ export interface Endpoint {
   /** `http://cache.example.org:3142`, without a slash at the end. */
   readonly url: string
   readonly numeric: boolean
+  /** Where the host comes from. */
+  readonly from: HostOrigin
 }
+
+/** The setting, the request that is answered, the listener's own address, an address of the machine, or loopback for want of one. */
+type HostOrigin = 'index.hostnames' | 'request' | 'listener' | 'machine' | 'loopback'
 
 const fallbackPort = 3142
 
@@ -29,11 +35,49 @@ export function endpoint(
   const open = listeners.filter(listener => !listener.secure)
   // One that other machines reach, if there is one.
   const main = open.find(({ address = '' }) => !isLoopback(address)) ?? open[0] ?? listeners[0]
-  const host = exampleHost(config, addresses, main?.address)
+  const { host, from } = exampleHost(config, addresses, main?.address)
   const port = main?.port ?? config.listen[0]?.port ?? fallbackPort
   const scheme = main?.secure === true ? 'https' : 'http'
   const url = `${scheme}://${formatAuthority({ host, port })}`
-  return { host, port, url, numeric: isIP(host) !== 0 }
+  return { host, port, url, numeric: isIP(host) !== 0, from }
+}
+
+/**
+ * The same for the client of a request. Without `index.hostnames` it is what the client asked by, when that is a name or an address
+ * of this machine: a machine with two addresses is reached from one network by the one, and from the other by the other.
+ */
+export function endpointFor(
+  request: Pick<Request, 'target' | 'fields'>,
+  { config, addresses, hostname, listeners }: EndpointSources,
+): Endpoint {
+  const usual = endpoint(config, addresses(), listeners())
+  const asked = askedAuthority(request)
+  if (usual.from === 'index.hostnames' || asked === undefined) return usual
+  const address = normaliseAddress(asked.host)
+  const host = address ?? asked.host.toLowerCase()
+  const known = address === undefined ? [hostname.toLowerCase()] : addresses()
+  if (!known.includes(host) || isOnlyHere(host)) return usual
+  const ports = listeners().filter(listener => !listener.secure)
+  const port = ports.find(listener => listener.port === asked.port)?.port ?? usual.port
+  const url = `${usual.url.slice(0, usual.url.indexOf(':'))}://${formatAuthority({ host, port })}`
+  return { host, port, url, numeric: address !== undefined, from: 'request' }
+}
+
+type EndpointSources = Pick<OperationsSources, 'config' | 'addresses' | 'hostname' | 'listeners'>
+
+/** The host that a request names: in its target, or else in the field Host (RFC 9112 section 3.2.2). */
+export function askedAuthority({
+  target,
+  fields,
+}: Pick<Request, 'target' | 'fields'>): Authority | undefined {
+  if (target.form === 'absolute') return target.uri
+  const host = parseHost(fields.get('Host'), 80)
+  return host !== undefined && 'host' in host ? host : undefined
+}
+
+/** Loopback, and IPv6 addresses that mean nothing without the name of a network interface (RFC 4291 section 2.5.6). */
+function isOnlyHere(host: string): boolean {
+  return isLoopback(host) || host.endsWith('.localhost') || /^fe[89ab][0-9a-f]:/.test(host)
 }
 
 /** A URL this service answers at now: that of `endpoint`, unless the main listener is bound to one address only. */
@@ -59,16 +103,21 @@ function mainOf(listeners: readonly Listener[]): Listener | undefined {
 
 /**
  * The first name in `index.hostnames`, else the address the listener is bound to, else the first IPv4 address that is not loopback,
- * else 127.0.0.1. Without brackets.
+ * else 127.0.0.1. Without brackets; with what it comes from.
  */
 export function exampleHost(
   config: Config,
   addresses: readonly string[],
   bound?: string | undefined,
-): string {
+): Pick<Endpoint, 'host' | 'from'> {
   const name = config.index.hostnames.map(text => text.trim()).find(text => text !== '')
   const address = addresses.find(text => isIPv4(text) && !text.startsWith('127.'))
-  return name?.replace(/^\[(.*)\]$/, '$1') ?? bound ?? address ?? '127.0.0.1'
+  if (name !== undefined) {
+    return { host: name.replace(/^\[(.*)\]$/, '$1'), from: 'index.hostnames' }
+  }
+  if (bound !== undefined) return { host: bound, from: 'listener' }
+  if (address !== undefined) return { host: address, from: 'machine' }
+  return { host: '127.0.0.1', from: 'loopback' }
 }
 
 /**

@@ -15,7 +15,7 @@ import { methodNotAllowed } from '../../http/server/router.ts'
 import { redactUrl } from '../../log/redact.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates, type View } from '../../template.ts'
-import { endpoint, serviceState, upkeepCautions } from './endpoint.ts'
+import { endpointFor, serviceState, upkeepCautions } from './endpoint.ts'
 import { setupScript } from './examples/setup-script.ts'
 import { Live } from './live.ts'
 import { healthCheckPaths, operationsPrefix } from './paths.ts'
@@ -27,8 +27,8 @@ import { setupView } from './views/setup-view.ts'
 import { statsView } from './views/stats-view.ts'
 import { policyWithScript, webResponse, withWebFields } from './web.ts'
 
-/** Answers GET. Only `explain` reads the query, and `allowed` the address of the client. */
-type Page = (query: string | undefined, client: string) => Response | Promise<Response>
+/** Answers GET. Only `explain` reads the query. */
+type Page = (request: Request, query: string | undefined) => Response | Promise<Response>
 
 /**
  * Makes the operations interface. Reads the templates, and throws when one is missing or broken. The function it returns
@@ -45,7 +45,7 @@ export function operations(
   const table = pageTable(sources, { live, render, read })
   const refusal = readers(sources)
   return async (request, path, query) => {
-    const { method, client } = request
+    const { method } = request
     if (method === 'OPTIONS' && healthCheckPaths.has(path)) {
       const { fields, ...answer } = withWebFields(withoutContent(await health(sources)))
       return { ...answer, fields: fields.plus('Allow', 'GET, HEAD, OPTIONS') }
@@ -56,7 +56,7 @@ export function operations(
     const refused = await refusal(request, path)
     const page = table.get(path)
     const response = withWebFields(
-      refused ?? (await (page?.(query, client.address) ?? withoutPage(path, table, render))),
+      refused ?? (await (page?.(request, query) ?? withoutPage(path, table, render))),
     )
     return method === 'HEAD' ? withoutContent(response) : response
   }
@@ -97,8 +97,8 @@ function pageTable(
   const usage = read('usage.html')
   const [, script = ''] = /<script>(.*)<\/script>/s.exec(read('live.mustache').toString()) ?? []
   const withScript = { fields: policyWithScript(script) }
-  const { clock, addresses, listeners } = sources
-  const here = () => endpoint(sources.config, addresses(), listeners())
+  const { clock } = sources
+  const here = (request: Request) => endpointFor(request, sources)
   const html = (...page: Parameters<Render>) => webResponse('html', render(...page))
   return new Map<string, Page>([
     ['/', () => usageInformation(usage)],
@@ -108,8 +108,8 @@ function pageTable(
     ['/_cachesvc', () => redirect('/_cachesvc/')],
     [
       '/_cachesvc/',
-      async () => {
-        const view = { ...indexView(sources, here()), ...(await stateView(sources)) }
+      async request => {
+        const view = { ...indexView(sources, here(request)), ...(await stateView(sources)) }
         return webResponse('html', render('index', 'Overview', view), withScript)
       },
     ],
@@ -125,11 +125,14 @@ function pageTable(
       '/_cachesvc/stats',
       () => html('stats', 'Statistics', statsView(sources.statistics(), sources.history())),
     ],
-    ['/_cachesvc/setup', () => html('setup', 'Setup', setupView(sources, here()))],
-    ['/_cachesvc/setup.sh', () => webResponse('text', setupScript({ here: here() }))],
+    [
+      '/_cachesvc/setup',
+      request => html('setup', 'Setup', setupView(sources, here(request), request)),
+    ],
+    ['/_cachesvc/setup.sh', request => webResponse('text', setupScript({ here: here(request) }))],
     [
       '/_cachesvc/explain',
-      async query => html('explain', 'Explain', await explainView(sources, query)),
+      async (_request, query) => html('explain', 'Explain', await explainView(sources, query)),
     ],
     ['/_cachesvc/style.css', () => webResponse('css', style)],
     [
@@ -141,7 +144,7 @@ function pageTable(
       '/_cachesvc/revocation.crl',
       async () => file('revocationList', await sources.revocationList()),
     ],
-    ['/_cachesvc/allowed', (_query, client) => allowed(client, sources)],
+    ['/_cachesvc/allowed', ({ client }) => allowed(client.address, sources)],
     ['/_cachesvc/healthz', () => health(sources)],
     ['/_cachesvc/metrics', async () => webResponse('metrics', await sources.metrics())],
   ])

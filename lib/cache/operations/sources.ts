@@ -26,6 +26,8 @@ export interface OperationsSources {
   readonly listeners: () => readonly Listener[]
   /** IP addresses of this machine, in the system's order. */
   readonly addresses: () => readonly string[]
+  /** The name that the machine gives itself. */
+  readonly hostname: string
   readonly httpsMode: HttpsMode
   readonly https: () => HttpsState | undefined
   /** The rules of mirror routing; the first that applies decides. */

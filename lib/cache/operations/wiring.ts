@@ -1,6 +1,7 @@
 /**
  * Makes the operations interface and the metrics of a running service from its parts.
  */
+import { hostname } from 'node:os'
 import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { HttpServer } from '../../http/server/server.ts'
@@ -75,6 +76,7 @@ export async function operationsOf(parts: OperationsParts) {
     warnings: parts.warnings,
     listeners: () => listeners,
     addresses: machineAddresses,
+    hostname: hostname(),
     ...https.sources,
     get httpsMode() {
       return https.pageMode

@@ -1,26 +1,29 @@
 import t from 'tap'
 import {
   endpoint,
+  endpointFor,
   exampleHost,
   isLoopback,
   neighbourCaution,
   reachableAt,
   reachableHere,
 } from '../../../lib/cache/operations/endpoint.ts'
-import { plainConfig } from '../../fixtures/cache/operations.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
+import { plainConfig, request, sources } from '../../fixtures/cache/operations.ts'
 
 function named(...hostnames: string[]) {
   return { ...plainConfig, index: { ...plainConfig.index, hostnames } }
 }
 
 t.test('the host of examples', async t => {
+  const hostOf = (...of: Parameters<typeof exampleHost>) => exampleHost(...of).host
   const addresses = ['127.0.0.1', '::1', '2001:db8::10', '192.0.2.10', '198.51.100.7']
-  t.equal(exampleHost(named('a.example', 'b.example'), addresses), 'a.example', 'first name')
-  t.equal(exampleHost(named(' ', 'b.example'), addresses), 'b.example', 'a blank is no name')
-  t.equal(exampleHost(named('[2001:db8::1]'), addresses), '2001:db8::1', 'without brackets')
-  t.equal(exampleHost(named(), addresses), '192.0.2.10', 'first IPv4 address not of loopback')
-  t.equal(exampleHost(named(), ['127.0.0.1', '127.0.1.1', '::1']), '127.0.0.1')
-  t.equal(exampleHost(named(), []), '127.0.0.1')
+  t.equal(hostOf(named('a.example', 'b.example'), addresses), 'a.example', 'first name')
+  t.equal(hostOf(named(' ', 'b.example'), addresses), 'b.example', 'a blank is no name')
+  t.equal(hostOf(named('[2001:db8::1]'), addresses), '2001:db8::1', 'without brackets')
+  t.equal(hostOf(named(), addresses), '192.0.2.10', 'first IPv4 address not of loopback')
+  t.equal(hostOf(named(), ['127.0.0.1', '127.0.1.1', '::1']), '127.0.0.1')
+  t.equal(hostOf(named(), []), '127.0.0.1')
 })
 
 t.test('the port is the main listener’s, as it really is', async t => {
@@ -34,6 +37,7 @@ t.test('the port is the main listener’s, as it really is', async t => {
     port: 49_152,
     url: 'http://a.example:49152',
     numeric: false,
+    from: 'index.hostnames',
   })
   t.equal(endpoint(named('a.example'), [], open.slice(0, 1)).url, 'https://a.example:8091')
   t.equal(endpoint(named('a.example'), [], []).url, 'http://a.example:3142', 'as configured')
@@ -92,4 +96,60 @@ t.test('the operator is told when the machines around may not use the proxy', as
   t.equal(neighbourCaution(admits, public4, local), undefined, 'no other machine reaches it')
   t.equal(neighbourCaution(admits, ['10.0.0.1', '192.0.2.10'], open), undefined)
   t.equal(neighbourCaution(admits, ['127.0.0.1', '2001:db8::10'], open), undefined)
+})
+
+t.test('a client is shown the name or address of the machine that it asked by', async t => {
+  const machine = sources({
+    config: named(),
+    addresses: () => ['127.0.0.1', '::1', '192.0.2.10', '198.51.100.7', '2001:db8::10', 'fe80::1'],
+    hostname: 'Cache',
+    listeners: () => [
+      { address: undefined, port: 3142, secure: false },
+      { address: undefined, port: 8080, secure: false },
+      { address: undefined, port: 8443, secure: true },
+    ],
+  })
+  const first = 'http://192.0.2.10:3142'
+  const rows: ReadonlyArray<readonly [host: string, url: string, from: string]> = [
+    ['198.51.100.7:3142', 'http://198.51.100.7:3142', 'request'],
+    ['192.0.2.10:3142', first, 'request'],
+    ['198.51.100.7:8080', 'http://198.51.100.7:8080', 'request'],
+    ['198.51.100.7', 'http://198.51.100.7:3142', 'request'],
+    ['198.51.100.7:8443', 'http://198.51.100.7:3142', 'request'],
+    ['[2001:DB8:0::10]:3142', 'http://[2001:db8::10]:3142', 'request'],
+    ['[::ffff:198.51.100.7]:3142', 'http://198.51.100.7:3142', 'request'],
+    ['CACHE:3142', 'http://cache:3142', 'request'],
+    ['127.0.0.1:3142', first, 'machine'],
+    ['127.0.1.1:3142', first, 'machine'],
+    ['[::1]:3142', first, 'machine'],
+    ['[::]:3142', first, 'machine'],
+    ['0.0.0.0:3142', first, 'machine'],
+    ['[fe80::1]:3142', first, 'machine'],
+    ['localhost:3142', first, 'machine'],
+    ['203.0.113.5:3142', first, 'machine'],
+    ['cache.example.org:3142', first, 'machine'],
+    ['a b', first, 'machine'],
+    ['', first, 'machine'],
+  ]
+  for (const [host, url, from] of rows) {
+    const asked = { ...request('GET', '/'), fields: Fields.of(['Host', host]) }
+    t.match(endpointFor(asked, machine), { url, from }, host)
+  }
+  const asked = { ...request('GET', '/'), fields: Fields.of(['Host', '198.51.100.7:3142']) }
+  const withName = sources({ ...machine, config: named('a.example') })
+  t.equal(endpointFor(asked, withName).host, 'a.example', 'the setting comes first')
+  const local = sources({ ...machine, hostname: 'localhost' })
+  const byLocalhost = { ...asked, fields: Fields.of(['Host', 'localhost:3142']) }
+  t.equal(endpointFor(byLocalhost, local).url, first, 'a machine of that name')
+  const uri = {
+    scheme: 'http',
+    host: '198.51.100.7',
+    port: 3142,
+    path: '/_cachesvc/setup.sh',
+  } as const
+  const throughProxy = {
+    target: { form: 'absolute', uri } as const,
+    fields: Fields.of(['Host', 'x.example']),
+  }
+  t.equal(endpointFor(throughProxy, machine).host, '198.51.100.7', 'the target comes before Host')
 })

@@ -1,17 +1,22 @@
 /**
  * The values of the setup page: examples made for this service, with its real host and ports.
  */
+import type { Request } from '../../../http/message/message.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
-import { type Endpoint, isLoopback } from '../endpoint.ts'
+import { askedAuthority, type Endpoint, isLoopback } from '../endpoint.ts'
 import { chapters, type Setting } from '../examples/examples.ts'
 import type { OperationsSources } from '../sources.ts'
 
 /** Named in examples when the configuration names no archive. */
 const placeholderArchive = 'archive.example.org'
 
-export function setupView(sources: OperationsSources, here: Endpoint): View {
+export function setupView(
+  sources: OperationsSources,
+  here: Endpoint,
+  request: Pick<Request, 'target' | 'fields'>,
+): View {
   const { config, httpsMode, https } = sources
   const listeners = sources.listeners()
   const secure = listeners.find(listener => listener.secure)
@@ -26,12 +31,32 @@ export function setupView(sources: OperationsSources, here: Endpoint): View {
   return {
     url: here.url,
     host: here.host,
-    named: config.index.hostnames.some(name => name.trim() !== ''),
-    alone: isLoopback(here.host),
+    chosen: chosenBecause(here, askedAuthority(request)?.host),
     onlyHere: listeners.length > 0 && listeners.every(({ address }) => isLoopback(address ?? '')),
     placeholder: listedArchives(config).length === 0,
     placeholderArchive,
     chapters: chapters(setting),
+  }
+}
+
+/** Which host the examples name, and why. */
+function chosenBecause({ host, numeric, from }: Endpoint, asked: string | undefined): string {
+  const setName = 'Set index.hostnames to a name that clients can use.'
+  switch (from) {
+    case 'index.hostnames':
+      return 'The name is the first in index.hostnames.'
+    case 'request':
+      return `You asked for this page by ${host}, which is ${numeric ? 'an address' : 'the name'} of this machine. ${setName}`
+    case 'listener':
+      return `The service listens at this address alone. ${setName}`
+    case 'machine':
+      return `It is the first IPv4 address of this machine${
+        asked === undefined || asked === host
+          ? ''
+          : `: you asked for this page by ${asked}, which is no name or address of it that other machines can use`
+      }. Ask for this page by the address that clients use, or set index.hostnames.`
+    case 'loopback':
+      return 'This machine has no other address. Set index.hostnames to a name that other machines can use.'
   }
 }
 

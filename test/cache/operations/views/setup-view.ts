@@ -16,14 +16,18 @@ import {
   type Example,
   type Setting,
 } from '../../../../lib/cache/operations/examples/examples.ts'
+import { operations } from '../../../../lib/cache/operations/routes.ts'
 import { exampleArchives } from '../../../../lib/cache/operations/views/setup-view.ts'
+import { Fields } from '../../../../lib/http/message/field.ts'
 import {
   ask,
   fullConfig,
   pageOf,
   pattern,
   plainConfig,
+  request,
   sources,
+  textOf,
 } from '../../../fixtures/cache/operations.ts'
 
 const run = promisify(execFile)
@@ -192,7 +196,20 @@ t.test(
   async t => {
     t.match(await pageOf(sources(), '/_cachesvc/setup'), 'is the first in index.hostnames')
     const unnamed = { ...plainConfig, index: { ...plainConfig.index, hostnames: [] } }
-    t.match(await pageOf(sources({ config: unnamed }), '/_cachesvc/setup'), 'is an address of this')
+    const page = await pageOf(sources({ config: unnamed }), '/_cachesvc/setup')
+    t.match(
+      page,
+      'the first IPv4 address of this machine: you asked for this page by cache.example.org,',
+    )
+    for (const path of ['/_cachesvc/setup', '/_cachesvc/setup.sh', '/_cachesvc/']) {
+      const fields = Fields.of(['Host', '198.51.100.7:3142'])
+      const two = sources({ config: unnamed, addresses: () => ['192.0.2.10', '198.51.100.7'] })
+      const asked = { ...request('GET', path), fields }
+      const text = textOf(await operations(two)(asked, path))
+      t.match(text, 'http://198.51.100.7:3142')
+      t.notMatch(text, '192.0.2.10')
+      if (path === '/_cachesvc/setup') t.match(text, 'You asked for this page by 198.51.100.7')
+    }
     const alone = sources({
       config: unnamed,
       addresses: () => [],
@@ -200,7 +217,7 @@ t.test(
     })
     t.match(
       await pageOf(alone, '/_cachesvc/setup'),
-      /no other address[\s\S]*other machines cannot reach/,
+      /listens at this address alone[\s\S]*other machines cannot reach/,
     )
   },
 )
