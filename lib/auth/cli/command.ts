@@ -3,6 +3,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
@@ -45,7 +46,7 @@ export async function command(line: Line): Promise<ExitCode> {
       const { found, lines } = await explain(
         operands[0] ?? '',
         failuresFile(config.configPath),
-        systemClock,
+        wait,
       )
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure

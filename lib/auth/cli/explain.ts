@@ -1,7 +1,7 @@
 /**
  * `authproxy explain REFERENCE`: what the daemon has kept of a failure, field by field, for the operator.
  */
-import type { Clock } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
 import { DELAY, type FailureRecord, readFailures } from '../pages/failure-records.ts'
@@ -14,16 +14,16 @@ interface Explanation {
 
 /**
  * The lines that explain a failure, or why there is nothing to explain. The daemon writes failures some moments later, so one that is
- * not there is looked for once more.
+ * not there is looked for once more. Nothing else keeps the program alive meanwhile: `wait` has to.
  */
 export async function explain(
   requestId: string,
   file: string,
-  clock: Pick<Clock, 'after'>,
+  wait: (time: Milliseconds) => Promise<unknown>,
 ): Promise<Explanation> {
   const first = await lookUp(requestId, file)
   if (first.found) return first
-  await new Promise<void>(resolve => clock.after(2 * DELAY, resolve))
+  await wait(2 * DELAY)
   return lookUp(requestId, file)
 }
 

@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -7,13 +6,7 @@ import { explain } from '../../../lib/auth/cli/explain.ts'
 import type { FailureRecord } from '../../../lib/auth/pages/failure-records.ts'
 import { packageRoot } from '../../../lib/package.ts'
 
-/** Waits for nothing. */
-const noClock = {
-  after(_delay: number, action: () => void) {
-    queueMicrotask(action)
-    return () => {}
-  },
-}
+const atOnce = () => Promise.resolve()
 
 const record = {
   ...{ id: 'r1', at: Date.UTC(2030, 0, 1), category: 'SAML-ERROR', code: 'audience' },
@@ -39,7 +32,7 @@ t.test(
     ]
     await writeFile(file, JSON.stringify({ failures: [record, plain, ...damaged] }))
     for (const reference of ['r1', 'SAML-ERROR r1', 'SAML-ERROR: r1 ']) {
-      const { found, lines } = await explain(reference, file, noClock)
+      const { found, lines } = await explain(reference, file, atOnce)
       t.equal(found, true)
       t.same(lines.slice(0, 2), ['SAML-ERROR audience', 'Signing in did not work (status 403)'])
       t.ok(lines.includes('issuer       urn:idp') && lines.includes('tries        2'))
@@ -51,14 +44,14 @@ t.test(
         ...adviceOn(record).map(sentence => `  - ${sentence}`),
       ])
     }
-    const { lines } = await explain('r2', file, noClock)
+    const { lines } = await explain('r2', file, atOnce)
     t.equal(lines.at(-1), 'request      POST /saml/acs')
   },
 )
 
 t.test('what is not known says since when failures are', async t => {
   const file = join(t.testdir(), 'failures.json')
-  t.match(await explain('r3', file, noClock), {
+  t.match(await explain('r3', file, atOnce), {
     found: false,
     lines: [/no failure has been kept yet$/],
   })
@@ -69,20 +62,14 @@ t.test('what is not known says since when failures are', async t => {
     ['{', /it cannot be read$/],
   ] as const) {
     await writeFile(file, text)
-    t.match(await explain('r3', file, noClock), { found: false, lines: [line] })
+    t.match(await explain('r3', file, atOnce), { found: false, lines: [line] })
   }
 })
 
 t.test('a failure that is written a moment later is found', async t => {
   const file = join(t.testdir(), 'failures.json')
-  const daemon = {
-    after(_delay: number, action: () => void) {
-      writeFileSync(file, JSON.stringify({ failures: [record] }))
-      action()
-      return () => {}
-    },
-  }
-  t.match(await explain('r1', file, daemon), { found: true })
+  const meanwhile = () => writeFile(file, JSON.stringify({ failures: [record] }))
+  t.match(await explain('r1', file, meanwhile), { found: true })
 })
 
 t.test('the advice on a code names the setting or the choice at the identity provider', t => {
