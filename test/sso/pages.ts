@@ -44,6 +44,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   verifier_crashed: 'signature_missing',
   form_busy: 'verifier_busy',
   encrypted_id: 'logout_query',
+  expired: 'logout_query',
   logout_form: 'logout_query',
 }
 

@@ -14,7 +14,7 @@ interface Explanation {
 
 /**
  * The lines that explain a failure, or why there is nothing to explain. The daemon writes failures some moments later, so one that is
- * not there is looked for once more.
+ * not there is looked for once more. Nothing else keeps the program alive meanwhile: `wait` has to.
  */
 export async function explain(
   requestId: string,

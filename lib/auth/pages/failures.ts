@@ -116,7 +116,7 @@ export const failures = {
   foreign_form_not_kept: proxying({
     status: 401,
     title: 'What you sent was not kept',
-    text: 'Another site sends you here with a form. Your browser does not send your session along with it, and the form could not be kept until you have answered a question: {because}. The application has not received it.',
+    text: 'Another site sends you here with a form. Your browser does not send your session along with it, so this service asks you before it sends the form to the application. It could not keep the form until then: {because}. The application has not received it.',
     administrator:
       'saml.replaySize says how large a form may be. passthroughPaths lets forms of other sites through to an address, without the user.',
     action: { href: '/', label: 'Go to the application' },
