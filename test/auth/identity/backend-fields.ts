@@ -52,7 +52,11 @@ t.test('what reaches the backend is what the plain rules let pass', t => {
     if (name === '' || name.toLowerCase() === 'host') continue
     const given = Fields.of([name, 'x'])
     // The rules about proxies and about one hop have tests of their own.
-    if (withoutForwarding(given).count === 0 || /^(?:connection|upgrade|transfer-encoding)$/i.test(name)) continue
+    if (
+      withoutForwarding(given).count === 0 ||
+      /^(?:connection|upgrade|transfer-encoding)$/i.test(name)
+    )
+      continue
     const expected = !(plain.identity(name) || plain.oddlySpelt(name))
     if (plain.oddlySpelt(name)) odd += 1
     if ((backendFields(given, added).count === 1) !== expected) t.fail(name)
