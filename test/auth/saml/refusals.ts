@@ -149,6 +149,21 @@ t.test('a user who is signed in arrives where the identity provider says', async
   t.equal(hrefOf(answer), 'https://app.example.org/reports')
 })
 
+t.test('a RelayState signs no one out, however its path is written', async t => {
+  const lab = await SamlLab.open(t, 'okta')
+  await signIn(lab)
+  lab.browser.cookies.forEach((_value, name) => {
+    if (name !== 'session') lab.browser.cookies.delete(name)
+  })
+  for (const path of [
+    ...['/saml/slo', '/./saml/slo', '/%2e/saml/slo', '/a/../saml/slo', '/a/%2E./saml/slo?x=1'],
+    ...['/./__authproxy-redirect?login=/', '/saml/../__authproxy-redirect', '/x/..//evil.example'],
+  ]) {
+    const answer = await lab.browser.deliver(lab.idp.respond({}), path)
+    t.equal(hrefOf(answer), 'https://app.example.org/', path)
+  }
+})
+
 t.test('in another tab a login is under way: the tile works all the same', async t => {
   const lab = await SamlLab.open(t, 'okta')
   await lab.browser.login('/tab')
