@@ -139,6 +139,15 @@ t.test('nor in a browser that refuses cookies, which is told so', async t => {
   t.strictSame(lab.codes, ['login_cookie_missing'])
 })
 
+t.test('an answer that comes without cookies changes no name of a browser', async t => {
+  const lab = await SamlLab.open(t, 'okta')
+  lab.browser.cookies.clear()
+  const page = await lab.browser.deliver(lab.idp.respond({}), '')
+  t.match(htmlOf(page), 'action="/saml/acs?again"')
+  const names = page.fields.all('Set-Cookie').map(line => line.split('=')[0])
+  t.strictSame(names, ['__Host-authproxy_probe'], 'its own may have been held back')
+})
+
 t.test('a user who is signed in arrives where the identity provider says', async t => {
   const lab = await SamlLab.open(t, 'okta')
   await signIn(lab)
