@@ -116,7 +116,7 @@ export class Backend {
 
   #answered(response: Response, session: Session | undefined): Response | Promise<Response> {
     const fields = response.fields.through(harmlessAnswer)
-    const content = this.#endless(response)
+    const content = withHarmlessTrailers(this.#endless(response))
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
@@ -213,6 +213,13 @@ export class Backend {
     const { closing } = this.#options
     return { ...content, open: () => until(content.open(), closing) }
   }
+}
+
+/** The same content, whose trailers can neither end nor make sessions: servers in front may put them among the fields of the head. */
+function withHarmlessTrailers(content: Response['content']): Response['content'] {
+  if (content.kind !== 'stream' || content.trailers === undefined) return content
+  const { trailers } = content
+  return { ...content, trailers: () => harmlessTrailers(trailers()) }
 }
 
 /** The same content, which also ends when `closing` fires. */

@@ -96,6 +96,7 @@ t.test('the backend hears of no host but the public one', async t => {
       t.same(told(), [[host], [host]], line)
     }
   }
+  t.equal((await send('GET /public/ HTTP/1.1\nHost:\n\n')).status, 400)
   await send(`GET http://${domain}/public/ HTTP/1.1\nHost: evil.example\n\n`)
   t.same(told(), [[domain], [domain]])
 })

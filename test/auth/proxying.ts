@@ -41,7 +41,11 @@ t.test('trailers, early hints, HEAD, ranges and reason phrases pass', async t =>
       request.resume().on('end', () => {
         response.writeHead(200, { Trailer: 'X-Sum' })
         response.write('content')
-        response.addTrailers({ 'X-Sum': JSON.stringify(request.trailers) })
+        response.addTrailers([
+          ['X-Sum', JSON.stringify(request.trailers)],
+          ['Set-Cookie', '__authproxy_session=planted'],
+          ['Clear-Site-Data', '"cookies"'],
+        ])
         response.end()
       })
       return
@@ -75,6 +79,7 @@ t.test('trailers, early hints, HEAD, ranges and reason phrases pass', async t =>
   const sum = await client.response()
   t.equal(sum.text, 'content')
   t.equal(sum.trailers.get('X-Sum'), '{"x-mine":"1"}')
+  t.same([...sum.trailers].length, 1, 'nothing that ends or makes a session')
   const hinted = await client.get('/hints', fields)
   t.same(hinted.interim, [103])
   t.equal(hinted.text, 'page')

@@ -39,7 +39,7 @@ export function backendFields(client: Fields, { identity, own, basicAuth }: Adde
   return Fields.fromFlat(flat)
 }
 
-/** Trailer fields a client may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
+/** Trailer fields a client or a backend may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
 export function harmlessTrailers(fields: Fields): Fields {
   const flat: string[] = []
   for (const [name, value] of withoutForwarding(endToEnd(fields))) {

@@ -6,10 +6,11 @@
  * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
  */
 
+import { setCookie } from '../../http/message/cookie.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
-import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
+import { browserIn, ownValues } from '../session/cookie.ts'
 import { type PostedMessage, readPost } from './binding/post.ts'
 import {
   type AssertionVerdict,
@@ -161,7 +162,6 @@ async function withoutLogin(
   const signedIn = (await saml.sessions.read(request)) !== undefined
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
   const heldBack = !signedIn && (found === 'absent' || (found === 'state' && !sent))
-  const named = browserIn(request.fields) !== undefined
   const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
   if (heldBack && !isAgain(request) && isPlain) {
     return formPage(saml, {
@@ -170,8 +170,9 @@ async function withoutLogin(
       label: 'Continue to sign in',
       action: `/saml/acs?${AGAIN}`,
       values: { SAMLResponse: encoded, RelayState: relayState },
-      // Shows the next time whether the browser takes cookies at all.
-      fields: Fields.of(['Set-Cookie', named ? undefined : browserLine(newBrowser(saml.random))]),
+      // Shows the next time whether the browser takes cookies at all. Its name may be among those that were held back: another name
+      // in its place would end the sessions of that one.
+      fields: Fields.of(['Set-Cookie', setCookie(PROBE, '1', { maxAge: 600, sameSite: 'None' })]),
     })
   }
   if (!signedIn && flowIdIn(relayState) === undefined && mayBegin(request, [])) {
@@ -209,8 +210,13 @@ const received = {
  * round without end.
  */
 function mayBegin(request: Request, open: readonly Flow[]): boolean {
-  return browserIn(request.fields) !== undefined && !open.some(flow => flowIdIn(flow.id)?.again)
+  const { fields } = request
+  const takesCookies = browserIn(fields) !== undefined || ownValues(fields, PROBE).length > 0
+  return takesCookies && !open.some(flow => flowIdIn(flow.id)?.again)
 }
+
+/** A cookie that says nothing. */
+const PROBE = '__Host-authproxy_probe'
 
 /**
  * Begins a login in the place of one that was begun at the IdP, which `saml.idpInitiated` does not allow: the answer is dropped, and

@@ -96,9 +96,10 @@ export function newHead(saml: Saml, destination: string) {
 export function safeReturn(returnTo: string): string {
   if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'
   const [path = ''] = returnTo.split(/[?#]/)
-  // Without its dot segments it would be another host to those who resolve it: `/.//host`.
-  if (new URL(`https://own.invalid${path}`).pathname.startsWith('//')) return '/'
-  return path.startsWith('/saml/') || path === returnPath ? '/' : returnTo
+  // What browsers ask for is the path without its dot segments: `/.//host` would be another host, `/./saml/slo` a logout.
+  const { pathname } = new URL(`https://own.invalid${path}`)
+  const leadsBack = pathname.startsWith('/saml/') || pathname === returnPath
+  return leadsBack || pathname.startsWith('//') ? '/' : returnTo
 }
 
 /** Where a browser comes back to after the IdP's answer has been taken. */

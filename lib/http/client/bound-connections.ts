@@ -7,8 +7,8 @@
  * 2. It belongs to the connection of the client that asked and to the identity that asked there (`ConnectionOwner`), and ends with
  *    that connection. Further requests of both take it in the order they came, each when the one before has ended.
  * 3. A request of another identity on the same client connection goes over another connection.
- * 4. Without an identity it is not known who asks next. Then only a handshake that is under way goes on, and only with requests that
- *    carry credentials themselves.
+ * 4. Without an identity it is not known who asks next. Then only a handshake that is under way goes on, and only with requests whose
+ *    credentials are a step of one.
  * 5. A client connection has one bound connection at most: the newest. It counts against the limits of the pool, which closes the one that
  *    was unused for the longest time when it needs room.
  */
@@ -24,6 +24,8 @@ export interface BoundLessee extends Lessee {
   readonly boundKey: string
   /** Whether it carries credentials that bind its connection. */
   readonly binds: boolean
+  /** Whether those are a step of a handshake and nothing besides. */
+  readonly shakesHands: boolean
   /** What it holds the connection of, or waits for. */
   bound: Bound | undefined
   /** Gets a connection from the pool, after it waited in vain. */
@@ -149,5 +151,5 @@ export class BoundConnections {
 /** Whether a request may take what is bound: rules 2 to 4. */
 function isFor({ key, owner }: Bound, lessee: BoundLessee): boolean {
   if (key !== lessee.boundKey || owner.identity !== lessee.owner?.identity) return false
-  return owner.identity !== undefined || lessee.binds
+  return owner.identity !== undefined || lessee.shakesHands
 }

@@ -27,6 +27,16 @@ export function bindsConnection(credentials: string | undefined): boolean {
   return credentials !== undefined && SCHEMES.test(credentials)
 }
 
+/**
+ * Whether credentials are a step of a handshake, and nothing besides: the server looks at who asks anew. Of `Basic YQ==, Negotiate` it
+ * may read the first alone, and answer for the user it knows the connection by.
+ */
+export function isHandshakeStep(credentials: string | undefined): boolean {
+  return credentials !== undefined && STEP.test(credentials)
+}
+
+const STEP = /^(?:ntlm|negotiate|nego2|kerberos) +[A-Za-z0-9+/_-]+=*$/i
+
 /** Whether a response says that its connection is, or can be, authenticated (RFC 9110 sections 11.6.1 and 11.7.1). */
 export function offersBinding(fields: Fields): boolean {
   return (

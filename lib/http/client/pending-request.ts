@@ -13,7 +13,7 @@ import type { LastBlock } from '../wire/last-block.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import type { Bound, BoundConnections, BoundLessee } from './bound-connections.ts'
 import { type Dialled, OriginConnection } from './connection.ts'
-import type { ConnectionOwner } from './connection-authentication.ts'
+import { type ConnectionOwner, isHandshakeStep } from './connection-authentication.ts'
 import type { Dialler } from './dialling/dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
@@ -130,6 +130,10 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
 
   get binds(): boolean {
     return this.#message?.binds === true
+  }
+
+  get shakesHands(): boolean {
+    return isHandshakeStep(this.#asked.fields.get('Authorization'))
   }
 
   /** The connection that is its own now. */

@@ -139,6 +139,15 @@ t.test('nor in a browser that refuses cookies, which is told so', async t => {
   t.strictSame(lab.codes, ['login_cookie_missing'])
 })
 
+t.test('an answer that comes without cookies changes no name of a browser', async t => {
+  const lab = await SamlLab.open(t, 'okta')
+  lab.browser.cookies.clear()
+  const page = await lab.browser.deliver(lab.idp.respond({}), '')
+  t.match(htmlOf(page), 'action="/saml/acs?again"')
+  const names = page.fields.all('Set-Cookie').map(line => line.split('=')[0])
+  t.strictSame(names, ['__Host-authproxy_probe'], 'its own may have been held back')
+})
+
 t.test('a user who is signed in arrives where the identity provider says', async t => {
   const lab = await SamlLab.open(t, 'okta')
   await signIn(lab)
@@ -147,6 +156,21 @@ t.test('a user who is signed in arrives where the identity provider says', async
   })
   const answer = await lab.browser.deliver(lab.idp.respond({}), '/reports')
   t.equal(hrefOf(answer), 'https://app.example.org/reports')
+})
+
+t.test('a RelayState signs no one out, however its path is written', async t => {
+  const lab = await SamlLab.open(t, 'okta')
+  await signIn(lab)
+  lab.browser.cookies.forEach((_value, name) => {
+    if (name !== 'session') lab.browser.cookies.delete(name)
+  })
+  for (const path of [
+    ...['/saml/slo', '/./saml/slo', '/%2e/saml/slo', '/a/../saml/slo', '/a/%2E./saml/slo?x=1'],
+    ...['/./__authproxy-redirect?login=/', '/saml/../__authproxy-redirect', '/x/..//evil.example'],
+  ]) {
+    const answer = await lab.browser.deliver(lab.idp.respond({}), path)
+    t.equal(hrefOf(answer), 'https://app.example.org/', path)
+  }
 })
 
 t.test('in another tab a login is under way: the tile works all the same', async t => {

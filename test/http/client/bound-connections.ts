@@ -49,6 +49,23 @@ async function arranged(t: Teardown, limits: Partial<OriginLimits> = {}) {
   return { origin, client, clock, get, owner }
 }
 
+t.test('without an identity only a step of the handshake goes on', async t => {
+  const { get, owner } = await arranged(t)
+  for (const [credentials, goesOn] of [
+    ['NTLM TlRM', true],
+    ['negotiate YII=', true],
+    ['Basic YTpi, Negotiate', false],
+    ['Negotiate', false],
+    ['Negotiate YII=, Basic YTpi', false],
+    ['x NTLM TlRM', false],
+  ] as const) {
+    const edge = owner()
+    const first = await get('/401', edge, ntlm)
+    const second = await get('/401', edge, Fields.of(['Authorization', credentials]))
+    t.equal(second === first, goesOn, credentials)
+  }
+})
+
 t.test('without an owner a bound connection is closed after its response', async t => {
   const { client, get } = await arranged(t)
   t.equal(await get('/'), 1)
