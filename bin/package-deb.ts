@@ -22,9 +22,20 @@ const packages: readonly DebianPackage[] = [
     ],
     completed: { table: cachesvc },
     templates: ['operations'],
+    documents: [
+      ...[
+        'configuration.md',
+        'installing.md',
+        'upgrading.md',
+        'troubleshooting.md',
+        'migration.md',
+      ],
+      ...['snapshots.md', 'offline-sites.md'],
+    ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
       [`${units}/cachesvc.socket`, 'packaging/cachesvc.socket'],
+      ['usr/lib/systemd/system-generators/cachesvc-generator', 'packaging/cachesvc-generator'],
       ['etc/cachesvc/cachesvc.yaml', 'packaging/cachesvc.yaml'],
       ['usr/share/doc/cachesvc/cachesvc.schema.json', 'packaging/cachesvc.schema.json'],
     ]),
@@ -42,6 +53,10 @@ const packages: readonly DebianPackage[] = [
       named: { INSTANCE: '/etc/authproxy' },
     },
     templates: ['auth', 'demo', 'dev-idp'],
+    documents: [
+      ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
+      ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
+    ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],
       ['usr/share/doc/authproxy/examples/authproxy.yaml', 'packaging/authproxy.yaml'],

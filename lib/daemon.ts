@@ -12,7 +12,7 @@ import type { EventEmitter } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
 import { type Clock, type Milliseconds, systemClock } from './async/clock.ts'
 import { inTime, pause } from './async/deadline.ts'
-import { explainError, Failure } from './errors.ts'
+import { explainError, Failure, systemCode } from './errors.ts'
 import type { Log } from './log/log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
 import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier } from './systemd.ts'
@@ -104,6 +104,12 @@ function factsOf({ code, cause, facts }: Failure) {
   return { code, ...(cause === undefined ? {} : { because: explainError(cause) }), ...facts }
 }
 
+/** A port that another program has stays taken: like a wrong configuration, that is no reason for the supervisor to try again. */
+function failedStart(error: unknown): ExitCode {
+  const taken = error instanceof Failure && systemCode(error.cause) === 'EADDRINUSE'
+  return taken ? exitCodes.configuration : exitCodes.failure
+}
+
 type LifeParts = Required<Pick<DaemonOptions, 'log' | 'start' | 'clock' | 'notifier'>>
 
 function lifeOf({ log, start, clock, notifier }: LifeParts) {
@@ -132,7 +138,7 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
       // An expected failure has its own sentence; others are logged with a trace.
       if (!(error instanceof Failure)) log.error('cannot start', { error })
       else log.error(`cannot start: ${error.message}`, factsOf(error))
-      return exitCodes.failure
+      return failedStart(error)
     }
     if (service === undefined) {
       log.warn('stopped before it had started')

@@ -4,7 +4,7 @@
 import { explainError, Failure, systemCode } from './errors.ts'
 import { errorLine } from './log/journal.ts'
 
-/** What a program of ours ends with. 78 is EX_CONFIG of sysexits(3). */
+/** What a program of ours ends with. 78 is EX_CONFIG of sysexits(3): a wrong configuration, or a port that is taken. */
 export const exitCodes = { success: 0, failure: 1, usage: 2, configuration: 78 } as const
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]

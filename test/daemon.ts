@@ -36,6 +36,14 @@ function daemon(service: Partial<Service>, options: Partial<DaemonOptions> = {})
 /** Lets everything that is ready to run, run. */
 const settle = () => new Promise(resolve => setImmediate(resolve))
 
+t.test('a taken port ends with 78, so that the supervisor does not try again', async t => {
+  const cause = Object.assign(new Error('taken'), { code: 'EADDRINUSE' })
+  const start = () => Promise.reject(new Failure('cannot listen', { code: 'LISTEN', cause }))
+  t.equal(await daemon({}, { start }).code, 78)
+  const other = () => Promise.reject(new Failure('cannot start', { code: 'OTHER' }))
+  t.equal(await daemon({}, { start: other }).code, 1)
+})
+
 t.test('steps of stopping run in order, each within its deadline', async t => {
   const done: string[] = []
   const d = daemon({

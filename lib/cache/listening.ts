@@ -44,6 +44,42 @@ export function places({ listen, listenSecure }: Config, sockets: readonly Inher
   }
 }
 
+/** The addresses as a drop-in of a socket unit, systemd.socket(5). It takes the place of the addresses the unit has. */
+export function socketUnit({ listen }: Pick<Config, 'listen'>): string {
+  const places = listen.map(({ address, port }) =>
+    address === undefined ? `${port}` : formatAuthority({ host: address, port }),
+  )
+  // The unit starts before the network is up, when an address of this machine may not be there yet.
+  const lines = ['ListenStream=', ...places.map(place => `ListenStream=${place}`), 'FreeBind=yes']
+  return `[Socket]\n${lines.join('\n')}\n`
+}
+
+/** What to do where the sockets of the service manager are not where the configuration says; undefined where they agree. */
+export function otherSockets(
+  { listen }: Pick<Config, 'listen'>,
+  sockets: readonly InheritedSocket[],
+  listeners: readonly Listener[],
+): string | undefined {
+  if (!sockets.some(({ name }) => name !== 'secure')) return undefined
+  const text = (
+    places: readonly { readonly address?: string | undefined; readonly port: number }[],
+  ) =>
+    places
+      .map(({ address = '*', port }) =>
+        formatAuthority({ host: anyAddress(address) ? '*' : address, port }),
+      )
+      .sort()
+      .join(', ')
+  const given = text(listeners.filter(({ secure }) => !secure))
+  const wanted = text(listen)
+  if (given === wanted) return undefined
+  return `systemd listens on ${given}, and the configuration says ${wanted}: run \`systemctl daemon-reload && systemctl restart cachesvc.socket cachesvc.service\``
+}
+
+function anyAddress(address: string): boolean {
+  return address === '::' || address === '0.0.0.0'
+}
+
 /** What listening opens: a server and what is known of it, in the order of the configuration. */
 interface Opened {
   readonly servers: HttpServer[]
@@ -72,9 +108,8 @@ async function openListener(
   const server = new HttpServer(options)
   servers.push(server)
   const { address, port } = await startListening(server, place, inUse(place))
-  const any = address === '::' || address === '0.0.0.0'
   listeners.push({
-    address: any ? undefined : (normaliseAddress(address) ?? address),
+    address: anyAddress(address) ? undefined : (normaliseAddress(address) ?? address),
     port,
     secure: options.tls !== undefined,
   })

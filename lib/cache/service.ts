@@ -19,7 +19,7 @@ import { control } from './control/control.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
-import { listen, places, serverLimits, statusLine } from './listening.ts'
+import { listen, otherSockets, places, serverLimits, statusLine } from './listening.ts'
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
@@ -205,6 +205,8 @@ async function startWith(
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
   }
+  const mismatch = otherSockets(config, options.start.sockets, listeners)
+  if (mismatch !== undefined) log.warn(mismatch)
   refresh()
   const retain = ({ retention, expiration, verification }: Config): void => {
     const standing = (digest: string) => suites.standing(digest)

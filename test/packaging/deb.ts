@@ -130,7 +130,7 @@ t.test('packages', { skip }, async t => {
     await succeeds(root, 'dpkg', '-i', file('cachesvc'))
     t.match(
       await succeeds(root, 'cat', '/run/told'),
-      /daemon-reload\n[\s\S]*start cachesvc.service/,
+      /daemon-reload\n[\s\S]*start cachesvc.socket\n[\s\S]*start cachesvc.service/,
     )
     t.equal(await succeeds(root, 'cachesvc', '--version'), `cachesvc ${packageVersion()}\n`)
     t.match(await succeeds(root, ...everyModule('cachesvc')), /^\d+ modules\n$/)
@@ -153,7 +153,25 @@ t.test('packages', { skip }, async t => {
     await succeeds(root, 'sh', '-c', 'echo "#mine" >>/etc/cachesvc/cachesvc.yaml; : >/run/told')
     await asNewer(work, 'cachesvc')
     await succeeds(root, 'dpkg', '-i', file('cachesvc', newer))
-    t.match(await succeeds(root, 'cat', '/run/told'), /restart cachesvc.service/)
+    t.match(
+      await succeeds(root, 'cat', '/run/told'),
+      /stop cachesvc.service\n[\s\S]*start cachesvc.socket\n[\s\S]*restart cachesvc.service/,
+      'systemd opens no socket of a service that runs',
+    )
+    const configured = 'echo "listen_port: 80" >>/etc/cachesvc/cachesvc.yaml'
+    const generate = '/usr/lib/systemd/system-generators/cachesvc-generator /run/made'
+    await succeeds(
+      root,
+      'sh',
+      '-c',
+      `mkdir /run/made; ${generate}; test ! -e /run/made/cachesvc.socket.d`,
+    )
+    await succeeds(root, 'sh', '-c', `${configured}; ${generate}`)
+    t.match(
+      await succeeds(root, 'sh', '-c', 'cat /run/made/cachesvc.socket.d/*; rm -r /run/made'),
+      /^\[Socket\]\nListenStream=\nListenStream=80\n/,
+    )
+    await succeeds(root, 'sed', '-i', '$d', '/etc/cachesvc/cachesvc.yaml')
     t.match(await succeeds(root, 'tail', '-1', '/etc/cachesvc/cachesvc.yaml'), '#mine')
     t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)
     t.match(
@@ -232,7 +250,9 @@ t.test('packages', { skip }, async t => {
       await succeeds(root, 'dpkg', '-i', file('cachesvc'), file('authproxy'))
       for (const unit of ['cachesvc.service', 'cachesvc.socket', 'authproxy@app.service']) {
         const { stderr } = await root.run('systemd-analyze', 'verify', '--man=yes', unit)
-        t.notMatch(stderr, /cachesvc|authproxy/, unit)
+        // systemd before 254 says that it does not know these.
+        const newer = /^.*Unknown key (?:name )?'Restart(?:Steps|MaxDelaySec)'.*$/gm
+        t.notMatch(stderr.replace(newer, ''), /cachesvc|authproxy/, unit)
       }
       for (const unit of ['cachesvc.service', 'authproxy@.service']) {
         const path = `/usr/lib/systemd/system/${unit}`

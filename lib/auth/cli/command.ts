@@ -87,7 +87,7 @@ async function serveInstance(
 }
 
 const firstSteps =
-  'no instance is set up. To try authproxy on this machine: authproxy demo. To set one up: authproxy(8), or docs/authproxy.md'
+  'no instance is set up. To try authproxy on this machine: authproxy demo. To set one up: SETTING UP in authproxy(8); an example is /usr/share/doc/authproxy/examples/authproxy.yaml, or packaging/authproxy.yaml of the source'
 
 /** What `--check-config` looks at beyond the settings: what the service reads at start, and where it writes. */
 async function checkAround({

@@ -30,6 +30,7 @@ export const cachesvc = program({
     export: { operands: 'FILE|DIR', summary: 'write stored files as a bundle' },
     password: { summary: 'hash a password for the pages, for index.password' },
     reload: { summary: 'have the running proxy read its configuration again' },
+    'socket-unit': { summary: 'print the configured addresses for cachesvc.socket of systemd' },
   },
   options: {
     config: {

@@ -8,7 +8,7 @@ import { systemClock } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import { type Config, surroundings } from '../config/config.ts'
-import { loadConfig } from '../config/load-config.ts'
+import { configCheck, defaultConfigFile, loadConfig } from '../config/load-config.ts'
 import { hashLine } from '../config/password-hash.ts'
 import type { Line } from './arguments.ts'
 import { complain } from './terminal.ts'
@@ -26,10 +26,26 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   for (const warning of loaded.warnings) await complain(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
     for (const problem of loaded.problems) await complain(problem)
-    return exitCodes.configuration
+    // The service runs on with its old configuration, and is asked most when the new one is wrong.
+    if (run !== 'status' && run !== 'stats') return exitCodes.configuration
+    const overrides = { cacheDirectory: options['cache-dir'], listen: undefined }
+    const bare = configCheck(overrides, surroundings({ serves: false }))({})
+    if (!bare.ok) return exitCodes.configuration
+    const { cacheDirectory } = bare.value
+    const { askService } = await import('./ask.ts')
+    await complain(`the configuration is wrong; the service of ${cacheDirectory} is asked`, 'warn')
+    return askService(cacheDirectory, { do: run, json: options.json })
   }
   const { value: config, warnings, file } = loaded
   if (options['check-config']) {
+    if (file === defaultConfigFile && options['cache-dir'] === undefined) {
+      const { serviceDirectoryProblem } = await import('./service-directory.ts')
+      const problem = await serviceDirectoryProblem(config.cacheDirectory)
+      if (problem !== undefined) {
+        await complain(problem)
+        return exitCodes.configuration
+      }
+    }
     await print(`${file ?? 'the defaults'}: no problems\n`)
     return exitCodes.success
   }
@@ -72,6 +88,11 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'stats':
     case 'reload':
       return ask({ do: run, json })
+    case 'socket-unit': {
+      const { socketUnit } = await import('../listening.ts')
+      await print(socketUnit(config))
+      return exitCodes.success
+    }
     case 'verify-repos': {
       const { verifyRepos } = await import('../verify/command.ts')
       return verifyRepos(config, { json, dryRun })

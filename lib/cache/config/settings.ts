@@ -60,6 +60,7 @@ export const settings = group('', {
     '`$CACHESVC_CACHE_DIR`; else `/var/cache/cachesvc` when it can be written to or the user is root; else `$XDG_CACHE_HOME/cachesvc` or `~/.cache/cachesvc`, in whose absence commands other than `serve` use `/var/cache/cachesvc` if that is there',
   ).says(
     'Directory of stored files and statistics. It is made if it does not exist. `--cache-dir` and `CACHESVC_CACHE_DIR` take precedence.',
+    'The unit of systemd may write to `/var/cache/cachesvc` alone. For another directory, such as `/srv/cachesvc`: `sudo install -d -o cachesvc -g cachesvc -m 0750 /srv/cachesvc`, then `sudo systemctl edit cachesvc` with the lines `[Service]` and `ReadWritePaths=/srv/cachesvc`, then `sudo systemctl restart cachesvc`. `--check-config` says when the second is missing.',
   ),
 
   listen: optional(

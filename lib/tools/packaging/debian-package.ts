@@ -32,6 +32,8 @@ export interface DebianPackage {
   readonly templates: readonly string[]
   /** Files besides programs and manuals: their path in the package, and in the repository. */
   readonly files: ReadonlyMap<string, string>
+  /** Of `docs/`. */
+  readonly documents: readonly string[]
   /** Empty directories. */
   readonly directories?: readonly string[]
   readonly suggests?: string
@@ -114,9 +116,10 @@ function stage(staged: Staged): void {
   put(`usr/share/bash-completion/completions/${name}`, bashCompletion(completed))
   put(`usr/share/zsh/vendor-completions/_${name}`, zshCompletion(completed))
   copy(`packaging/${name}.sysusers`, `usr/lib/sysusers.d/${name}.conf`)
-  for (const [to, from] of staged.files) copy(from, to)
+  for (const [to, from] of staged.files) copy(from, to, statSync(join(build.root, from)).mode & 0o777)
   const documents = `usr/share/doc/${name}`
   put(`${documents}/copyright`, copyright(staged, packagesAmong(files)))
+  for (const file of staged.documents) copy(`docs/${file}`, `${documents}/${file}`)
   put(`${documents}/changelog.gz`, packed(read('CHANGELOG.md')))
   put(`${documents}/changelog.Debian.gz`, packed(Buffer.from(changelog(staged))))
 

@@ -86,12 +86,17 @@ export async function directoryFailure(
 ): Promise<Failure> {
   if (error instanceof Failure) return error
   const owner = await disk.look(directory).catch(() => undefined)
-  const [problem, mend] = diagnose(error, { owner: owner?.uid, use })
+  const [problem, mend] = diagnose(error, { directory, owner: owner?.uid, use })
   return new Failure(`The cache directory ${directory} ${problem}: ${mend}.`, {
     code: 'directory-unusable',
     facts: { directory, system: systemCode(error) },
     cause: error,
   })
+}
+
+/** How to let the unit of systemd write to a directory: what a person types. */
+export function letServiceWrite(directory: string): string {
+  return `run \`sudo install -d -o cachesvc -g cachesvc -m 0750 ${directory}\`, then \`sudo systemctl edit cachesvc\` with the lines \`[Service]\` and \`ReadWritePaths=${directory}\`, then \`sudo systemctl restart cachesvc\``
 }
 
 const another = 'name another with cache_directory or --cache-dir'
@@ -106,7 +111,6 @@ const noDirectory: Diagnosis = [
 const diagnoses: ReadonlyMap<string | undefined, Diagnosis> = new Map([
   ['ENOTDIR', noDirectory],
   ['EEXIST', noDirectory],
-  ['EROFS', ['lies on a read-only file system', `mount it for writing or ${another}`]],
   ['ENOSPC', ['has no space left (bytes or inodes)', `make room on its file system or ${another}`]],
   ['EDQUOT', ['is at the disk quota of its user', `raise the quota or ${another}`]],
   ['ENOENT', ['is not there and cannot be created', `create it or ${another}`]],
@@ -114,9 +118,24 @@ const diagnoses: ReadonlyMap<string | undefined, Diagnosis> = new Map([
 
 function diagnose(
   error: unknown,
-  { owner, use }: { readonly owner: number | undefined; readonly use: 'store' | 'read' },
+  {
+    directory,
+    owner,
+    use,
+  }: {
+    readonly directory: string
+    readonly owner: number | undefined
+    readonly use: 'store' | 'read'
+  },
 ): Diagnosis {
   const code = systemCode(error)
+  // A unit with ProtectSystem=strict has most of the machine read-only.
+  if (code === 'EROFS') {
+    return [
+      'lies on a read-only file system',
+      `if systemd runs the service, ${letServiceWrite(directory)}; else mount it for writing or ${another}`,
+    ]
+  }
   const unknown = `does not pass the self-test (${explainError(error)})`
   if (code !== 'EACCES' && code !== 'EPERM') {
     return diagnoses.get(code) ?? [unknown, `see to its disk or ${another}`]

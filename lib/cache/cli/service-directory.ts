@@ -1,0 +1,40 @@
+/**
+ * Whether the unit of systemd lets the service write to its cache directory: with ProtectSystem=strict it may write to
+ * /var/cache/cachesvc and to ReadWritePaths alone. A command that an administrator runs is not confined so, and must ask systemd.
+ */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { letServiceWrite } from '../store/disk/self-test.ts'
+
+const unit = 'cachesvc.service'
+const longest = 5000
+
+/** What is wrong, and what to do; undefined when nothing is, or when systemd has no such unit or does not answer. Never throws. */
+export async function serviceDirectoryProblem(directory: string): Promise<string | undefined> {
+  const properties = '--property=LoadState,ProtectSystem,ReadWritePaths,CacheDirectory'
+  try {
+    const { stdout } = await promisify(execFile)('systemctl', ['show', properties, unit], {
+      timeout: longest,
+    })
+    return confinedAway(stdout, directory)
+  } catch {
+    return undefined
+  }
+}
+
+/** The same from what `systemctl show` prints. */
+export function confinedAway(shown: string, directory: string): string | undefined {
+  const property = (name: string) =>
+    new RegExp(`^${name}=(.*)$`, 'm').exec(shown)?.[1]?.split(' ') ?? []
+  if (property('LoadState')[0] !== 'loaded' || property('ProtectSystem')[0] !== 'strict') {
+    return undefined
+  }
+  const writable = [
+    ...property('ReadWritePaths').map(path => path.replace(/^[-+]*/, '')),
+    ...property('CacheDirectory').map(name => `/var/cache/${name}`),
+  ]
+  const within = (path: string) =>
+    path !== '' && (path === '/' || `${directory}/`.startsWith(`${path.replace(/\/$/, '')}/`))
+  if (writable.some(within)) return undefined
+  return `cache_directory: ${unit} may not write to ${directory}; ${letServiceWrite(directory)}`
+}
