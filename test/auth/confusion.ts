@@ -99,6 +99,9 @@ t.test('the backend hears of no host but the public one', async t => {
   t.equal((await send('GET /public/ HTTP/1.1\nHost:\n\n')).status, 400)
   await send(`GET http://${domain}/public/ HTTP/1.1\nHost: evil.example\n\n`)
   t.same(told(), [[domain], [domain]])
+  const before = backend.requests.length
+  t.equal((await send('GET /public/ HTTP/1.1\nHost:\n\n')).status, 400)
+  t.equal(backend.requests.length, before, 'a request that names no host is not sent on')
 })
 
 t.test('trailer fields claim no address and no identity, in whatever spelling', t => {

@@ -55,6 +55,8 @@ interface Session {
   readonly id: string
   readonly person: Person
   readonly since: Milliseconds
+  /** The answer that was chosen at the login. */
+  readonly way: string
   /** Service providers that have to learn of its end, by entity ID. */
   readonly services: Map<string, ServiceProvider>
 }
@@ -62,6 +64,8 @@ interface Session {
 /** Logins under way, and sessions, that are kept; the oldest are dropped first. */
 const MOST = 1000
 const VALID: Milliseconds = 300_000
+/** How long a session answers as was chosen: a gateway that does not know the key of an answer asks once more, by itself. */
+const AS_CHOSEN: Milliseconds = 10_000
 
 export class DevProvider {
   readonly #options: ProviderOptions
@@ -133,7 +137,8 @@ export class DevProvider {
     const pending = { to, request, relayState: message.relayState }
     const session = this.#session(asked)
     if (session === undefined || request.forceAuthn) return this.#loginPage(pending, '')
-    return this.#respond(pending, session, 'right')
+    const fresh = this.#options.clock.now() - session.since < AS_CHOSEN
+    return this.#respond(pending, session, fresh ? session.way : 'right')
   }
 
   /** A login that starts here, without a request. */
@@ -159,9 +164,11 @@ export class DevProvider {
     }
     this.#pending.delete(login)
     const id = this.#id()
-    const session: Session = { id, person, since: this.#options.clock.now(), services: new Map() }
+    const way = form.get('answer') ?? 'right'
+    const since = this.#options.clock.now()
+    const session: Session = { id, person, since, way, services: new Map() }
     remember(this.#sessions, id, session)
-    return this.#respond(pending, session, form.get('answer') ?? 'right')
+    return this.#respond(pending, session, way)
   }
 
   /** A logout message by either binding. A signature is not checked: nothing here depends on the sender. */
