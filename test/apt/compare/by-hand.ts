@@ -38,6 +38,7 @@ for (let one = seed; one < seed + count; one += 1) {
   for (const [kind, late] of result.delays)
     longest.set(kind, Math.max(late, longest.get(kind) ?? 0))
   for (const [name, times] of result.differed) differed.set(name, times + (differed.get(name) ?? 0))
+  if (result.once !== undefined) say(`\nbroken once, with seed ${one}: ${result.once.text}`)
   const [violation] = result.violations
   if (violation === undefined) continue
   failed.push(one)
