@@ -14,6 +14,7 @@ import { type ExitCode, exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import { explanationText } from '../explain.ts'
 import { countOf, size } from '../figures.ts'
+import { unremovableText } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/lookup.ts'
@@ -34,7 +35,7 @@ interface Said {
 
 export interface ControlParts {
   readonly sources: OperationsSources
-  readonly store: Pick<Store, 'list' | 'get' | 'amend' | 'remove'>
+  readonly store: Pick<Store, 'list' | 'get' | 'amend' | 'remove' | 'removeContents'>
   readonly negative: NegativeMemory
   readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
@@ -87,13 +88,19 @@ async function changed(
   if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen)
   negative.clear()
   if (act === 'refresh') updates.askAgain()
-  const { files, bytes } =
+  const { files, bytes, left } =
     act === 'refresh'
-      ? await refresh(store, chosen)
+      ? { ...(await refresh(store, chosen)), left: { contents: 0, bytes: 0 } }
       : await remove(store, chosen, keys => updates.removed(keys))
   if (files === 0) return complaint(exitCodes.failure, `no stored file is meant by ${text}`)
   const did = act === 'remove' ? 'removed' : 'will ask the origin at the next request for'
-  return said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
+  if (left.contents === 0) return said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
+  const gone = Math.max(0, files - left.contents)
+  return {
+    out: `${did} ${countOf(gone, 'file')}, ${size(Math.max(0, bytes - left.bytes))}\n`,
+    complaints: [unremovableText(left, rules().config.cacheDirectory)],
+    code: exitCodes.failure,
+  }
 }
 
 async function reloaded({ reload, remarks }: ControlParts): Promise<Said> {

@@ -6,7 +6,7 @@ import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { unconfirmed } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, Unremovable } from '../store/store.ts'
 
 /** Whether a stored file, named by its key, is one of those that are meant. */
 type Chosen = (key: string) => boolean
@@ -45,26 +45,31 @@ export function fitting(pattern: string): Chosen {
   }
 }
 
-/** Forgets them, and tells some keys at a time. Contents that no other entry names go from the disk soon after. */
+/**
+ * Forgets them, and tells some keys at a time. Contents that no other entry names go from the disk at once, so that no later request
+ * is answered from them; `left` are those that the disk did not let go.
+ */
 export async function remove(
-  store: Pick<Store, 'list' | 'remove'>,
+  store: Pick<Store, 'list' | 'remove' | 'removeContents'>,
   chosen: Chosen,
   onRemoved: (keys: readonly string[]) => Promise<void>,
-): Promise<Amount> {
+): Promise<Amount & { readonly left: Unremovable }> {
   let keys: string[] = []
+  const digests = new Set<string>()
   const tell = async (): Promise<void> => {
     const told = keys
     keys = []
     await onRemoved(told)
   }
-  const amount = await forEach(store, chosen, async ({ key, size }) => {
+  const amount = await forEach(store, chosen, async ({ key, size, digest }) => {
     store.remove(key)
+    digests.add(digest)
     keys.push(key)
     if (keys.length >= atOnce) await tell()
     return size
   })
   await tell()
-  return amount
+  return { ...amount, left: await store.removeContents(digests) }
 }
 
 /** Keys that are told at once. */

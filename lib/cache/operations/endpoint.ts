@@ -6,7 +6,8 @@ import type { Request } from '../../http/message/message.ts'
 import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
 import { isIP, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
-import { countOf } from '../figures.ts'
+import { countOf, size } from '../figures.ts'
+import type { Unremovable } from '../store/store.ts'
 import { behindCautions } from './behind-text.ts'
 import type { Listener, OperationsSources } from './sources.ts'
 
@@ -147,13 +148,22 @@ export interface ServiceState {
 }
 
 /** What goes wrong with single suites, and with storing, while the service works. */
-export function upkeepCautions({ suites, nothingStored }: UpkeepSources): readonly string[] {
-  const because = nothingStored()
+export function upkeepCautions(sources: UpkeepSources): readonly string[] {
+  const because = sources.nothingStored()
   const full = because === undefined ? [] : [`nothing new is stored: ${because}`]
-  return [...full, ...behindCautions(suites())]
+  const left = sources.unremovable()
+  const stays = left.contents === 0 ? [] : [unremovableText(left, sources.config.cacheDirectory)]
+  return [...full, ...stays, ...behindCautions(sources.suites())]
 }
 
-type UpkeepSources = Pick<OperationsSources, 'suites' | 'nothingStored'>
+type UpkeepSources = Pick<OperationsSources, 'suites' | 'nothingStored' | 'unremovable' | 'config'>
+
+/** What is wrong with contents that could not be removed, and how to mend it. */
+export function unremovableText({ contents, bytes }: Unremovable, directory: string): string {
+  const user = process.geteuid?.() ?? 'of this process'
+  const files = countOf(contents, 'removed file')
+  return `${files}, ${size(bytes)}, could not be taken from the disk: permission denied. They are served no more, and are tried again every minute; give everything in ${directory} to user ${user} with chown -R`
+}
 
 export async function serviceState(sources: OperationsSources): Promise<ServiceState> {
   const { config, admits, warnings, https, verification, health, addresses, listeners } = sources

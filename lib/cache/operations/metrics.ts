@@ -14,6 +14,7 @@ const gauges = {
   files_being_written: 'Files not yet whole on disk.',
   stored_objects: 'Stored targets.',
   stored_bytes: 'Bytes of stored content, each content once.',
+  unremovable_contents: 'Removed contents whose files the file system did not let go.',
   damaged_contents: 'Stored contents found damaged when they were read, since the start.',
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
   adopted_suites: 'Suites whose indexes files are compared with.',

@@ -10,6 +10,7 @@ import type { RouteRule } from '../policy/routing.ts'
 import type { Activity, Counted } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
+import type { Unremovable } from '../store/store.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
 import type { Generation } from '../suites/generation.ts'
 
@@ -26,6 +27,8 @@ export interface OperationsSources {
   readonly listeners: () => readonly Listener[]
   /** IP addresses of this machine, in the system's order. */
   readonly addresses: () => readonly string[]
+  /** Removed contents whose files the file system did not let go. */
+  readonly unremovable: () => Unremovable
   /** The name that the machine gives itself. */
   readonly hostname: string
   readonly httpsMode: HttpsMode

@@ -52,6 +52,7 @@ export async function operationsOf(parts: OperationsParts) {
     files_being_written: () => store.writing,
     stored_objects: () => store.usage().objects,
     stored_bytes: () => store.usage().bytes,
+    unremovable_contents: () => store.unremovable.contents,
     damaged_contents: () => store.damaged,
     filesystem_free_bytes: () => space?.free ?? 0,
     adopted_suites: () => suites.all.length,
@@ -97,6 +98,7 @@ export async function operationsOf(parts: OperationsParts) {
     holdings: () => stored.counted(),
     health: () => store.health(),
     nothingStored: () => store.full,
+    unremovable: () => store.unremovable,
     verification: () => verification,
     suites: () => suiteStates(parts),
     metrics: async () => {

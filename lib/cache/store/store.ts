@@ -166,6 +166,20 @@ export class Store extends ReadableStore {
   }
 
   /**
+   * Removes those of these contents that no entry names, for an operator who does not wait. Answers those whose files could not
+   * be removed: they are served no more, and are tried again. Rejects when the disk fails.
+   */
+  async removeContents(digests: ReadonlySet<string>): Promise<Unremovable> {
+    await this.#parts.retention.removeNow(digests)
+    return amountOf([...this.#parts.blobs.unremovable].filter(([digest]) => digests.has(digest)))
+  }
+
+  /** Contents that were removed and whose files stay, because the file system lets this process not remove them. */
+  get unremovable(): Unremovable {
+    return amountOf([...this.#parts.blobs.unremovable])
+  }
+
+  /**
    * Forgets an entry that was found wrong, unless it names another digest by now; with `content` the bytes under that digest
    * go at once, and every entry that names them. Answers whether the entry is gone. Rejects when the disk fails.
    */
@@ -284,6 +298,16 @@ export class Store extends ReadableStore {
       else await checks.check(digest, journal.table.size(row))
     }
   }
+}
+
+/** Contents whose files could not be removed, and their bytes. */
+export interface Unremovable {
+  readonly contents: number
+  readonly bytes: number
+}
+
+function amountOf(contents: readonly (readonly [digest: string, size: number])[]): Unremovable {
+  return { contents: contents.length, bytes: contents.reduce((sum, [, size]) => sum + size, 0) }
 }
 
 function checkShape(entry: Entry): void {

@@ -5,7 +5,8 @@ import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../../lib/cache/policy/routing.ts'
 import { unconfirmed } from '../../../lib/cache/store/entry.ts'
 import { configOf } from '../../fixtures/cache/cache.ts'
-import { keep, opened } from '../../fixtures/store/opened.ts'
+import { scriptedFiles } from '../../fixtures/store/files.ts'
+import { keep, opened, sha256 } from '../../fixtures/store/opened.ts'
 
 const config = configOf(
   { remap: [{ from: 'old.example.org', to: 'archive.example.org/pub' }] },
@@ -64,13 +65,46 @@ t.test('files are removed, or marked for the next request, and each is counted o
   for (const name of ['a', 'b', 'c']) {
     await keep(store, `http://archive.example.org/${name}`, Buffer.from(`${name}!!`))
   }
-  t.strictSame(await remove(store, key => key.endsWith('/a'), told), { files: 1, bytes: 3 })
+  const digest = sha256(Buffer.from('a!!'))
+  t.ok(store.has(digest))
+  t.strictSame(await remove(store, key => key.endsWith('/a'), told), {
+    ...{ files: 1, bytes: 3 },
+    left: { contents: 0, bytes: 0 },
+  })
+  t.notOk(
+    store.has(digest),
+    'the content is gone with it, and answers no request under another name',
+  )
   t.strictSame(removed, ['http://archive.example.org/a'])
   t.equal(await store.get('http://archive.example.org/a'), undefined)
   t.strictSame(await refresh(store, () => true), { files: 2, bytes: 6 })
   t.equal((await store.get('http://archive.example.org/b'))?.validated, unconfirmed)
   t.strictSame(await refresh(store, () => true), { files: 0, bytes: 0 }, 'they are marked already')
-  t.strictSame(await remove(store, () => false, told), { files: 0, bytes: 0 })
+  t.match(await remove(store, () => false, told), { files: 0, bytes: 0 })
+})
+
+t.test('files that may not be removed are counted, served no more, and tried again', async t => {
+  const scripted = scriptedFiles()
+  const { store, clock } = await opened(t, { files: scripted.files })
+  const told = async (): Promise<void> => undefined
+  for (const name of ['a', 'b']) {
+    await keep(store, `http://archive.example.org/${name}`, Buffer.from(`${name}!!`))
+  }
+  const kept = { contents: 2, bytes: 6 }
+  scripted.decide = call => (call === 'unlink' ? { code: 'EACCES' } : 'done')
+  t.strictSame(await remove(store, () => true, told), { files: 2, bytes: 6, left: kept })
+  t.notOk(store.has(sha256(Buffer.from('a!!'))), 'no request is answered from it')
+  t.strictSame(store.unremovable, kept)
+  t.strictSame(store.health(), { writable: true }, 'the disk is well')
+  t.strictSame(await remove(store, () => true, told), {
+    files: 0,
+    bytes: 0,
+    left: { contents: 0, bytes: 0 },
+  })
+  scripted.decide = () => 'done'
+  clock.advance(61_000)
+  await store.sweep({ now: clock.now() })
+  t.strictSame(store.unremovable, { contents: 0, bytes: 0 })
 })
 
 t.test('what is to be refreshed makes room in the same order as before', async t => {

@@ -8,7 +8,12 @@ function metrics(): CacheMetrics {
   return new CacheMetrics({
     ...{ client_connections: none, origin_connections: none, fetches_under_way: none },
     ...{ files_being_written: none, stored_objects: none, stored_bytes: none },
-    ...{ damaged_contents: none, filesystem_free_bytes: none, store_writable: none },
+    ...{
+      damaged_contents: none,
+      unremovable_contents: none,
+      filesystem_free_bytes: none,
+      store_writable: none,
+    },
     ...{ adopted_suites: none, suites_being_adopted: none, distrusting_clients: none },
     ...{ authority_expiry_timestamp_seconds: undefined, verification_timestamp_seconds: none },
     ...{ verification_files: none, verification_wrong_files: none },

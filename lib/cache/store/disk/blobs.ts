@@ -49,6 +49,8 @@ export class Blobs {
   /** Contents that are removed, until a checkpoint has come after the removal of their entries. */
   readonly removed = new Map<string, Unnamed>()
   unnamedBytes = 0
+  /** Contents without an entry whose files could not be removed, and their sizes: nothing is served from them. */
+  readonly unremovable = new Map<string, number>()
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
   /** Contents that were found wrong, until verified content takes their place. */
@@ -80,6 +82,7 @@ export class Blobs {
   taken(digest: string): void {
     this.unnamedBytes -= this.#unnamed.get(digest)?.size ?? 0
     this.#unnamed.delete(digest)
+    this.unremovable.delete(digest)
   }
 
   /** Contents that no entry has named since `before`. */
@@ -137,7 +140,7 @@ export class Blobs {
     })
   }
 
-  /** Removes a content unless it was named meanwhile. Answers whether it is gone. */
+  /** Removes a content unless it was named meanwhile. Answers whether it is gone. Where the disk refuses, it is not used any more. */
   remove(unnamed: Unnamed): Promise<boolean> {
     const { digest } = unnamed
     return this.#turns.run(digest, async () => {
@@ -152,6 +155,8 @@ export class Blobs {
       } catch (error) {
         this.#unnamed.set(digest, unnamed)
         this.unnamedBytes += unnamed.size
+        this.unremovable.set(digest, unnamed.size)
+        this.#wrong.add(digest)
         throw error
       }
     })

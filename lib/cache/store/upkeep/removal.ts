@@ -3,6 +3,7 @@
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
+import { systemCode } from '../../../errors.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
@@ -61,13 +62,22 @@ export async function forget(
   return freed
 }
 
-/** Removes contents that no entry names. Rejects when the disk fails, and with the reason of `signal`. */
+/** Whether the file system lets this process remove a file: another user may own its directory. The next file may be removable. */
+export function isForbidden(error: unknown): boolean {
+  return ['EACCES', 'EPERM'].includes(systemCode(error) ?? '')
+}
+
+/**
+ * Removes contents that no entry names, and passes over files that this process may not remove. Rejects when the disk fails, and
+ * with the reason of `signal`.
+ */
 export async function removeContents(
-  { blobs, clock }: UpkeepParts,
+  { blobs, clock, layout, log }: UpkeepParts,
   contents: readonly Unnamed[],
   signal: AbortSignal,
 ): Promise<{ readonly contents: number; readonly bytes: number }> {
   const removed = { contents: 0, bytes: 0 }
+  const before = blobs.unremovable.size
   let due = clock.elapsed()
   for (let at = 0; at < contents.length; at += filesInBurst) {
     if (at > 0) await pause(clock, Math.max(0, due - clock.elapsed()), signal)
@@ -76,12 +86,23 @@ export async function removeContents(
     const lane = async (): Promise<void> => {
       for (const content of burst) {
         signal.throwIfAborted()
-        if (!(await blobs.remove(content))) continue
+        const gone = await blobs.remove(content).catch(error => {
+          if (!isForbidden(error)) throw error
+          return false
+        })
+        if (!gone) continue
         removed.contents += 1
         removed.bytes += content.size
       }
     }
     await Promise.all(Array.from({ length: filesAtOnce }, lane))
+  }
+  const kept = blobs.unremovable.size
+  if (kept > before) {
+    log.warn('removed contents stay on the disk: permission denied', {
+      contents: kept,
+      directory: layout.directory,
+    })
   }
   return removed
 }

@@ -16,7 +16,7 @@ import type { Unnamed } from '../disk/blobs.ts'
 import { isDigest, shards } from '../disk/layout.ts'
 import { nameOf } from '../key.ts'
 import type { Checkpoints } from './checkpoint.ts'
-import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
+import { forget, isForbidden, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import type { Room } from './room.ts'
 import { keepAll, type RetentionRules, type Standing } from './rules.ts'
 import { olderVersions } from './versions.ts'
@@ -93,6 +93,14 @@ export class Retention {
     return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
+  /** Removes those of these contents that no entry names. Rejects when the disk fails; what stays is tried again. */
+  async removeNow(digests: ReadonlySet<string>): Promise<void> {
+    const { journal, blobs } = this.#parts
+    if (journal.incomplete) return
+    const unnamed = blobs.unnamed().filter(({ digest }) => digests.has(digest))
+    await this.#remove(unnamed, this.#closing.signal)
+  }
+
   /** Sweeps once after a while and then every day, by the rules of that moment, and logs the figures. */
   daily(): void {
     this.#sweeping ??= this.#sweepDaily()
@@ -166,8 +174,8 @@ export class Retention {
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {
-    const { disk, layout, blobs, downloads } = this.#parts
-    let removed = 0
+    const { disk, layout, blobs, downloads, log } = this.#parts
+    let [removed, forbidden] = [0, 0]
     const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
       const found = await disk.look(path)
       return found !== undefined && found.mtimeMs < now - age
@@ -177,7 +185,12 @@ export class Retention {
         signal.throwIfAborted()
         if (!isDigest(digest) || blobs.has(digest)) continue
         if (!(await olderThan(layout.blob(digest), strayGrace))) continue
-        if (await blobs.removeStray(digest)) removed += 1
+        const gone = await blobs.removeStray(digest).catch(error => {
+          if (!isForbidden(error)) throw error
+          forbidden += 1
+          return false
+        })
+        if (gone) removed += 1
       }
     }
     for (const name of await disk.names(layout.temporary)) {
@@ -186,6 +199,12 @@ export class Retention {
       await disk.removeTree(path)
       downloads.removed(path)
       removed += 1
+    }
+    if (forbidden > 0) {
+      log.warn('files without an entry stay on the disk: permission denied', {
+        files: forbidden,
+        directory: layout.directory,
+      })
     }
     return removed
   }

@@ -205,7 +205,7 @@ export class Room {
     const due: Unnamed[] = []
     for (const one of blobs.unnamed(clock.elapsed() - unnamedGrace)) {
       if (bytes >= excess || due.length === batch) break
-      if (one.size === 0) continue
+      if (one.size === 0 || blobs.unremovable.has(one.digest)) continue
       due.push(one)
       bytes += one.size
     }
