@@ -116,7 +116,8 @@ function stage(staged: Staged): void {
   put(`usr/share/bash-completion/completions/${name}`, bashCompletion(completed))
   put(`usr/share/zsh/vendor-completions/_${name}`, zshCompletion(completed))
   copy(`packaging/${name}.sysusers`, `usr/lib/sysusers.d/${name}.conf`)
-  for (const [to, from] of staged.files) copy(from, to, statSync(join(build.root, from)).mode & 0o777)
+  for (const [to, from] of staged.files)
+    copy(from, to, statSync(join(build.root, from)).mode & 0o777)
   const documents = `usr/share/doc/${name}`
   put(`${documents}/copyright`, copyright(staged, packagesAmong(files)))
   for (const file of staged.documents) copy(`docs/${file}`, `${documents}/${file}`)
