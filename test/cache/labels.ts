@@ -39,6 +39,7 @@ t.test(
     ]
     origin.at(`${suite}/InRelease`, file({ content: releaseOf(indexes) }))
     await cache.warm(origin.url(`${suite}/InRelease`), ask)
+    await cache.until(async () => (await cache.metric('cachesvc_suites_being_adopted')) === 0)
     for (const [path, content] of indexes) {
       const url = `${suite}/${path}`
       origin.at(url, file({ content, ...labelled }))
