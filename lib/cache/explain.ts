@@ -121,7 +121,9 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
     find('Adopted', moment(adopted))
     if (claim.digest !== stored?.digest) {
-      find('Must be', `${claim.size} bytes with the SHA-256 ${claim.digest}`)
+      const digest =
+        claim.by === undefined ? `the SHA-256 ${claim.digest}` : `a SHA-512 of ${claim.digest}…`
+      find('Must be', `${claim.size} bytes with ${digest}`)
       if (parts.store.has?.(claim.digest) === true) {
         return told('is answered from the store, which has this content under another name')
       }

@@ -150,7 +150,7 @@ type Promised = Pick<Wanted, 'archive' | 'claim'>
 /** What the content must turn out to be, by an index or by its name; undefined when nothing says so. */
 export function expectedOf({ archive, claim }: Promised): Expected | undefined {
   if (claim === undefined) return archive.digest && { digest: archive.digest }
-  return { size: claim.size, digest: { algorithm: 'sha256', hex: claim.digest } }
+  return { size: claim.size, digest: { algorithm: claim.by ?? 'sha256', hex: claim.digest } }
 }
 
 /** The same when a download begins. */

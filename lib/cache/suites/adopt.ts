@@ -14,7 +14,7 @@ import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, systemCode, unlessMissing } from '../../errors.ts'
 import { decompress, usualLimits } from '../archive/decompress.ts'
-import { indexedFiles, type PackageIndex } from '../archive/listed-file.ts'
+import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
 import { currentReleases, indexChoices, rootOf } from '../archive/suite-layout.ts'
 import { Layout } from '../store/disk/layout.ts'
@@ -23,7 +23,9 @@ import {
   baseOf,
   type Content,
   type Generation,
+  halfOf,
   type Listed,
+  type Named,
   type ReleaseFile,
 } from './generation.ts'
 import { acceptable, type SuitePolicy } from './policy.ts'
@@ -44,6 +46,15 @@ export interface Job {
   readonly mostTableBytes: number
   /** Nothing is adopted yet: it is found out what of these paths is missing. */
   readonly inUse?: readonly string[]
+  /** The SHA-256 of contents by their SHA-512, for Release files that give no other digest. */
+  readonly sha256s?: ReadonlyMap<string, string>
+}
+
+/** A file that a Release file names by its SHA-512 alone. */
+export interface Strong {
+  readonly path: string
+  readonly size: number
+  readonly sha512: string
 }
 
 /** Contents whose SHA-512 is wanted. */
@@ -55,6 +66,8 @@ export interface HashJob {
 export interface Adoption {
   /** Undefined when none of the Release files may be adopted. */
   readonly generation?: Generation
+  /** The files that the Release file names by a SHA-512 of which no SHA-256 was told. */
+  readonly unknown?: readonly Strong[]
   /** The files in use that the Release file names and the store has not; undefined when it may not be adopted. */
   readonly missing?: Missing
   /** Of the contents to be hashed, by their SHA-256. */
@@ -105,7 +118,7 @@ async function adopt(job: Job): Promise<Adoption> {
   if (chosen === undefined) return { refused }
   const { release, file, signature } = chosen
   const { date, validUntil, byHash } = release
-  const named = namedBy(release)
+  const { named, unknown } = namedBy(release, job.sha256s)
   const used = inUse && new Set(inUse)
   const stored: Listed[] = []
   const missing: Listed[] = []
@@ -118,7 +131,7 @@ async function adopt(job: Job): Promise<Adoption> {
   if (used !== undefined) return { missing: { files: missing, byHash }, refused }
   await mkdir(layout.suites, { recursive: true })
   const tables = new TableMaker(layout, mostTableBytes)
-  await tables.ofRelease(file, named)
+  await tables.ofRelease(file, release)
   const indexes: AdoptedIndex[] = []
   for (const choice of indexChoices(stored)) {
     const index = await tables.ofOne(choice, { base, refused })
@@ -126,7 +139,8 @@ async function adopt(job: Job): Promise<Adoption> {
   }
   const twin = found.find(one => one !== chosen && saysTheSame(one.release, release))?.file
   const about = { twin, date, validUntil, byHash, signature, adopted: job.now }
-  return { generation: { release: file, ...about, indexes, contents: stored }, refused }
+  const generation = { release: file, ...about, indexes, contents: stored }
+  return { generation, unknown, refused }
 }
 
 /** The SHA-512 of contents, as far as they are there, by their SHA-256. */
@@ -185,17 +199,39 @@ function unlessDiskFails(error: unknown): undefined {
 /** Whether two Release files are of one moment and name the same files. */
 function saysTheSame(one: Release, other: Release): boolean {
   if (one.date !== other.date || one.validUntil !== other.validUntil) return false
-  const [files, others] = [namedBy(one), new Map(namedBy(other).map(file => [file.path, file]))]
+  const [files, others] = [strongOf(one), strongOf(other)]
   return (
-    files.length === others.size &&
-    files.every(file => isDeepStrictEqual(file, others.get(file.path)))
+    files.size === others.size &&
+    [...files].every(([path, file]) => isDeepStrictEqual(file, others.get(path)))
   )
 }
 
-function namedBy({ files }: Release): readonly Listed[] {
-  return [...files.values()].flatMap(({ path, size, digests: { sha256, sha512 } }) =>
-    sha256 === undefined ? [] : [{ path, size, digest: sha256, ...(sha512 && { sha512 }) }],
+/** What a Release file says of each file by the digests that count. */
+function strongOf({ files }: Release) {
+  const strong = [...files.values()].filter(file => promiseOf(file) !== undefined)
+  return new Map(
+    strong.map(({ path, size, digests: { sha256, sha512 } }) => [path, { size, sha256, sha512 }]),
   )
+}
+
+/** The files that a Release file names, and those of which only the SHA-512 is known. */
+function namedBy(
+  { files }: Release,
+  sha256s?: ReadonlyMap<string, string>,
+): { readonly named: readonly Listed[]; readonly unknown: readonly Strong[] } {
+  const [named, unknown]: [Listed[], Strong[]] = [[], []]
+  for (const { path, size, digests } of files.values()) {
+    const { sha512, sha256: digest = sha256s?.get(sha512 ?? '') } = digests
+    if (digest !== undefined) named.push({ path, size, digest, ...(sha512 && { sha512 }) })
+    else if (sha512 !== undefined) unknown.push({ path, size, sha512 })
+  }
+  return { named, unknown }
+}
+
+/** What a list promises of a file; undefined when it gives neither a SHA-256 nor a SHA-512. */
+function promiseOf({ size, digests: { sha256, sha512 } }: ListedFile): Named | undefined {
+  if (sha256 !== undefined) return { size, digest: sha256 }
+  return sha512 === undefined ? undefined : { size, digest: halfOf(sha512), by: 'sha512' }
 }
 
 /** Makes the tables of a Release file and its indexes. It may name one index in many directories. */
@@ -212,10 +248,13 @@ class TableMaker {
   }
 
   /** The table of what the Release file itself names, from its own directory. */
-  async ofRelease({ digest }: ReleaseFile, named: readonly Listed[]): Promise<void> {
+  async ofRelease({ digest }: ReleaseFile, { files }: Release): Promise<void> {
     if ((await this.#existing(digest)) !== undefined) return
     const builder = new TableBuilder(this.#mostBytes)
-    for (const file of named) builder.add(file.path, file)
+    for (const file of files.values()) {
+      const promise = promiseOf(file)
+      if (promise !== undefined) builder.add(file.path, promise)
+    }
     await this.#write(digest, builder)
   }
 
@@ -250,11 +289,9 @@ class TableMaker {
     if (this.#left <= 0) throw new Error('the indexes of its Release file unpack to too much')
     const sha256 = createHash('sha256')
     const builder = new TableBuilder(this.#mostBytes)
-    for await (const { path, size, digests } of indexedFiles(
-      kind,
-      this.#unpacked(digest, sha256),
-    )) {
-      if (digests.sha256 !== undefined) builder.add(path, { size, digest: digests.sha256 })
+    for await (const file of indexedFiles(kind, this.#unpacked(digest, sha256))) {
+      const promise = promiseOf(file)
+      if (promise !== undefined) builder.add(file.path, promise)
     }
     if (sha256.digest('hex') !== digest) throw new Error('its content is not what it says')
     return this.#write(digest, builder)

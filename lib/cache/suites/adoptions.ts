@@ -104,7 +104,7 @@ export class Adoptions {
   constructor(parts: AdoptionsParts) {
     this.#parts = parts
     this.#thread = new AdoptionThread(parts.clock)
-    this.#inUse = new InUse({ ...parts, sha512: files => this.#sha512(files) })
+    this.#inUse = new InUse({ ...parts, sha512: files => this.sha512(files) })
   }
 
   /** Adopts the suite in the directory with this key, now or when the one under way has ended. */
@@ -193,11 +193,12 @@ export class Adoptions {
       digests: releases.flatMap(({ digest, signedBy }) => [digest, signedBy?.digest ?? digest]),
       until: begun + pauseAfterFailure,
     })
-    const { generation: found } = await this.#work({
-      ...{ at, releases, policy },
-      adopted: barOf(suite, releases, policy),
-    })
+    const job = { at, releases, policy, adopted: barOf(suite, releases, policy) }
+    let { generation: found, unknown = [] } = await this.#work(job)
     if (found === undefined) return
+    const sha256s = await this.#inUse.sha256s(at, unknown, adopted)
+    if (sha256s === 'unreadable') return this.#notRead(at)
+    if (sha256s.size > 0) found = (await this.#work({ ...job, sha256s })).generation ?? found
     this.#failed.delete(at)
     const used = await this.#inUse.among(at, found, adopted)
     if (used === 'unreadable') return this.#notRead(at)
@@ -269,7 +270,7 @@ export class Adoptions {
   }
 
   /** The SHA-512 of contents by their SHA-256, as far as they are there and not too much together. */
-  async #sha512(hash: readonly Content[]): Promise<ReadonlyMap<string, string>> {
+  async sha512(hash: readonly Content[]): Promise<ReadonlyMap<string, string>> {
     const { cacheDirectory } = this.#parts
     const { sha512 } = await this.#thread.run({ cacheDirectory, hash })
     return sha512 ?? new Map()

@@ -15,6 +15,19 @@ export interface Content {
   readonly digest: string
 }
 
+/**
+ * Content as an index names it. Where the index gives no SHA-256, `digest` is the first half of the SHA-512: as hard to forge, and
+ * no longer.
+ */
+export interface Named extends Content {
+  readonly by?: 'sha512' | undefined
+}
+
+/** What stands of a SHA-512 in `Named`. */
+export function halfOf(sha512: string): string {
+  return sha512.slice(0, sha512.length / 2)
+}
+
 /** A stored Release file. */
 export interface ReleaseFile extends Content {
   readonly name: 'InRelease' | 'Release'

@@ -7,6 +7,7 @@ import type { Logger } from '../../log/log.ts'
 import { packageIndexOf } from '../archive/path.ts'
 import type { Reading } from '../store/reading.ts'
 import type { Store } from '../store/store.ts'
+import type { Strong } from './adopt.ts'
 import { type AskedIndexes, componentOf } from './asked-indexes.ts'
 import { type Content, type Generation, keysOf, type Listed, sameContents } from './generation.ts'
 
@@ -59,7 +60,7 @@ export class InUse {
     used: readonly Listed[],
     adopted: Generation | undefined,
   ): Promise<readonly Listed[]> {
-    const { store, sha512, log } = this.#parts
+    const { store } = this.#parts
     const known = new Map(adopted?.contents.map(one => [one.digest, one.sha512]))
     for (const listed of used) {
       const [, strongest = ''] = listed.sha512 === undefined ? [] : keysOf(at, listed)
@@ -68,17 +69,39 @@ export class InUse {
       }
     }
     const unknown = used.filter(one => one.sha512 !== undefined && !known.get(one.digest))
-    const hashed =
-      unknown.length === 0
-        ? new Map<string, string>()
-        : await sha512(unknown).catch((error: unknown) => {
-            log.warn('files could not be hashed', { suite: at, because: explainError(error) })
-            return new Map<string, string>()
-          })
+    const hashed = await this.#hashed(at, unknown)
     return used.map(({ sha512, ...listed }) => {
       const right = known.get(listed.digest) ?? hashed.get(listed.digest)
       return sha512 !== undefined && sha512 === right ? { ...listed, sha512 } : listed
     })
+  }
+
+  /** The SHA-256 of files that a Release file names by their SHA-512 alone, by that, as far as the store has them. */
+  async sha256s(
+    at: string,
+    files: readonly Strong[],
+    adopted: Generation | undefined,
+  ): Promise<ReadonlyMap<string, string> | 'unreadable'> {
+    const known = new Map(adopted?.contents.map(one => [one.sha512, one.digest]))
+    const sha256s = new Map<string, string>()
+    const unknown: Content[] = []
+    for (const { path, size, sha512 } of files) {
+      const [plain = '', strongest = ''] = keysOf(at, { path, size, sha512, digest: '' })
+      const entries = await Promise.all([plain, strongest].map(key => this.#parts.store.read(key)))
+      if (entries.includes('unreadable')) return 'unreadable'
+      const digest = known.get(sha512)
+      if (digest !== undefined) sha256s.set(sha512, digest)
+      else {
+        for (const entry of entries) {
+          if (entry !== undefined && entry !== 'unreadable' && entry.size === size) {
+            unknown.push(entry)
+          }
+        }
+      }
+    }
+    const contents = unknown.map(({ digest, size }) => ({ digest, size }))
+    for (const [sha256, sha512] of await this.#hashed(at, contents)) sha256s.set(sha512, sha256)
+    return sha256s
   }
 
   /** The files of a generation that clients have asked for since. */
@@ -114,6 +137,15 @@ export class InUse {
     const isMain = ({ path, component, times }: (typeof files)[number]): boolean =>
       packageIndexOf(path) !== undefined && 2 * times >= (most.get(component) ?? 0)
     return new Set(files.flatMap(one => (isMain(one) ? [] : [one.path])))
+  }
+
+  async #hashed(at: string, contents: readonly Content[]): Promise<ReadonlyMap<string, string>> {
+    const { sha512, log } = this.#parts
+    if (contents.length === 0) return new Map()
+    return sha512(contents).catch((error: unknown) => {
+      log.warn('files could not be hashed', { suite: at, because: explainError(error) })
+      return new Map()
+    })
   }
 
   #lastAsked(at: string, listed: Listed): Milliseconds {

@@ -65,6 +65,11 @@ export class Past {
     if (stored !== undefined) return stored
     const { tables } = this.#parts
     const table = tables.hot(release.digest) ?? tables.load(release.digest)
-    return whenReady(table, one => (one === 'unreadable' ? one : one?.find(pathName(path))))
+    return whenReady(table, one => {
+      if (one === 'unreadable') return one
+      // A file that is named by its SHA-512 alone can be had while it is among those in use.
+      const named = one?.find(pathName(path))
+      return named?.by === undefined ? named : undefined
+    })
   }
 }

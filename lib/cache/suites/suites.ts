@@ -13,10 +13,11 @@ import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
-import type { Content, Generation, Listed, ReleaseFile, Suite } from './generation.ts'
+import type { Content, Generation, Listed, Named, ReleaseFile, Suite } from './generation.ts'
 import {
   baseOf,
   generationOf,
+  halfOf,
   keysOf,
   releaseIn,
   releasesOf,
@@ -33,7 +34,7 @@ import type { Tables } from './tables.ts'
 type Answer = Claim | 'unnamed' | 'unknown'
 
 /** What an index says about a file, and where it says so. */
-export interface Claim extends Content {
+export interface Claim extends Named {
   /** Key of the directory of the Release file that names the index. */
   readonly suite: string
   readonly generation: Generation
@@ -57,6 +58,8 @@ const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 
 /** How long a table that was not there is not made again, unless its suite is adopted meanwhile. */
 const pauseAfterLoss: Milliseconds = 10 * 60_000
 const mostLost = 10_000
+/** Contents of which the SHA-512 is remembered. */
+const mostHashed = 10_000
 /** The part of the time from Date to Valid-Until in which it comes close. */
 const lastPart = 0.1
 
@@ -74,6 +77,9 @@ export class Suites {
   readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
   readonly #lost = new LRUCache<string, Milliseconds>({ max: mostLost })
+
+  /** SHA-512 of contents by their SHA-256; an entry is removed when it could not be found out. */
+  readonly #sha512s = new LRUCache<string, Promise<string | undefined>>({ max: mostHashed })
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts
@@ -280,7 +286,8 @@ export class Suites {
     const found = indexKinds.has(asked.archive.kind)
       ? this.#findIndex(name, asked.client)
       : this.#findFile(name)
-    return whenReady(found, answer => {
+    const bySha256 = whenReady(found, answer => this.#bySha256(answer, asked.stored))
+    return whenReady(bySha256, answer => {
       const { stored, archive } = asked
       const claim = typeof answer === 'string' ? undefined : answer
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
@@ -289,6 +296,38 @@ export class Suites {
       if (claim !== undefined) confirmed.add(stored)
       return claim
     })
+  }
+
+  /**
+   * A claim by SHA-512 as one by SHA-256, when its content is the stored one or is in use. Nothing, when the stored one cannot be
+   * hashed in time.
+   */
+  #bySha256(answer: Answer, stored: Entry | undefined): Answer | Promise<Answer> {
+    if (typeof answer === 'string' || answer.by === undefined) return answer
+    const { by: _, ...claim } = answer
+    const inUse = claim.generation.contents.find(
+      ({ sha512 }) => sha512 !== undefined && halfOf(sha512) === claim.digest,
+    )
+    if (inUse !== undefined) return { ...claim, digest: inUse.digest }
+    if (stored === undefined || stored.size !== claim.size) return answer
+    return this.#sha512Of(stored).then(sha512 => {
+      if (sha512 === undefined) return 'unknown'
+      return halfOf(sha512) === claim.digest ? { ...claim, digest: stored.digest } : answer
+    })
+  }
+
+  #sha512Of({ digest, size }: Content): Promise<string | undefined> {
+    const { clock, wait } = this.#parts
+    let found = this.#sha512s.get(digest)
+    if (found === undefined) {
+      found = this.#adoptions.sha512([{ digest, size }]).then(
+        sha512s => sha512s.get(digest),
+        () => undefined,
+      )
+      this.#sha512s.set(digest, found)
+      void found.then(sha512 => sha512 ?? this.#sha512s.delete(digest))
+    }
+    return inTime(found, clock, wait())
   }
 
   /** The signature that belongs to the Release the client was given, as long as the store has it. */
@@ -358,7 +397,8 @@ export class Suites {
 
   /** Whether a generation may name content with this SHA-256. What comes for one that is not adopted yet is not of it. */
   #mayName({ release }: Generation, digest: string): boolean {
-    return this.#tables.hot(release.digest)?.names(Buffer.from(digest, 'hex')) !== false
+    const table = this.#tables.hot(release.digest)
+    return table === undefined || table.hasSha512 || table.names(Buffer.from(digest, 'hex'))
   }
 
   /**

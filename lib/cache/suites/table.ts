@@ -1,22 +1,26 @@
 /**
- * The table of an index: for each path its size and SHA-256, found by the digest of the path. Pure: bytes in memory.
+ * The table of an index: for each path its size and digest, found by the digest of the path. Pure: bytes in memory.
  *
  * # Format
- * 32 bytes of header: `cachesvc-table-1`, the number of rows, the CRC-32 of all that follows, the length of the common directory
- * in bytes, four zeroes. Then the common directory as UTF-8, then the rows in order: the first 16 bytes of SHA-256(path), the
- * size (6 bytes), the SHA-256 of the content (32 bytes). Then the numbers of the rows (4 bytes) in the order of their contents'
- * SHA-256. Numbers are big-endian.
+ * 32 bytes of header: `cachesvc-table-2`, the number of rows, the CRC-32 of all that follows, the length of the common directory
+ * in bytes, the number of rows with a SHA-512. Then the common directory as UTF-8, then the rows in order: the first 16 bytes of
+ * SHA-256(path), the size (6 bytes), the SHA-256 of the content (32 bytes). Where the index gives a SHA-512 and no SHA-256, its
+ * first half stands in its place, and the highest bit of the size is set. Then the numbers of the rows (4 bytes) in the order of
+ * their digests. Numbers are big-endian. Version 1 had no rows with a SHA-512: a table of it without rows may lack some.
  */
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { Content } from './generation.ts'
+import type { Named } from './generation.ts'
 
-const magic = Buffer.from('cachesvc-table-1')
+const magic = Buffer.from('cachesvc-table-2')
+const earlier = Buffer.from('cachesvc-table-1')
 const headerBytes = 32
 const nameBytes = 16
 const rowBytes = nameBytes + 6 + 32
 const digestAt = nameBytes + 6
 const numberBytes = 4
+/** Added to the size where the digest is of a SHA-512: no size that is read has so many digits. */
+const sha512Mark = 2 ** 47
 /** No index needs more, by far: these are more than a million rows. */
 const largestTable = 64 * 1024 * 1024
 
@@ -35,6 +39,7 @@ export class TableBuilder {
   readonly #mostBytes: number
   #rows = Buffer.alloc(1024 * rowBytes)
   #count = 0
+  #sha512s = 0
   #common: string | undefined
 
   constructor(mostBytes = largestTable) {
@@ -42,7 +47,7 @@ export class TableBuilder {
   }
 
   /** Throws a RangeError when an index names more than can be. */
-  add(path: string, { size, digest }: Content): void {
+  add(path: string, { size, digest, by }: Named): void {
     const room = this.#mostBytes - headerBytes - Buffer.byteLength(path)
     if ((this.#count + 1) * (rowBytes + numberBytes) > room) {
       throw new RangeError(
@@ -56,7 +61,8 @@ export class TableBuilder {
       this.#rows = larger
     }
     pathName(path).copy(this.#rows, at, 0, nameBytes)
-    this.#rows.writeUIntBE(size, at + nameBytes, 6)
+    this.#rows.writeUIntBE(by === undefined ? size : size + sha512Mark, at + nameBytes, 6)
+    if (by !== undefined) this.#sha512s += 1
     this.#rows.write(digest, at + digestAt, 'hex')
     this.#count += 1
     this.#common = commonDirectory(this.#common, path)
@@ -94,6 +100,7 @@ export class TableBuilder {
     table.writeUInt32BE(kept.length, 16)
     table.writeUInt32BE(crc32(table.subarray(headerBytes)), 20)
     table.writeUInt32BE(common.length, 24)
+    table.writeUInt32BE(this.#sha512s, 28)
     return table
   }
 
@@ -119,6 +126,8 @@ export class Table {
   /** The directory all its paths lie in; empty when there is none. */
   readonly common: string
   readonly count: number
+  /** Whether it names contents by their SHA-512: `names` does not know these. */
+  readonly hasSha512: boolean
   readonly #rows: Buffer
   readonly #byContent: Buffer
 
@@ -129,11 +138,15 @@ export class Table {
     this.#rows = file.subarray(rows, numbers)
     this.#byContent = file.subarray(numbers)
     this.count = count
+    this.hasSha512 = file.readUInt32BE(28) > 0
   }
 
   /** The table in a file; undefined when the file is damaged or none. */
   static read(file: Buffer): Table | undefined {
-    if (file.length < headerBytes || !file.subarray(0, magic.length).equals(magic)) return undefined
+    if (file.length < headerBytes) return undefined
+    const begin = file.subarray(0, magic.length)
+    const isEarlier = begin.equals(earlier) && file.readUInt32BE(16) > 0
+    if (!begin.equals(magic) && !isEarlier) return undefined
     const rows = headerBytes + file.readUInt32BE(24)
     const count = file.readUInt32BE(16)
     if (file.length !== rows + count * (rowBytes + numberBytes)) return undefined
@@ -142,11 +155,12 @@ export class Table {
   }
 
   /** What the index says about a path, given its `pathName`. */
-  find(name: Buffer): Content | undefined {
+  find(name: Buffer): Named | undefined {
     const at = this.#search(name.subarray(0, nameBytes), row => row * rowBytes)
     if (at === undefined) return undefined
     const size = this.#rows.readUIntBE(at + nameBytes, 6)
-    return { size, digest: this.#rows.toString('hex', at + digestAt, at + rowBytes) }
+    const digest = this.#rows.toString('hex', at + digestAt, at + rowBytes)
+    return size < sha512Mark ? { size, digest } : { size: size - sha512Mark, digest, by: 'sha512' }
   }
 
   /** Whether the index names content with this SHA-256, in bytes. */

@@ -38,12 +38,31 @@ t.test('contents that an index names are known by their digest', async t => {
   }
 })
 
-t.test('the largest sizes there are', async t => {
+t.test('the largest sizes there are, with both digests', async t => {
   const builder = new TableBuilder()
-  builder.add('large', { size: 2 ** 47, digest: digest('large') })
-  const found = Table.read(builder.finish())?.find(pathName('large'))
-  t.strictSame(found, { size: 2 ** 47, digest: digest('large') })
+  const size = 10 ** 14 - 1
+  builder.add('large', { size, digest: digest('large') })
+  builder.add('strong', { size, digest: digest('strong'), by: 'sha512' })
+  const table = Table.read(builder.finish())
+  t.strictSame(table?.find(pathName('large')), { size, digest: digest('large') })
+  t.strictSame(table?.find(pathName('strong')), { size, digest: digest('strong'), by: 'sha512' })
+  t.ok(table?.hasSha512)
+  t.notOk(Table.read(tableOf(['sub/a']))?.hasSha512)
 })
+
+t.test(
+  'a table of an earlier version is read, unless rows with a SHA-512 may be missing',
+  async t => {
+    for (const [paths, is] of [
+      [['sub/a'], true],
+      [[], false],
+    ] as const) {
+      const file = tableOf(paths)
+      file.write('cachesvc-table-1', 'latin1')
+      t.equal(Table.read(file) !== undefined, is)
+    }
+  },
+)
 
 t.test('a path named twice counts when both say the same, and not when they differ', async t => {
   const builder = new TableBuilder()
@@ -79,7 +98,7 @@ t.test('a damaged file is no table, wherever the damage is', async t => {
   for (let at = 0; at < whole.length; at += 1) {
     const damaged = Buffer.from(whole)
     damaged[at] = (damaged[at] ?? 0) ^ 1
-    // The last four bytes of the header mean nothing.
+    // The last four bytes of the header only say whether there are rows with a SHA-512.
     if (at >= 28 && at < 32) continue
     if (Table.read(damaged) !== undefined) t.fail(`byte ${at}`)
   }

@@ -10,10 +10,10 @@ export interface Expected {
   readonly size?: number
   readonly digest?: {
     readonly algorithm: 'md5' | 'sha1' | 'sha256' | 'sha512'
-    /** Lower-case hex. */
+    /** Lower-case hex; of a SHA-512 perhaps the first half. */
     readonly hex: string
   }
-  /** An index that may promise a size and a SHA-256 is still being read: `promise` tells what it says. */
+  /** An index that may promise a size and a SHA-256 or SHA-512 is still being read: `promise` tells what it says. */
   readonly later?: boolean
 }
 
@@ -35,9 +35,9 @@ export class Expectation {
     this.#length = expected.size ?? length
     this.#digest = expected.digest
     this.#later = expected.later === true
-    if (this.#digest !== undefined && this.#digest.algorithm !== 'sha256') {
-      this.#other = createHash(this.#digest.algorithm)
-    }
+    // Of a later promise the algorithm is not known yet.
+    const algorithm = this.#later ? 'sha512' : (this.#digest?.algorithm ?? 'sha256')
+    if (algorithm !== 'sha256') this.#other = createHash(algorithm)
   }
 
   get length(): number | undefined {
@@ -45,11 +45,11 @@ export class Expectation {
   }
 
   /**
-   * What was expected later: nothing more, or a size and a SHA-256. Throws a Failure when the announced length is another, or the
+   * What was expected later: nothing more, or a size and a SHA-256 or SHA-512. Throws a Failure when the announced length is another, or the
    * `size` bytes that have come are more.
    */
   promise({ size: promised, digest }: Expected, size: number): void {
-    if (digest !== undefined && digest.algorithm !== 'sha256') {
+    if (digest !== undefined && digest.algorithm !== 'sha256' && digest.algorithm !== 'sha512') {
       throw new Error(`the bytes so far were not hashed with ${digest.algorithm}`)
     }
     this.#later = false
@@ -89,8 +89,11 @@ export class Expectation {
     if (this.length !== undefined && size !== this.length) throw wrongSize(size, this.length)
     const sha256 = this.#sha256.digest('hex')
     if (this.#digest === undefined) return sha256
-    const found = this.#other?.digest('hex') ?? sha256
-    if (found === this.#digest.hex.toLowerCase()) return sha256
+    const { algorithm, hex } = this.#digest
+    const whole = algorithm === 'sha256' ? sha256 : (this.#other?.digest('hex') ?? '')
+    const isHalf = algorithm === 'sha512' && hex.length === whole.length / 2
+    const found = isHalf ? whole.slice(0, hex.length) : whole
+    if (found === hex.toLowerCase()) return sha256
     throw new Failure(
       `The content's ${this.#digest.algorithm} is ${found} and should be ${this.#digest.hex}.`,
       {
