@@ -362,8 +362,9 @@ export class Updates {
     const lacking: Lacking[] = []
     const work = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-        // Those that most clients use get some time in any case: the hold may have begun long before this question.
-        const least = holdOf(next) === longestHold ? update : 0
+        // Those that most clients use get some time in any case: the hold may have begun long before this question. A client waits for
+        // `update` at most, and should get the new one then.
+        const least = holdOf(next) === longestHold ? update / 2 : 0
         const end = begun + Math.max(least, holdOf(next) - heldFor)
         const wait = end - clock.elapsed()
         // What is not waited for is not asked for: it would take all connections to a slow origin from clients.
