@@ -20,7 +20,7 @@ t.test('the four ways not to start: a sentence each, and an exit code', async t 
   await once(taken, 'listening')
   t.teardown(() => taken.close())
   t.match(await refused(settings), {
-    code: 1,
+    code: 78,
     said: `cannot start: cannot listen on 127.0.0.1:${port}: the address is in use`,
   })
   t.match(await refused('domain: [unclosed\n'), {
