@@ -32,11 +32,15 @@ t.test('systemd finds nothing wrong with it', { skip: lacking('systemd-analyze')
   const file = join(directory, 'authproxy@.service')
   // It is verified that the program is there; in a checkout it lies elsewhere.
   const program = join(packageRoot(), 'bin/authproxy')
-  await writeFile(file, unit.replace('ExecStart=authproxy ', `ExecStart=${program} `))
+  await writeFile(file, unit.replaceAll(/^(Exec\w+=)authproxy /gm, `$1${program} `))
   const { stderr } = await attempt('systemd-analyze', ['verify', '--man=no', file])
   // Of the machine's own units it may have things to say.
   t.same(
-    stderr.split('\n').filter(line => line.includes('authproxy')),
+    // Before version 254 systemd does not know two of its keys.
+    stderr
+      .split('\n')
+      .filter(line => line.includes('authproxy'))
+      .filter(line => !/'Restart(Steps|MaxDelaySec)'/.test(line)),
     [],
   )
 })
