@@ -55,7 +55,10 @@ t.test('an origin that answers badly is 503 with a text', async t => {
     origin.at(deb, script)
     isUnavailable(t, await cache.get(origin.url(deb)), name)
     const head = await cache.head(origin.url(deb))
-    t.equal(head.status, 503)
+    // An answer to HEAD has no content, so its framing is not judged; a client gets no length of it.
+    const unframed = name === 'two lengths'
+    t.equal(head.status, unframed ? 200 : 503)
+    if (unframed) t.notOk(head.fields.has('Content-Length'))
   }
   t.strictSame(await cache.stored(), [])
 })
