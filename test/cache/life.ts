@@ -161,22 +161,26 @@ async function run(...words: readonly string[]) {
   return { code, output }
 }
 
-t.test('a daemon that cannot start ends with 1 and a sentence, not with a stack', async t => {
+t.test('a daemon that cannot start ends with a code and a sentence, not with a stack', async t => {
   const cache = await TestCache.start(t)
   const place = t.testdir({ file: '' })
   const own = join(place, 'cache')
   const free = ['--listen', '127.0.0.1:0']
-  const cases: ReadonlyArray<readonly [RegExp, readonly string[]]> = [
-    [/another process listens there/, ['--cache-dir', own, '--listen', `127.0.0.1:${cache.port}`]],
+  const cases: ReadonlyArray<readonly [RegExp, readonly string[], code?: number]> = [
+    [
+      /another process listens there/,
+      ['--cache-dir', own, '--listen', `127.0.0.1:${cache.port}`],
+      78,
+    ],
     [/is in use by process/, ['--cache-dir', cache.directory, ...free]],
     [/is not a directory/, ['--cache-dir', join(place, 'file'), ...free]],
   ]
   const config = join(place, 'c.yaml')
   await mkdir(own)
   await writeFile(config, 'log: {level: info}\n')
-  for (const [sentence, words] of cases) {
+  for (const [sentence, words, expected = 1] of cases) {
     const { code, output } = await run('-c', config, ...words)
-    t.equal(code, 1, String(sentence))
+    t.equal(code, expected, String(sentence))
     t.match(output, sentence)
     t.notMatch(output, /\bat .*\.[jt]s:\d/, 'no stack')
     t.equal(
