@@ -366,16 +366,13 @@ export class Updates {
         // `update` at most, and should get the new one then.
         const least = holdOf(next) === longestHold ? update / 2 : 0
         const end = begun + Math.max(least, holdOf(next) - heldFor)
-        const wait = end - clock.elapsed()
-        // What is not waited for is not asked for: it would take all connections to a slow origin from clients.
-        const because =
-          wait > 0
-            ? await inTime(
-                this.#fetchListed(at, next, byHash).then(reason => reason ?? ''),
-                clock,
-                wait,
-              )
-            : undefined
+        const wait = Math.max(0, end - clock.elapsed())
+        const come = this.#fetchListed(at, next, byHash)
+        const because = await inTime(
+          come.then(reason => reason ?? ''),
+          clock,
+          wait,
+        )
         if (because === '' || optional?.has(next.path)) continue
         const left = holdOf(next) - heldFor - (clock.elapsed() - begun)
         lacking.push({ path: next.path, because: because ?? 'it has not come in time', left })
