@@ -146,9 +146,13 @@ t.test('a client that takes nothing of a response in memory is cut', async t => 
     const client = await RawClient.connect(t, port)
     await client.request('GET', '/')
     await client.head()
-    for (let passed = 0; passed < 3000; passed += 250) clock.advance(250)
-    await until(() => exchanges.length === 1)
-    t.match(exchanges, [{ complete: false, sent: 0 }])
+    // What the kernel has taken meanwhile counts as read.
+    await until(() => {
+      clock.advance(250)
+      return exchanges.length === 1
+    })
+    t.match(exchanges, [{ complete: false }])
+    t.ok(clock.elapsed() < 60_000)
   }
 })
 
