@@ -27,7 +27,7 @@ t.test(
       ['--port', 'demo', '--port', `${port}`],
     ] as const) {
       const said = await refused(...parameters)
-      t.equal(said.exit, 1)
+      t.equal(said.exit, 78)
       t.equal(
         said.message,
         `cannot start: cannot listen on 127.0.0.1:${port}: another process listens there; name another port with ${option}`,
