@@ -155,7 +155,8 @@ t.test(
       const seconds = (await cache.metric('cachesvc_suites_behind_seconds')) ?? 0
       t.ok(seconds >= 530 && seconds < 560, `${seconds} seconds behind`)
       await until(10)
-      t.equal(await dayOf(archive), '2', name)
+      // A client whose question came while the last try was under way may still get the one before.
+      await cache.until(async () => (await dayOf(archive)) === '2')
       await cache.until(async () => (await status(archive)) === 'ok\n')
       t.equal(await cache.metric('cachesvc_suites_behind'), 0)
       publish(archive, 3, [packages])
@@ -188,11 +189,15 @@ t.test('an origin that confirms the one before in between does not begin them af
     t.equal(await dayOf(archive), '1')
     publish(archive, 1, [packages])
     await passing(archive, 2 * minute)
-    t.match((await archive.get(archive.release)).fields.get('Cache-Status'), 'detail=validated')
+    // On a busy machine the question before may end later than its client.
+    await archive.cache.until(async () => {
+      const { fields } = await archive.get(archive.release)
+      return fields.get('Cache-Status')?.includes('detail=validated') === true
+    })
     t.equal(await status(archive), 'ok\n')
   }
   broken(packages, 2, faults['is 404'] ?? missing)
-  t.equal(await dayOf(archive), '2')
+  await archive.cache.until(async () => (await dayOf(archive)) === '2')
 })
 
 t.test('a bad file is fetched once, and the questions back off', async t => {
