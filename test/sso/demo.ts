@@ -118,7 +118,7 @@ t.test('the demonstration', { skip, timeout: 600_000 }, async t => {
       program: launcher,
       args: ['demo', '--port', new URL(url).port],
     })
-    t.equal(second.exitCode, 1)
+    t.equal(second.exitCode, 78)
     t.match(second.output, /another process listens there; name another port with --port/)
   })
 })
