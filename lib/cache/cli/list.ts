@@ -4,11 +4,11 @@
  */
 
 import { systemClock } from '../../async/clock.ts'
+import { countOf } from '../../figures.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { chosenBy, fitting } from '../control/selection.ts'
-import { countOf } from '../figures.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/reading.ts'

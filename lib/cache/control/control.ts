@@ -9,11 +9,11 @@
 
 import type { RequestHandler } from '../../admin-socket.ts'
 import type { Reload } from '../../daemon.ts'
+import { countOf, size } from '../../figures.ts'
 import { isRecord } from '../../json.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import { explanationText } from '../explain.ts'
-import { countOf, size } from '../figures.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'

@@ -1,8 +1,9 @@
 /**
  * Makes what `cachesvc status` and `cachesvc stats` show, as values and as text.
  */
+
+import { count, countOf, elapsed, percent, rate, size } from '../../figures.ts'
 import { formatAuthority } from '../../http/message/target.ts'
-import { count, countOf, elapsed, percent, rate, size } from '../figures.ts'
 import { type ServiceState, serviceState } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'

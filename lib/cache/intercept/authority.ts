@@ -14,6 +14,7 @@ import { join } from 'node:path'
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { Failure, whyUnreadable } from '../../errors.ts'
+import { countOf, date } from '../../figures.ts'
 import {
   type Certificate,
   canIssue,
@@ -25,7 +26,6 @@ import {
   readPrivateKey,
 } from '../../x509/x509.ts'
 import { type Config, type HttpsConfig, needsAuthority } from '../config/config.ts'
-import { countOf, date } from '../figures.ts'
 import { ownIdentity } from '../policy/hosts.ts'
 
 export interface Authority {

@@ -1,9 +1,10 @@
 /**
  * Says in words why clients get an earlier Release file than the origin has, for the page of the cache, status and healthz.
  */
+
+import { countOf, elapsed } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { Behind } from '../answer/suites-behind.ts'
-import { countOf, elapsed } from '../figures.ts'
 import type { SuiteState } from './sources.ts'
 
 /** Why, for how long, and which files are missing. */

@@ -2,11 +2,11 @@
  * Where clients reach this service, as examples name it, and whether it works there: the state that pages and commands show.
  */
 import { isIPv4 } from 'node:net'
+import { countOf, size } from '../../figures.ts'
 import type { Request } from '../../http/message/message.ts'
 import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
 import { isIP, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
-import { countOf, size } from '../figures.ts'
 import type { Unremovable } from '../store/store.ts'
 import { behindCautions } from './behind-text.ts'
 import type { Listener, OperationsSources } from './sources.ts'

@@ -2,11 +2,11 @@
  * The command `cachesvc verify-repos`: checks everything stored, shows how far it is, removes what is wrong and reports.
  */
 import { systemClock } from '../../async/clock.ts'
+import { size } from '../../figures.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { ProgressLine } from '../cli/terminal.ts'
 import type { Config } from '../config/config.ts'
-import { size } from '../figures.ts'
 import { Evictor, type Fate, fateFacts } from './remove-wrong.ts'
 import { type Progress, reportText, type VerificationReport } from './report.ts'
 import { verifyInThread } from './thread.ts'

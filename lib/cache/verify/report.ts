@@ -2,7 +2,7 @@
  * The report of a check: what it found in the store, as values and in words. Pure.
  */
 import { formatDuration } from '../../config/units.ts'
-import { countOf, size } from '../figures.ts'
+import { countOf, size } from '../../figures.ts'
 import type { Signature } from '../suites/generation.ts'
 
 /** What can be wrong with a file. Its content: the bytes on disk are not those that were stored, or not there. */

@@ -2,9 +2,6 @@
  * The values of the cache page. It shows what is stored, room, retention, adopted suites, and what the last verification found.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import { redactUrl } from '../../../log/redact.ts'
-import type { View } from '../../../template.ts'
-import type { Config } from '../../config/config.ts'
 import {
   count,
   countOf,
@@ -14,7 +11,10 @@ import {
   percent,
   size,
   sizeView,
-} from '../../figures.ts'
+} from '../../../figures.ts'
+import { redactUrl } from '../../../log/redact.ts'
+import type { View } from '../../../template.ts'
+import type { Config } from '../../config/config.ts'
 import type { Counted, Tally } from '../../stats/activity.ts'
 import { behindText } from '../behind-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'

@@ -3,10 +3,6 @@
  * Pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import { formatAuthority } from '../../../http/message/target.ts'
-import { redactUrl } from '../../../log/redact.ts'
-import type { View } from '../../../template.ts'
-import type { Config } from '../../config/config.ts'
 import {
   count,
   countOf,
@@ -19,7 +15,11 @@ import {
   size,
   sizeView,
   timeOfDay,
-} from '../../figures.ts'
+} from '../../../figures.ts'
+import { formatAuthority } from '../../../http/message/target.ts'
+import { redactUrl } from '../../../log/redact.ts'
+import type { View } from '../../../template.ts'
+import type { Config } from '../../config/config.ts'
 import type { AnsweredRequest, Tally } from '../../stats/activity.ts'
 import { hitRate, trafficSaved } from '../../stats/report.ts'
 import { calendarDate, noCounters } from '../../stats/statistics.ts'

@@ -1,8 +1,9 @@
 /**
  * The values of the statistics page: the report in words, figures and charts. Pure.
  */
+
+import { count, countOf, percent, shortCount, shortSize, size, sizeView } from '../../../figures.ts'
 import type { View } from '../../../template.ts'
-import { count, countOf, percent, shortCount, shortSize, size, sizeView } from '../../figures.ts'
 import {
   type HistoryReport,
   hitRate,

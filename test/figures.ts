@@ -9,7 +9,7 @@ import {
   shortCount,
   shortSize,
   size,
-} from '../../lib/cache/figures.ts'
+} from '../lib/figures.ts'
 
 const kibi = 1024
 

@@ -2,7 +2,7 @@
  * Writes figures for people: sizes, counts, rates, durations, moments. Sizes are in binary units (IEC 80000-13), counts in
  * groups of three, moments in UTC. Pure.
  */
-import { day, hour, type Milliseconds } from '../async/clock.ts'
+import { day, hour, type Milliseconds } from './async/clock.ts'
 
 const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const
 
