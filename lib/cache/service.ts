@@ -6,11 +6,12 @@ import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Lookup } from '../http/client/dialling/name-lookup.ts'
+import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
 import type { HttpServerOptions, KeyAndCertificate } from '../http/server/options.ts'
 import type { HttpServer } from '../http/server/server.ts'
-import type { Log } from '../log/log.ts'
+import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { failureResponse } from './answer/errors.ts'
 import { answering } from './answering.ts'
@@ -178,7 +179,7 @@ async function startWith(
       else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
       metrics.exchange(exchange)
       activity.note(exchange)
-      if (config.log.access) log.info('request', accessFacts(exchange))
+      if (config.log.access) log.info('request', factsWithoutRepeats(exchange))
       if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
     },
     onMalformed: (client, status, problem) => {
@@ -269,4 +270,11 @@ async function startWith(
     stopStep('close the store', 10_000, () => store.close()),
   ]
   return { status: statusLine(listeners, config), stop, reload, listeners }
+}
+
+/** Facts of a request for the log. The key of a file is left out where it is what the client wrote: that is most of the lines. */
+function factsWithoutRepeats(exchange: Exchange): LogFacts {
+  const facts = accessFacts(exchange)
+  if (facts['key'] === facts['target']) facts['key'] = undefined
+  return facts
 }

@@ -7,10 +7,10 @@
  */
 import { clean, cleanValue, isSecretName, redacted } from './redact.ts'
 
-/** The members that every line has. */
+/** The members that every line has; level and time are left out where the reader of the lines keeps them. */
 interface LineFrame {
-  readonly level: string
-  readonly time: string
+  readonly level?: string
+  readonly time?: string
   /** Clean already. */
   readonly message: string
 }
@@ -22,13 +22,15 @@ const none: Facts = {}
 /** The line, line feed included. Facts need not be clean; of two with one name the later counts, which is in `facts`. */
 export function jsonLine(frame: LineFrame, facts: Facts, before = none): string {
   const { level, time, message } = frame
+  const begun = level === undefined ? '' : `"level":"${level}","time":"${time}"`
   const first = membersOf(before)
   const rest = membersOf(facts, first === '' ? none : before)
   // A fact has the name of another, or of a member of the frame. This is rare; the object then keeps the later of the two.
   if (first === undefined || rest === undefined)
     return `${JSON.stringify({ level, time, ...clean({ ...before, ...facts }), message })}\n`
   const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
-  return `{"level":"${level}","time":"${time}"${first}${rest},"message":${last}}\n`
+  const members = `${begun}${first}${rest},"message":${last}}\n`
+  return begun === '' ? `{${members.slice(1)}` : `{${members}`
 }
 
 /** Undefined when a name is there already. */

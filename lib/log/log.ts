@@ -13,6 +13,7 @@ import { GatheredLines } from './gathered-lines.ts'
 import { leadsToJournal, withPriority } from './journal.ts'
 import { jsonLine } from './json-line.ts'
 import { clean, cleanText, printable } from './redact.ts'
+import { requestLine, type Terminal } from './request-line.ts'
 
 /** From the least severe to the most severe. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
@@ -124,12 +125,12 @@ function loggerOf(shared: Shared, own: LogFacts): Logger {
 }
 
 const writers: Readonly<Record<'json' | 'journal' | 'plain', (to: LineWriter) => Write>> = {
-  json: to => jsonWriter(to, (_level, line) => line),
-  journal: to => jsonWriter(to, withPriority),
-  plain: plainWriter,
+  json: jsonWriter,
+  journal: journalWriter,
+  plain: to => plainWriter(to, terminalOfOutput),
 }
 
-function jsonWriter(to: LineWriter, finished: (level: LogLevel, line: string) => string): Write {
+function jsonWriter(to: LineWriter): Write {
   let lastMoment = 0
   let time = ''
   return (level, message, own, more) => {
@@ -138,19 +139,39 @@ function jsonWriter(to: LineWriter, finished: (level: LogLevel, line: string) =>
       lastMoment = moment
       time = new Date(moment).toISOString()
     }
-    to.write(finished(level, jsonLine({ level, time, message }, more, own)))
+    to.write(jsonLine({ level, time, message }, more, own))
   }
 }
 
-function plainWriter(to: LineWriter): Write {
+/** The journal keeps the level and the time of a line itself. */
+function journalWriter(to: LineWriter): Write {
+  return (level, message, own, more) =>
+    to.write(withPriority(level, jsonLine({ message }, more, own)))
+}
+
+/** A request is one short line; other events have the name of each fact. Colours are what people want who do not set NO_COLOR. */
+function plainWriter(to: LineWriter, terminal: () => Terminal): Write {
   return (level, message, own, more) => {
-    const { error, ...others } = { ...own, ...clean(more) }
-    const time = new Date().toISOString().slice(11, 23)
-    const pairs = Object.entries(others).map(([name, value]) => ` ${name}=${plainValue(value)}`)
-    const trace = error === undefined ? '' : `\n    ${plainTrace(error)}`
-    const text = `${level.toUpperCase().padEnd(5)} ${printable(message)}${pairs.join('')}${trace}`
-    to.write(`${time} ${text}\n`)
+    const facts = { ...own, ...clean(more) }
+    const time = new Date().toTimeString().slice(0, 8)
+    const line = message === 'request' ? requestLine(time, facts, terminal()) : undefined
+    to.write(`${line ?? eventLine(time, level, message, facts)}\n`)
   }
+}
+
+function eventLine(time: string, level: LogLevel, message: string, facts: LogFacts): string {
+  const { error, ...others } = facts
+  const pairs = Object.entries(others).map(([name, value]) => ` ${name}=${plainValue(value)}`)
+  const trace = error === undefined ? '' : `\n    ${plainTrace(error)}`
+  return `${time} ${level.toUpperCase().padEnd(5)} ${printable(message)}${pairs.join('')}${trace}`
+}
+
+/** See no-color.org: any text in NO_COLOR switches colours off. */
+function terminalOfOutput(): Terminal {
+  const colours = isatty(1) && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb'
+  // Here standard output is a terminal, and the getter changes nothing.
+  const columns = isatty(1) ? process.stdout.columns : undefined
+  return { columns: columns || 120, colours }
 }
 
 function plainValue(value: unknown): string {

@@ -35,6 +35,11 @@ t.test('a line is the clean facts as JSON, whatever they are', t => {
   for (const facts of table) {
     const line = jsonLine(frame, facts)
     t.equal(line, expected(frame.message, facts))
+    const bare = { ...clean(facts), message: frame.message }
+    t.strictSame(
+      JSON.parse(jsonLine({ message: frame.message }, facts)),
+      JSON.parse(JSON.stringify(bare)),
+    )
     t.notMatch(line, 'secret')
   }
   t.end()

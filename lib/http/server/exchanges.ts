@@ -3,7 +3,6 @@
  * Answers the handler's failure and ends the connection.
  */
 import type { Socket } from 'node:net'
-import type { LogFacts } from '../../log/log.ts'
 import type { Exchange, Request, Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
@@ -98,9 +97,9 @@ export function malformed({ status, sentence }: { status: number; sentence: stri
 
 /**
  * The record of an exchange for the log. `duration` is milliseconds, `sent` bytes of content. No cookie, no credential, no
- * query secret: the logger redacts, and only the fields named here are ever read.
+ * query secret: the logger redacts, and only the fields named here are ever read. The object is the caller's.
  */
-export function accessFacts(exchange: Exchange): LogFacts {
+export function accessFacts(exchange: Exchange): Record<string, unknown> {
   const { request, response } = exchange
   return {
     id: request.id,
