@@ -45,7 +45,7 @@ const words = {
 }
 
 // A browser on a busy machine takes its time.
-t.setTimeout(180_000)
+t.setTimeout(600_000)
 
 t.test('failure pages', { skip: noBrowser, timeout: 180_000 }, async t => {
   const browser = await launchBrowser({})

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
-import { cleanEnvironment, withoutHooks } from '../fixtures/process/command.ts'
+import { cleanEnvironment } from '../fixtures/process/command.ts'
 import { accepts } from '../fixtures/process/ports.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 
@@ -151,7 +151,7 @@ t.test('an address in use is one sentence, and what was open before it is closed
 /** The daemon itself, to its end. */
 async function run(...words: readonly string[]) {
   const program = join(import.meta.dirname, '../../bin/cachesvc.js')
-  const child = spawn(...withoutHooks(process.execPath, [program, ...words]), {
+  const child = spawn(process.execPath, [program, ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: cleanEnvironment({ CACHESVC_CONFIG: '', CACHESVC_CACHE_DIR: '' }),
   })

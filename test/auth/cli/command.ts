@@ -33,7 +33,7 @@ async function instance(t: Test, more = (_: string): string => '') {
   return said('app', '--config-dir', directory, '--check-config')
 }
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('--check-config reads the metadata and looks at the places it will write', async t => {
   t.match(await instance(t), { code: 0, out: /app\.yaml: no problems\n$/, err: '' })
