@@ -15,7 +15,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
-import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { createServer, request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -51,6 +61,7 @@ const results = await mkdtemp(join(tmpdir(), 'apt-integration-'))
 // The tests run parts of apt as another user.
 await chmod(results, 0o755)
 const tests = await testsOf(source, results)
+const methods = await methodsOf(build, results)
 const passed = new Map<Subject, Set<string>>()
 for (const subject of subjects.filter(one => chosen.split(',').includes(one))) {
   const passing = new Set<string>()
@@ -89,6 +100,19 @@ async function testsOf(from: string, to: string): Promise<readonly string[]> {
   return found
 }
 
+/** The methods of the build, with the names that only an installation gives them. */
+async function methodsOf(from: string, to: string): Promise<string> {
+  const directory = join(to, 'methods')
+  await mkdir(directory)
+  const names: Record<string, string> = { https: 'http' }
+  for (const inner of ['http', 'https', 'ftp', 'file', 'copy']) names[`mirror+${inner}`] = 'mirror'
+  for (const name of await readdir(join(from, 'methods'))) names[name] = name
+  for (const [name, program] of Object.entries(names)) {
+    await symlink(resolve(from, 'methods', program), join(directory, name))
+  }
+  return directory
+}
+
 /** Runs a test. Answers its exit code, or why it has none. */
 async function run(test: string, proxy: string | undefined, log: string): Promise<number | string> {
   const output = openSync(log, 'w')
@@ -102,6 +126,7 @@ async function run(test: string, proxy: string | undefined, log: string): Promis
         MSGLEVEL: '3',
         APT_INTEGRATION_TESTS_SOURCE_DIR: resolve(source ?? ''),
         APT_INTEGRATION_TESTS_BUILD_DIR: resolve(build ?? ''),
+        APT_INTEGRATION_TESTS_METHODS_DIR: methods,
         APT_TEST_PROXY: proxy ?? '',
       },
     })
