@@ -146,7 +146,9 @@ async function proxyOf(subject: Subject): Promise<Proxy> {
   const directory = await mkdtemp(join(tmpdir(), 'apt-integration-proxy-'))
   await chmod(directory, 0o755)
   const { domains, ...more } = settings
-  const proxy = await ProxyProcess.start({ directory, domains, settings: more, name: subject })
+  const start = () => ProxyProcess.start({ directory, domains, settings: more, name: subject })
+  // A busy machine may need more time than a start is given.
+  const proxy = await start().catch(start).catch(start).catch(start)
   return {
     url: proxy.url,
     async end() {
