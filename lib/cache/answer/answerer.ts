@@ -16,6 +16,7 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
 import type { Ask } from '../fetch/origin-client.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
+import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
 import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
@@ -200,13 +201,40 @@ export class Answerer {
         // After a 503 apt tries again.
         return (
           (await this.#fromFilling(allowed, found.filling, because)) ??
-          unavailable(allowed, fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin }))
+          this.#failed(allowed, fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin }))
         )
       case 'answered':
-        return this.#originSaid(allowed, found)
+        return (
+          (isGone(found.status) && (await this.#otherwise(allowed))) ||
+          this.#originSaid(allowed, found)
+        )
       case 'failed':
-        return unavailable(allowed, found.failure)
+        return this.#failed(allowed, found.failure)
     }
+  }
+
+  async #failed(allowed: Allowed, failure: Failure): Promise<Response> {
+    const otherwise = WrongContent.is(failure) ? await this.#otherwise(allowed) : undefined
+    return otherwise ?? unavailable(allowed, failure)
+  }
+
+  /**
+   * The answer when the origin has a file no more as an index names it: the content by its digest, where the origin still has that; or
+   * that there is a newer Release file now. Undefined when the index is the newest there is.
+   */
+  async #otherwise(allowed: Allowed): Promise<Response | undefined> {
+    const { updates, store } = this.#parts
+    const { key, archive, about } = allowed.file
+    const claim = allowed.claim ?? (await allowed.awaited)
+    if (claim === undefined) return undefined
+    if (withReleases.has(archive.kind) && (await updates.fetchByDigest(key, claim))) {
+      const entry = this.settled({ ...allowed, claim }, await store.get(key))
+      if (entry?.digest === claim.digest) return this.fromStore(allowed, entry, 'changed')
+    }
+    const outdated = updates.outdated(claim)
+    // What apt says of a package that is not there names the remedy already.
+    if (!withReleases.has(archive.kind) || !(await outdated)) return undefined
+    return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
   }
 
   /** Undefined when the download passes through without being stored, and its beginning is gone. */
@@ -219,9 +247,9 @@ export class Answerer {
     const representation = arrivingRepresentation(filling, because, allowed)
     return whenReady(represent(allowed, representation), answer => {
       void filling.settled.then(settled => {
-        if (answer && settled.kind !== 'failed') {
-          this.#given(allowed, settled.entry, answer, 'given')
-        }
+        if (settled.kind === 'failed') {
+          if (WrongContent.is(settled.failure)) void this.#otherwise(allowed)
+        } else if (answer) this.#given(allowed, settled.entry, answer, 'given')
       })
       return answer
     })
