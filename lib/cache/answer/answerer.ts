@@ -17,6 +17,7 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
 import type { Ask } from '../fetch/origin-client.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
+import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
 import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
@@ -204,13 +205,40 @@ export class Answerer {
         if (answer !== undefined && !(answer instanceof Failure)) return answer
         // After a 503 apt tries again.
         const failure = answer ?? fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin })
-        return unavailable(allowed, failure)
+        return this.#failed(allowed, failure)
       }
       case 'answered':
-        return this.#originSaid(allowed, found)
+        return (
+          (isGone(found.status) && (await this.#otherwise(allowed))) ||
+          this.#originSaid(allowed, found)
+        )
       case 'failed':
-        return unavailable(allowed, found.failure)
+        return this.#failed(allowed, found.failure)
     }
+  }
+
+  async #failed(allowed: Allowed, failure: Failure): Promise<Response> {
+    const otherwise = WrongContent.is(failure) ? await this.#otherwise(allowed) : undefined
+    return otherwise ?? unavailable(allowed, failure)
+  }
+
+  /**
+   * The answer when the origin has a file no more as an index names it: the content by its digest, where the origin still has that; or
+   * that there is a newer Release file now. Undefined when the index is the newest there is.
+   */
+  async #otherwise(allowed: Allowed): Promise<Response | undefined> {
+    const { updates, store } = this.#parts
+    const { key, archive, about } = allowed.file
+    const claim = allowed.claim ?? (await allowed.awaited)
+    if (claim === undefined) return undefined
+    if (withReleases.has(archive.kind) && (await updates.fetchByDigest(key, claim))) {
+      const entry = this.settled({ ...allowed, claim }, await store.get(key))
+      if (entry?.digest === claim.digest) return this.fromStore(allowed, entry, 'changed')
+    }
+    const outdated = updates.outdated(claim)
+    // What apt says of a package that is not there names the remedy already.
+    if (!withReleases.has(archive.kind) || !(await outdated)) return undefined
+    return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
   }
 
   /**
@@ -228,6 +256,7 @@ export class Answerer {
     if (answer === undefined) return undefined
     void filling.settled.then(settled => {
       if (settled.kind !== 'failed') this.#given(allowed, settled.entry, answer, 'given')
+      else if (WrongContent.is(settled.failure)) void this.#otherwise(allowed)
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
