@@ -13,6 +13,7 @@ import { formatAuthority } from '../http/message/target.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { startListening } from '../http/server/listen.ts'
 import { requestIds } from '../http/server/live-request.ts'
+import { stopTimes, untilLull } from '../http/server/lull.ts'
 import type { HttpServerLimits } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer } from '../http/server/server.ts'
@@ -111,10 +112,20 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const closing = new AbortController()
   // Every WebSocket and event stream listens.
   setMaxListeners(0, closing.signal)
+  /** WebSockets and event streams: a stop does not wait for them. */
+  const endless = new WeakSet<object>()
+  let stopping = false
   const instanceId = newInstanceId(random)
   const backendOf = (from: Config) => {
     const tokens = new IdentityTokens({ keys, clock, config: from })
-    return new Backend({ config: from, clock, instanceId, closing: closing.signal, tokens })
+    return new Backend({
+      config: from,
+      clock,
+      instanceId,
+      closing: closing.signal,
+      endless,
+      tokens,
+    })
   }
   let rules: Rules = {
     config,
@@ -182,7 +193,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...common,
     handler: admin({
       problems: () => [
-        ...(closing.signal.aborted ? ['the service stops'] : []),
+        ...(stopping || closing.signal.aborted ? ['the service stops'] : []),
         ...saml.problems(),
       ],
       metrics,
@@ -225,13 +236,23 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     lasting: () => main.underWay(),
     whyEnded: session => sessions.whyEnded(session),
   })
-  const { drain } = config.timeouts
+  const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
-    stopStep('end WebSockets and event streams, finish running requests', drain, deadline => {
+    stopStep('end WebSockets and event streams, finish running requests', rest, deadline => {
       closing.abort()
       return main.close(deadline).finally(stopEnding)
     }),
   )
+  function* transfers() {
+    for (const { request } of main.underWay()) if (!endless.has(request)) yield request
+  }
+  stop.unshift({
+    ...stopStep('serve until a lull', serving, deadline => {
+      stopping = true
+      return untilLull(transfers, { clock, deadline })
+    }),
+    serves: true,
+  })
 
   // Sockets the service manager hands over take the place of configured addresses: one named `admin`, and the first of the others.
   const { sockets } = options.start

@@ -4,7 +4,6 @@ import { AuthproxyProcess, startable } from '../fixtures/gateway/authproxy-proce
 import { domain as Host } from '../fixtures/gateway/gateway.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
-import { accepts, eventually } from '../fixtures/process/ports.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 
 t.test('a reload: a good file, a bad one, and what waits for a restart', async t => {
@@ -87,7 +86,7 @@ function slow(backend: ScriptedOrigin, gate: Gate): void {
   })
 }
 
-t.test('SIGTERM: sockets end, downloads finish, readiness turns red, then it ends', async t => {
+t.test('SIGTERM: readiness turns red, downloads finish, then sockets end and it ends', async t => {
   const { directory, settings, backend, port, adminPort } = await startable(t)
   const gate = new Gate()
   slow(backend, gate)
@@ -107,8 +106,8 @@ t.test('SIGTERM: sockets end, downloads finish, readiness turns red, then it end
 
   gateway.signal('SIGTERM')
   await gateway.until('stopping')
-  t.match(await socket.ended, /fin|reset/, 'the WebSocket ends at once')
-  t.ok(await eventually(async () => !(await accepts(port))), 'nobody new is let in')
+  const another = await RawClient.connect(t, port)
+  t.equal((await another.get('/open/', { Host })).status, 200, 'a download shuts no user out')
   const probe = await RawClient.connect(t, adminPort)
   const answer = await probe.get('/readyz', { Host })
   t.equal(answer.status, 503)
@@ -116,6 +115,7 @@ t.test('SIGTERM: sockets end, downloads finish, readiness turns red, then it end
   t.equal((await (await RawClient.connect(t, adminPort)).get('/healthz', { Host })).status, 200)
   gate.open()
   t.equal((await download.bytes(100_000)).length, 100_000, 'the download finishes')
+  t.match(await socket.ended, /fin|reset/, 'the WebSocket ends after it, and is not waited for')
   t.equal(await gateway.exit, 0)
   t.equal(gateway.lines.at(-1)?.message, 'stopped')
   t.notOk(gateway.lines.some(({ message }) => message.includes('did not end in time')))
