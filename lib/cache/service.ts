@@ -13,6 +13,7 @@ import type { HttpServerOptions, KeyAndCertificate } from '../http/server/option
 import type { HttpServer } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
+import { otherSockets } from '../socket-unit.ts'
 import { failureResponse } from './answer/errors.ts'
 import { answering } from './answering.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
@@ -20,7 +21,7 @@ import { control } from './control/control.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
-import { listen, otherSockets, places, serverLimits, statusLine } from './listening.ts'
+import { listen, places, serverLimits, statusLine } from './listening.ts'
 import { isOperationsPath } from './operations/paths.ts'
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
@@ -207,7 +208,9 @@ async function startWith(
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
   }
-  const mismatch = otherSockets(config, options.start.sockets, listeners)
+  const given = listeners.filter(({ secure }) => !secure)
+  const mismatch =
+    plain === config.listen ? undefined : otherSockets(given, config.listen, 'cachesvc')
   if (mismatch !== undefined) log.warn(mismatch)
   refresh()
   const retain = ({ retention, expiration, verification }: Config): void => {

@@ -1,9 +1,13 @@
 /** authproxy as a program: reload and drain. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { AuthproxyProcess, startable } from '../fixtures/gateway/authproxy-process.ts'
+import { AuthproxyProcess, authproxyProgram, startable } from '../fixtures/gateway/authproxy-process.ts'
 import { domain as Host } from '../fixtures/gateway/gateway.ts'
+import { ownDirectory } from '../fixtures/gateway/whole-gateway.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { attempt } from '../fixtures/process/command.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 
 t.test('a reload: a good file, a bad one, and what waits for a restart', async t => {
@@ -58,6 +62,50 @@ t.test('a reload: a good file, a bad one, and what waits for a restart', async t
   t.match(await gateway.until(waits, 2), { settings: 'domain' }, 'it is named until it is done')
   await gateway.until('reloaded', 3)
   t.equal(await gateway.stop(), 0)
+})
+
+t.test('status and reload ask the running instance, whatever is wrong with its file', async t => {
+  const { directory, settings, port } = await startable(t)
+  const gateway = await AuthproxyProcess.start(t, { directory, settings })
+  await gateway.until('ready')
+  const ask = async (act: string) => {
+    const line = [authproxyProgram, act, 'app', '--config-dir', directory]
+    const { code, stdout, stderr } = await attempt(process.execPath, line)
+    return { code, out: stdout.toString(), err: stderr }
+  }
+  const { code, out } = await ask('status')
+  t.equal(code, 0)
+  t.match(out, /^authproxy \S+, app: ready\nRunning {6}since 20.*, process \d+\n/)
+  t.match(out, `Listening    127.0.0.1:${port}, admin 127.0.0.1:`)
+
+  await gateway.configure({ ...settings, domain: 'new.example.org', passthroughPaths: ['/new/'] })
+  t.match(await ask('reload'), {
+    ...{ code: 0, out: /^reloaded/, err: /in force after a restart: domain\n$/ },
+  })
+  t.match((await ask('status')).out, /ready\n {2}changed, and in force after a restart: domain\n/)
+
+  await gateway.configure(`configPath: ${settings.configPath}\ndomain: [unclosed\n`)
+  t.match(await ask('reload'), { code: 78, out: '', err: /app\.yaml:2:9: / })
+  t.match(await ask('status'), { code: 0, out: /app: ready\n/, err: /app\.yaml:2:9: / })
+  await gateway.configure({ ...settings, pages: { logo: '/nonexistent.png' } })
+  t.match(await ask('reload'), { code: 78, err: /nonexistent\.png.*\n.*not reloaded: / })
+  t.equal(await gateway.stop(), 0)
+  t.match(await ask('status'), { code: 1, err: /No instance app runs with the dynamic config/ })
+})
+
+t.test('the address of a socket unit comes from a file that has other problems too', async t => {
+  const directory = await ownDirectory(t)
+  const unit = async (text: string) => {
+    await writeFile(join(directory, 'app.yaml'), text)
+    const line = [authproxyProgram, 'socket-unit', 'app', '--config-dir', directory]
+    const { code, stdout } = await attempt(process.execPath, line)
+    return { code, out: stdout.toString() }
+  }
+  const drop = '[Socket]\nListenStream=\nListenStream=127.0.0.1:8080\nFreeBind=yes\n'
+  const place = 'proxy: { listenAddress: "127.0.0.1:8080" }\n'
+  t.strictSame(await unit(`${place}domain: [unclosed\n`), { code: 0, out: drop })
+  t.strictSame(await unit(place), { code: 0, out: drop })
+  t.strictSame(await unit('proxy: { listenAddress: here }\n'), { code: 78, out: '' })
 })
 
 /** Opens a WebSocket that nobody says anything on. */
