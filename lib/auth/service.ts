@@ -182,6 +182,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     log: log.child({ part: 'saml' }),
     count: code => metrics.login(code),
   })
+  await keys.begin()
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules.backend.close()))
 
