@@ -100,7 +100,13 @@ async function serve(t: Test, brand: Brand): Promise<string> {
     () => brand,
   )
   const failurePage = failurePageMaker({
-    ...{ page, instance: 'app', records, clock, log },
+    ...{
+      page,
+      explainCommand: reference => `sudo -u authproxy authproxy explain ${reference} app`,
+      records,
+      clock,
+      log,
+    },
     clientAddress: () => '192.0.2.77',
     sender: () => 'other',
   })

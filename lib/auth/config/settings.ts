@@ -276,7 +276,7 @@ export const settings = group('', {
       'Idle timeout of a connection of a client or the edge between requests.',
     ),
     drain: setting(duration('0s', '10m'), '30s').says(
-      'Time limit for running requests when the service stops. WebSockets and event streams end at once.',
+      'Time limit for running requests when the service stops. Until those under way have ended, it goes on serving new ones as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more. WebSockets and event streams end then and are not waited for.',
     ),
   }),
   limits: group('Limits on sizes and numbers.', {
