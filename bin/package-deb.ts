@@ -1,7 +1,7 @@
 /**
  * Builds the Debian packages of both programs: `npm run package:deb [-- [--with-node=amd64,arm64] DIRECTORY]`. With that option each
  * program has a package for each of these machines too, which brings its own Node.js: npm fetches it.
- * SOURCE_DATE_EPOCH is the time of every file; without it, the time of the commit.
+ * `--node-pin=FILE` names another Node.js than packaging/node.json does. SOURCE_DATE_EPOCH is the time of every file; without it, the time of the commit.
  */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -81,7 +81,10 @@ const packages: readonly DebianPackage[] = [
 await run('package-deb', async () => {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { 'with-node': { type: 'string', default: '' } },
+    options: {
+      'with-node': { type: 'string', default: '' },
+      'node-pin': { type: 'string', default: join(packageRoot(), 'packaging/node.json') },
+    },
   })
   const [output = 'dist/deb'] = positionals
   const asked = values['with-node'].split(',').filter(word => word !== '')
@@ -106,7 +109,7 @@ await run('package-deb', async () => {
     await build()
     for (const architecture of nodeArchitectures) {
       if (!asked.includes(architecture)) continue
-      await build(fetchNode(nodePin(root), architecture, join(work, architecture)))
+      await build(fetchNode(nodePin(values['node-pin']), architecture, join(work, architecture)))
     }
   } finally {
     await rm(work, { recursive: true, force: true })

@@ -29,9 +29,9 @@ export interface NodePin {
   >
 }
 
-/** The pin of this repository. */
-export function nodePin(root: string): NodePin {
-  return JSON.parse(readFileSync(join(root, 'packaging/node.json'), 'utf8'))
+/** The pin in a file. */
+export function nodePin(file: string): NodePin {
+  return JSON.parse(readFileSync(file, 'utf8'))
 }
 
 /** Fetches and unpacks Node.js in the directory. Throws when npm cannot fetch it, or when the digest is another. */
@@ -43,7 +43,7 @@ export function fetchNode(
   const { name, integrity } = pin.packages[architecture]
   mkdirSync(directory, { recursive: true })
   const wanted = name.endsWith('.tgz') ? name : `${name}@${pin.version}`
-  const options = ['--ignore-scripts', '--prefer-offline', `--pack-destination=${directory}`]
+  const options = ['--ignore-scripts', '--prefer-offline', '--loglevel=error', `--pack-destination=${directory}`]
   execFileSync('npm', ['pack', wanted, ...options], {
     stdio: ['ignore', 'ignore', 'inherit'],
     timeout: 900_000,
@@ -54,7 +54,7 @@ export function fetchNode(
   const digest = `sha512-${createHash('sha512').update(readFileSync(file)).digest('base64')}`
   if (digest !== integrity)
     throw new Error(
-      `${wanted} has the digest ${digest}; packaging/node.json says ${integrity}. Nothing of it is used.`,
+      `${wanted} has the digest ${digest}; the pin says ${integrity}. Nothing of it is used.`,
     )
   const members = ['package/bin/node', 'package/LICENSE']
   execFileSync('tar', ['-xzf', file, '-C', directory, '--no-same-owner', ...members])
