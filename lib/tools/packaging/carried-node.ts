@@ -43,7 +43,12 @@ export function fetchNode(
   const { name, integrity } = pin.packages[architecture]
   mkdirSync(directory, { recursive: true })
   const wanted = name.endsWith('.tgz') ? name : `${name}@${pin.version}`
-  const options = ['--ignore-scripts', '--prefer-offline', '--loglevel=error', `--pack-destination=${directory}`]
+  const options = [
+    '--ignore-scripts',
+    '--prefer-offline',
+    '--loglevel=error',
+    `--pack-destination=${directory}`,
+  ]
   execFileSync('npm', ['pack', wanted, ...options], {
     stdio: ['ignore', 'ignore', 'inherit'],
     timeout: 900_000,
