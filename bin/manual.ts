@@ -1,14 +1,17 @@
 /**
- * Writes the manuals, the JSON Schemas and the map of the source into the repository: `npm run manual`.
+ * Writes the manuals, the JSON Schemas, the list of metrics and the map of the source into the repository: `npm run manual`.
  */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeFileAtomically } from '../lib/atomic-file.ts'
 import { authproxyManual } from '../lib/auth/config/manual.ts'
+import { AuthMetrics } from '../lib/auth/metrics.ts'
 import { cachesvcManual } from '../lib/cache/config/manual.ts'
+import { CacheMetrics } from '../lib/cache/operations/metrics.ts'
 import { manualFiles } from '../lib/config/manual.ts'
 import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
+import { metricsList } from '../lib/tools/metrics-list.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
 
 await run('manual', async () => {
@@ -16,6 +19,7 @@ await run('manual', async () => {
     ...manualFiles(cachesvcManual),
     ...manualFiles(authproxyManual),
     designWithMap(packageRoot()),
+    metricsList({ cachesvc: CacheMetrics.list(), authproxy: AuthMetrics.list() }),
   ]
   for (const [path, content] of files) {
     await mkdir(dirname(path), { recursive: true })

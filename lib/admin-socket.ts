@@ -117,16 +117,16 @@ export async function own(
   }
 }
 
-/** What the owner of a directory answers; undefined without an owner that takes commands. Throws when it refuses or is silent. */
+/** What the owner of a directory or a file in it answers; undefined without an owner that takes commands. Throws when it refuses or is silent. */
 export async function askOwner(
-  directory: string,
+  { directory, lock: first }: Pick<Property, 'directory' | 'lock'>,
   request: unknown,
   clock: Clock,
 ): Promise<{ readonly answer: unknown } | undefined> {
   let handle: FileHandle | undefined
   try {
     handle = await open(directory, 'r')
-    const lock = join(shortPath(directory, handle), wholeDirectory)
+    const lock = join(shortPath(directory, handle), first)
     const path = `${lock}.${await highest(lock)}`
     const reply = await exchange(path, request, { clock, time: answerTime })
     if ('because' in reply) throw new Error(String(reply['because']))

@@ -3,6 +3,7 @@
  *
  * # Facts
  * - SIGTERM and SIGINT drain: the service's steps of stopping run in order, each with a deadline. A second one ends at once.
+ *   The first step may go on serving all clients until what is under way has ended.
  * - SIGHUP reloads, and so does a command that asks for it. A reload that has problems changes nothing and logs them all. What
  *   comes during a reload leads to one more after it.
  * - An uncaught exception or an unhandled rejection ends the daemon with code 1: what state it left behind cannot be known, and
@@ -24,6 +25,8 @@ export interface StopStep {
   /** After so long the next step begins. */
   readonly deadline: Milliseconds
   readonly stop: () => Promise<void>
+  /** Whether it takes new clients meanwhile; left out after a crash. */
+  readonly serves?: true
 }
 
 /** A step that gets a signal when its time is up, and one more second after it. */
@@ -211,8 +214,9 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
   }
 
   async function stopInOrder(steps: readonly StopStep[]): Promise<void> {
-    for (const { name: step, deadline, stop } of steps) {
+    for (const { name: step, deadline, stop, serves = false } of steps) {
       if (hurrying.signal.aborted) return
+      if (serves && crashed) continue
       const begun = clock.now()
       try {
         const done = await within(

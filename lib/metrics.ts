@@ -19,6 +19,14 @@ interface MetricOptions<L extends string = never> {
   readonly labels?: LabelNames<L>
 }
 
+/** What a metric is, for the list of metrics. */
+export interface MetricFacts {
+  readonly name: string
+  readonly type: string
+  readonly help: string
+  readonly labels: readonly string[]
+}
+
 /** What was seen with the same labels. */
 interface Series {
   readonly labels: Readonly<Record<string, string>>
@@ -46,6 +54,7 @@ const precision = 50
 export class Metrics {
   readonly #process = new Registry()
   readonly #texts: Array<() => string> = []
+  readonly #own: MetricFacts[] = []
 
   /** What is measured of the process: memory, CPU, open files and delay of its event loop. */
   constructor() {
@@ -108,6 +117,12 @@ export class Metrics {
     }
   }
 
+  /** All metrics that `text` may write: the service's own in their order, then those of the process. */
+  list(): readonly MetricFacts[] {
+    const process = this.#process.getMetricsAsArray()
+    return [...this.#own, ...process.map(factsOf)]
+  }
+
   /** Everything measured, in the text exposition format. */
   async text(): Promise<string> {
     return (await this.#process.metrics()) + this.#texts.map(text => `\n${text()}\n`).join('')
@@ -115,12 +130,25 @@ export class Metrics {
 
   #add(
     type: string,
-    { name, help }: MetricOptions<string>,
+    { name, help, labels = [] }: MetricOptions<string>,
     samples: () => readonly string[],
   ): void {
+    this.#own.push({ name, type, help, labels })
     const head = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
     this.#texts.push(() => [...head, ...samples()].join('\n'))
   }
+}
+
+/** Of a metric of prom-client, whose types leave its labels out. */
+function factsOf(metric: {
+  name: string
+  help: string
+  type: unknown
+  labelNames?: unknown
+}): MetricFacts {
+  const { name, help, type, labelNames } = metric
+  const labels = Array.isArray(labelNames) ? labelNames.map(String) : []
+  return { name, type: String(type), help, labels }
 }
 
 /** A series for each combination of labels, of which there are two at most; without labels there is one, from the start. */

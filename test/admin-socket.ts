@@ -3,7 +3,13 @@ import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type AdminSocket, askOwner, own, type RequestHandler } from '../lib/admin-socket.ts'
+import {
+  type AdminSocket,
+  askOwner,
+  own,
+  type RequestHandler,
+  wholeDirectory,
+} from '../lib/admin-socket.ts'
 import { systemClock } from '../lib/async/clock.ts'
 import { Failure } from '../lib/errors.ts'
 import { createMemoryLog } from './fixtures/log/memory-log.ts'
@@ -140,7 +146,7 @@ t.test('a path longer than a socket address may be is no obstacle', async t => {
 t.test('a plain file of that name, from a careless copy, is no owner', async t => {
   const directory = t.testdir({})
   await writeFile(join(directory, 'lock.7'), '')
-  t.equal(await askOwner(directory, 1, clock), undefined)
+  t.equal(await askOwner({ directory, lock: wholeDirectory }, 1, clock), undefined)
   const socket = await own(cacheDirectory(directory), parts())
   t.strictSame(await readdir(directory), ['lock.8'])
   t.equal((await stat(join(directory, 'lock.8'))).mode & 0o777, 0o600)
@@ -149,36 +155,51 @@ t.test('a plain file of that name, from a careless copy, is no owner', async t =
 
 t.test('a request and its answer', async t => {
   const { directory, socket } = await owned(t, async request => ({ got: request }))
-  t.strictSame(await askOwner(directory, { a: ['ü', 1] }, clock), {
+  t.strictSame(await askOwner({ directory, lock: wholeDirectory }, { a: ['ü', 1] }, clock), {
     answer: { got: { a: ['ü', 1] } },
   })
   const many = await Promise.all(
-    Array.from({ length: 10 }, (_, n) => askOwner(directory, n, clock)),
+    Array.from({ length: 10 }, (_, n) => askOwner({ directory, lock: wholeDirectory }, n, clock)),
   )
   t.strictSame(
     many.map(reply => reply?.answer),
     Array.from({ length: 10 }, (_, n) => ({ got: n })),
   )
   socket.answer(undefined)
-  t.equal(await askOwner(directory, 1, clock), undefined, 'it takes no commands any more')
+  t.equal(
+    await askOwner({ directory, lock: wholeDirectory }, 1, clock),
+    undefined,
+    'it takes no commands any more',
+  )
 })
 
 t.test('an absent owner is no error', async t => {
   const { directory, socket } = await owned(t)
-  t.equal(await askOwner(directory, 1, clock), undefined, 'an owner that takes no commands')
+  t.equal(
+    await askOwner({ directory, lock: wholeDirectory }, 1, clock),
+    undefined,
+    'an owner that takes no commands',
+  )
   await socket.release()
-  t.equal(await askOwner(directory, 1, clock), undefined, 'a dead owner')
-  t.equal(await askOwner(join(directory, 'absent'), 1, clock), undefined, 'no directory')
-  t.equal(await askOwner(t.testdir({}), 1, clock), undefined, 'no socket')
+  t.equal(await askOwner({ directory, lock: wholeDirectory }, 1, clock), undefined, 'a dead owner')
+  t.equal(
+    await askOwner({ directory: join(directory, 'absent'), lock: wholeDirectory }, 1, clock),
+    undefined,
+    'no directory',
+  )
+  t.equal(await askOwner({ directory: t.testdir({}), lock: wholeDirectory }, 1, clock), undefined, 'no socket')
 })
 
 t.test('what the owner refuses is told with its reason', async t => {
   const { directory } = await owned(t, async () => {
     throw new Error('not today')
   })
-  await t.rejects(askOwner(directory, 1, clock), { message: 'not today' })
+  await t.rejects(askOwner({ directory, lock: wholeDirectory }, 1, clock), { message: 'not today' })
   const silly = 'x'.repeat(300 * 1024)
-  await t.rejects(askOwner(directory, silly, clock), 'a line that is too long')
+  await t.rejects(
+    askOwner({ directory, lock: wholeDirectory }, silly, clock),
+    'a line that is too long',
+  )
 })
 
 t.test('connections that bring nothing, or nonsense, do no harm', async t => {
@@ -190,7 +211,7 @@ t.test('connections that bring nothing, or nonsense, do no harm', async t => {
     socket.end(text)
     await new Promise(resolve => socket.resume().on('close', resolve))
   }
-  t.strictSame(await askOwner(directory, 1, clock), { answer: 'fine' })
+  t.strictSame(await askOwner({ directory, lock: wholeDirectory }, 1, clock), { answer: 'fine' })
 })
 
 t.test('an owner that does not answer a request is given up', async t => {
@@ -203,7 +224,7 @@ t.test('an owner that does not answer a request is given up', async t => {
     asked()
     return new Promise(() => undefined)
   })
-  const reply = askOwner(directory, 1, manual)
+  const reply = askOwner({ directory, lock: wholeDirectory }, 1, manual)
   await began
   manual.advance(60_000)
   await t.rejects(reply, { message: /does not answer/ })

@@ -33,6 +33,8 @@ interface BackendOptions {
   readonly tokens: IdentityTokens
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
+  /** Gets the requests of WebSockets and event streams. */
+  readonly endless: WeakSet<object>
 }
 
 /** A request that has been let through. */
@@ -114,9 +116,9 @@ export class Backend {
     return forward(admitted.request, to)
   }
 
-  #answered(response: Response, session: Session | undefined): Response | Promise<Response> {
+  #answered(response: Response, { request, session }: Admitted): Response | Promise<Response> {
     const fields = response.fields.through(harmlessAnswer)
-    const content = withHarmlessTrailers(this.#endless(response))
+    const content = withHarmlessTrailers(this.#endless(response, request))
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
@@ -129,7 +131,8 @@ export class Backend {
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
   async upgrade(admitted: Admitted, socket: Socket, head: Buffer): Promise<Response | TakenOver> {
-    const { config, closing } = this.#options
+    const { config, closing, endless } = this.#options
+    endless.add(admitted.request)
     const { tunnel } = config.timeouts
     return forwardUpgrade(admitted.request, {
       ...(await this.#forwarding(admitted)),
@@ -186,7 +189,7 @@ export class Backend {
       // The edge sends requests of many users over one connection. Those without a session are of users it cannot tell apart.
       owner: connection && { connection, identity: session?.id },
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
-      answered: response => this.#answered(response, admitted.session),
+      answered: response => this.#answered(response, admitted),
       trailers: harmlessTrailers,
       clock,
       room: this.#room,
@@ -207,10 +210,11 @@ export class Backend {
   }
 
   /** Event streams never end by themselves: they end in good order when the service does. */
-  #endless({ content, fields }: Response): Response['content'] {
+  #endless({ content, fields }: Response, request: Request): Response['content'] {
     if (content.kind !== 'stream') return content
     if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
-    const { closing } = this.#options
+    const { closing, endless } = this.#options
+    endless.add(request)
     return { ...content, open: () => until(content.open(), closing) }
   }
 }

@@ -2,7 +2,7 @@
  * Counts and measures requests and logins for Prometheus. Labels come from closed sets, never from users, paths or hosts.
  */
 import type { Exchange } from '../http/message/message.ts'
-import { Metrics } from '../metrics.ts'
+import { type MetricFacts, Metrics } from '../metrics.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {
@@ -55,6 +55,15 @@ export class AuthMetrics {
     help: 'SAML responses by what became of them.',
     labels: ['outcome'],
   })
+
+  /** What there is to measure, for the list of metrics. */
+  static list(): readonly MetricFacts[] {
+    const names = Object.keys(gauges) as Array<keyof Gauges>
+    const metrics = new AuthMetrics(
+      Object.fromEntries(names.map(name => [name, () => 0])) as Gauges,
+    )
+    return metrics.#metrics.list()
+  }
 
   constructor(reads: Gauges) {
     for (const [name, help] of Object.entries(gauges)) {

@@ -3,28 +3,31 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { basename, dirname } from 'node:path'
 import { own, type Property } from '../admin-socket.ts'
 import { type Clock, systemClock } from '../async/clock.ts'
-import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
+import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Request } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { startListening } from '../http/server/listen.ts'
 import { requestIds } from '../http/server/live-request.ts'
+import { stopTimes, untilLull } from '../http/server/lull.ts'
 import type { HttpServerLimits } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
+import { otherSockets } from '../socket-unit.ts'
 import { newInstanceId } from './access/instance-id.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
+import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
+import { lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
 import { readBrand } from './pages/brand.ts'
@@ -50,6 +53,8 @@ export interface ServiceOptions {
   >
   /** For tests that need no identity provider. */
   readonly createSaml?: CreateSamlService
+  /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
+  readonly reloadDaemon?: Reload
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
   /** Bits of RSA keys made here; few in tests, to be fast. */
@@ -77,8 +82,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
 /** The dynamic configuration and the files beside it: two instances would write over each other. */
 function propertyOf({ configPath }: Config): Property {
   return {
-    directory: dirname(configPath),
-    lock: `${basename(configPath)}.lock`,
+    ...lockOf(configPath),
     name: `dynamic configuration ${configPath}`,
     mend: 'give each instance a `configPath` of its own',
   }
@@ -111,10 +115,20 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const closing = new AbortController()
   // Every WebSocket and event stream listens.
   setMaxListeners(0, closing.signal)
+  /** WebSockets and event streams: a stop does not wait for them. */
+  const endless = new WeakSet<object>()
+  let stopping = false
   const instanceId = newInstanceId(random)
   const backendOf = (from: Config) => {
     const tokens = new IdentityTokens({ keys, clock, config: from })
-    return new Backend({ config: from, clock, instanceId, closing: closing.signal, tokens })
+    return new Backend({
+      config: from,
+      clock,
+      instanceId,
+      closing: closing.signal,
+      endless,
+      tokens,
+    })
   }
   let rules: Rules = {
     config,
@@ -178,13 +192,14 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onMalformed: (client: { address: string }, status: number, problem: string) =>
       log.info('malformed request', { client: client.address, status, problem }),
   }
+  const problems = () => [
+    ...(stopping || closing.signal.aborted ? ['the service stops'] : []),
+    ...saml.problems(),
+  ]
   const adminServer = new HttpServer({
     ...common,
     handler: admin({
-      problems: () => [
-        ...(closing.signal.aborted ? ['the service stops'] : []),
-        ...saml.problems(),
-      ],
+      problems,
       metrics,
       identityKeys: () => (rules.config.identityToken === undefined ? undefined : keys.identity()),
     }),
@@ -225,13 +240,23 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     lasting: () => main.underWay(),
     whyEnded: session => sessions.whyEnded(session),
   })
-  const { drain } = config.timeouts
+  const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
-    stopStep('end WebSockets and event streams, finish running requests', drain, deadline => {
+    stopStep('end WebSockets and event streams, finish running requests', rest, deadline => {
       closing.abort()
       return main.close(deadline).finally(stopEnding)
     }),
   )
+  function* transfers() {
+    for (const { request } of main.underWay()) if (!endless.has(request)) yield request
+  }
+  stop.unshift({
+    ...stopStep('serve until a lull', serving, deadline => {
+      stopping = true
+      return untilLull(transfers, { clock, deadline })
+    }),
+    serves: true,
+  })
 
   // Sockets the service manager hands over take the place of configured addresses: one named `admin`, and the first of the others.
   const { sockets } = options.start
@@ -243,7 +268,12 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const adminPlace = adminSocket ?? config.admin
   const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))
 
-  return {
+  if (mainSocket !== undefined) {
+    const mismatch = otherSockets([listens], [config.listen], `authproxy@${config.instance}`)
+    if (mismatch !== undefined) log.warn(mismatch)
+  }
+
+  const service: AuthService = {
     port: listens.port,
     adminPort: adminListens?.port,
     get status() {
@@ -272,6 +302,19 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     },
     stop,
   }
+  owned.answer(
+    control({
+      config: () => rules.config,
+      started: clock.now(),
+      listening: () => ({ main: listens, ...(adminListens && { admin: adminListens }) }),
+      problems,
+      waiting: () => waiting,
+      readings: () => saml.readings(),
+      counts: () => ({ clients: main.connections, websockets: tunnels }),
+      reload: options.reloadDaemon ?? service.reload,
+    }),
+  )
+  return service
 }
 
 /** Bounds of the public listener. Requests may take any time as long as pieces of content move; backend.ts and `taking` see to that. */

@@ -8,6 +8,7 @@ import type { HttpServerLimits, HttpServerOptions, TlsOptions } from '../http/se
 import { HttpServer } from '../http/server/server.ts'
 import { defaultHeadLimits } from '../http/wire/request-rules.ts'
 import { normaliseAddress } from '../ip.ts'
+import { anyAddress } from '../socket-unit.ts'
 import type { InheritedSocket } from '../systemd.ts'
 import type { Config } from './config/config.ts'
 import type { Listener } from './operations/sources.ts'
@@ -42,42 +43,6 @@ export function places({ listen, listenSecure }: Config, sockets: readonly Inher
     plain: plain.length > 0 ? plain : listen,
     secure: secure.length > 0 || listenSecure === undefined ? secure : [listenSecure],
   }
-}
-
-/** The addresses as a drop-in of a socket unit, systemd.socket(5). It takes the place of the addresses the unit has. */
-export function socketUnit({ listen }: Pick<Config, 'listen'>): string {
-  const places = listen.map(({ address, port }) =>
-    address === undefined ? `${port}` : formatAuthority({ host: address, port }),
-  )
-  // The unit starts before the network is up, when an address of this machine may not be there yet.
-  const lines = ['ListenStream=', ...places.map(place => `ListenStream=${place}`), 'FreeBind=yes']
-  return `[Socket]\n${lines.join('\n')}\n`
-}
-
-/** What to do where the sockets of the service manager are not where the configuration says; undefined where they agree. */
-export function otherSockets(
-  { listen }: Pick<Config, 'listen'>,
-  sockets: readonly InheritedSocket[],
-  listeners: readonly Listener[],
-): string | undefined {
-  if (!sockets.some(({ name }) => name !== 'secure')) return undefined
-  const text = (
-    places: readonly { readonly address?: string | undefined; readonly port: number }[],
-  ) =>
-    places
-      .map(({ address = '*', port }) =>
-        formatAuthority({ host: anyAddress(address) ? '*' : address, port }),
-      )
-      .sort()
-      .join(', ')
-  const given = text(listeners.filter(({ secure }) => !secure))
-  const wanted = text(listen)
-  if (given === wanted) return undefined
-  return `systemd listens on ${given}, and the configuration says ${wanted}: run \`systemctl daemon-reload && systemctl restart cachesvc.socket cachesvc.service\``
-}
-
-function anyAddress(address: string): boolean {
-  return address === '::' || address === '0.0.0.0'
 }
 
 /** What listening opens: a server and what is known of it, in the order of the configuration. */

@@ -9,10 +9,12 @@ import type { Lookup } from '../http/client/dialling/name-lookup.ts'
 import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
+import { stopTimes, untilLull } from '../http/server/lull.ts'
 import type { HttpServerOptions, KeyAndCertificate } from '../http/server/options.ts'
 import type { HttpServer } from '../http/server/server.ts'
 import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
+import { otherSockets } from '../socket-unit.ts'
 import { failureResponse } from './answer/errors.ts'
 import { answering } from './answering.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
@@ -20,7 +22,8 @@ import { control } from './control/control.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
-import { listen, otherSockets, places, serverLimits, statusLine } from './listening.ts'
+import { listen, places, serverLimits, statusLine } from './listening.ts'
+import { isOperationsPath } from './operations/paths.ts'
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
@@ -206,7 +209,9 @@ async function startWith(
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
   }
-  const mismatch = otherSockets(config, options.start.sockets, listeners)
+  const given = listeners.filter(({ secure }) => !secure)
+  const mismatch =
+    plain === config.listen ? undefined : otherSockets(given, config.listen, 'cachesvc')
   if (mismatch !== undefined) log.warn(mismatch)
   refresh()
   const retain = ({ retention, expiration, verification }: Config): void => {
@@ -249,14 +254,31 @@ async function startWith(
   )
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
-  const drain = config.timeouts.drain
+  const { serving, rest } = stopTimes(config.timeouts.drain)
+  const lull = (deadline: AbortSignal) => untilLull(transfers, { clock, deadline })
+  /** What a stop waits for: not the pages, whose live figures never end. */
+  function* transfers() {
+    yield* fetcher.underWay()
+    for (const server of servers) {
+      for (const { request } of server.underWay()) {
+        const { target } = request
+        if (target.form !== 'origin' || !isOperationsPath(target.path)) yield request
+      }
+    }
+  }
   const stop: readonly StopStep[] = [
+    {
+      ...stopStep('serve until a lull', serving, signal =>
+        Promise.all([ahead.close(), lull(signal)]),
+      ),
+      serves: true,
+    },
     stopStep('take the announcement back', 2000, async () => takeBack?.()),
     stopStep('end the live figures', 1000, async () => live.close()),
-    stopStep('finish what clients are being sent', drain, signal =>
+    stopStep('finish what clients are being sent', rest, signal =>
       Promise.all(servers.map(server => server.close(signal))),
     ),
-    stopStep('finish what is being fetched', drain, async signal => {
+    stopStep('finish what is being fetched', rest, async signal => {
       await Promise.all([ahead.close(), fetcher.close(signal)])
     }),
     stopStep('break off a verification', 5000, () => {

@@ -24,6 +24,7 @@ import {
 } from 'yaml'
 import { readBounded } from '../bounded-file.ts'
 import { explainError, whyUnreadable } from '../errors.ts'
+import { isRecord, type JsonObject } from '../json.ts'
 import { type Check, type Checked, type Remark, remarkText } from './reading.ts'
 
 /** Problems and warnings are finished lines: `path:line:column: key.path: what is wrong and how to mend it`. */
@@ -42,6 +43,21 @@ export async function loadConfigFile<T>(path: string, check: Check<T>): Promise<
   }
   if (!isUtf8(bytes)) return failed(`${path}: is not UTF-8 text; save it in that encoding`)
   return decodeConfig(new TextDecoder().decode(bytes), path, check)
+}
+
+/**
+ * What a file has, as far as it can be read: for the few values that are needed while the file has problems. Nothing of it is
+ * checked. Empty when there is no file, or no mapping in it.
+ */
+export async function looseSettings(path: string): Promise<JsonObject> {
+  try {
+    const { bytes } = await readBounded(path, LARGEST_FILE)
+    const document = parseDocument(bytes.toString(), { logLevel: 'error', stringKeys: true })
+    const found: unknown = document.toJS({ maxAliasCount: MOST_ALIAS_NODES, reviver: withoutEmpty })
+    return isRecord(found) ? found : {}
+  } catch {
+    return {}
+  }
 }
 
 /** Checks the text of a configuration file; `name` is what messages call it. */

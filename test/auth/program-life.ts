@@ -1,10 +1,13 @@
 /** authproxy as a program: reload and drain. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { AuthproxyProcess, startable } from '../fixtures/gateway/authproxy-process.ts'
+import { AuthproxyProcess, authproxyProgram, startable } from '../fixtures/gateway/authproxy-process.ts'
 import { domain as Host } from '../fixtures/gateway/gateway.ts'
+import { ownDirectory } from '../fixtures/gateway/whole-gateway.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
-import { accepts, eventually } from '../fixtures/process/ports.ts'
+import { attempt } from '../fixtures/process/command.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 
 t.test('a reload: a good file, a bad one, and what waits for a restart', async t => {
@@ -61,6 +64,50 @@ t.test('a reload: a good file, a bad one, and what waits for a restart', async t
   t.equal(await gateway.stop(), 0)
 })
 
+t.test('status and reload ask the running instance, whatever is wrong with its file', async t => {
+  const { directory, settings, port } = await startable(t)
+  const gateway = await AuthproxyProcess.start(t, { directory, settings })
+  await gateway.until('ready')
+  const ask = async (act: string) => {
+    const line = [authproxyProgram, act, 'app', '--config-dir', directory]
+    const { code, stdout, stderr } = await attempt(process.execPath, line)
+    return { code, out: stdout.toString(), err: stderr }
+  }
+  const { code, out } = await ask('status')
+  t.equal(code, 0)
+  t.match(out, /^authproxy \S+, app: ready\nRunning {6}since 20.*, process \d+\n/)
+  t.match(out, `Listening    127.0.0.1:${port}, admin 127.0.0.1:`)
+
+  await gateway.configure({ ...settings, domain: 'new.example.org', passthroughPaths: ['/new/'] })
+  t.match(await ask('reload'), {
+    ...{ code: 0, out: /^reloaded/, err: /in force after a restart: domain\n$/ },
+  })
+  t.match((await ask('status')).out, /ready\n {2}changed, and in force after a restart: domain\n/)
+
+  await gateway.configure(`configPath: ${settings.configPath}\ndomain: [unclosed\n`)
+  t.match(await ask('reload'), { code: 78, out: '', err: /app\.yaml:2:9: / })
+  t.match(await ask('status'), { code: 0, out: /app: ready\n/, err: /app\.yaml:2:9: / })
+  await gateway.configure({ ...settings, pages: { logo: '/nonexistent.png' } })
+  t.match(await ask('reload'), { code: 78, err: /nonexistent\.png.*\n.*not reloaded: / })
+  t.equal(await gateway.stop(), 0)
+  t.match(await ask('status'), { code: 1, err: /No instance app runs with the dynamic config/ })
+})
+
+t.test('the address of a socket unit comes from a file that has other problems too', async t => {
+  const directory = await ownDirectory(t)
+  const unit = async (text: string) => {
+    await writeFile(join(directory, 'app.yaml'), text)
+    const line = [authproxyProgram, 'socket-unit', 'app', '--config-dir', directory]
+    const { code, stdout } = await attempt(process.execPath, line)
+    return { code, out: stdout.toString() }
+  }
+  const drop = '[Socket]\nListenStream=\nListenStream=127.0.0.1:8080\nFreeBind=yes\n'
+  const place = 'proxy: { listenAddress: "127.0.0.1:8080" }\n'
+  t.strictSame(await unit(`${place}domain: [unclosed\n`), { code: 0, out: drop })
+  t.strictSame(await unit(place), { code: 0, out: drop })
+  t.strictSame(await unit('proxy: { listenAddress: here }\n'), { code: 78, out: '' })
+})
+
 /** Opens a WebSocket that nobody says anything on. */
 async function openSocket(t: Test, port: number): Promise<RawClient> {
   const client = await RawClient.connect(t, port)
@@ -87,7 +134,7 @@ function slow(backend: ScriptedOrigin, gate: Gate): void {
   })
 }
 
-t.test('SIGTERM: sockets end, downloads finish, readiness turns red, then it ends', async t => {
+t.test('SIGTERM: readiness turns red, downloads finish, then sockets end and it ends', async t => {
   const { directory, settings, backend, port, adminPort } = await startable(t)
   const gate = new Gate()
   slow(backend, gate)
@@ -107,8 +154,8 @@ t.test('SIGTERM: sockets end, downloads finish, readiness turns red, then it end
 
   gateway.signal('SIGTERM')
   await gateway.until('stopping')
-  t.match(await socket.ended, /fin|reset/, 'the WebSocket ends at once')
-  t.ok(await eventually(async () => !(await accepts(port))), 'nobody new is let in')
+  const another = await RawClient.connect(t, port)
+  t.equal((await another.get('/open/', { Host })).status, 200, 'a download shuts no user out')
   const probe = await RawClient.connect(t, adminPort)
   const answer = await probe.get('/readyz', { Host })
   t.equal(answer.status, 503)
@@ -116,6 +163,7 @@ t.test('SIGTERM: sockets end, downloads finish, readiness turns red, then it end
   t.equal((await (await RawClient.connect(t, adminPort)).get('/healthz', { Host })).status, 200)
   gate.open()
   t.equal((await download.bytes(100_000)).length, 100_000, 'the download finishes')
+  t.match(await socket.ended, /fin|reset/, 'the WebSocket ends after it, and is not waited for')
   t.equal(await gateway.exit, 0)
   t.equal(gateway.lines.at(-1)?.message, 'stopped')
   t.notOk(gateway.lines.some(({ message }) => message.includes('did not end in time')))

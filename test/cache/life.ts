@@ -8,6 +8,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { cleanEnvironment, withoutHooks } from '../fixtures/process/command.ts'
 import { accepts } from '../fixtures/process/ports.ts'
@@ -34,13 +35,16 @@ t.test('stopping finishes what clients are being sent, and what is being fetched
   await half.reached
   const { port } = cache
   const stopped = cache.stop()
-  t.equal(await idle.ended, 'fin', 'idle connections end at once')
-  t.notOk(await accepts(port), 'nobody new is let in')
+  const another = await RawClient.connect(t, port)
+  const whole = await another.get('/_cachesvc/healthz', { Host: `127.0.0.1:${port}` })
+  t.equal(whole.status, 200, 'a slow client does not shut others out')
   half.open()
   t.ok((await client.bytes(200_000)).equals(content))
-  t.equal(await client.ended, 'fin')
   alone.open()
+  t.equal(await client.ended, 'fin')
+  t.equal(await idle.ended, 'fin')
   await stopped
+  t.notOk(await accepts(port))
   await cache.restart()
   for (const path of [deb, '/alone']) {
     t.equal((await cache.get(origin.url(path))).fields.get('X-Cache'), 'HIT', path)

@@ -226,6 +226,17 @@ t.test('packages', { skip }, async t => {
     await asNewer(work, 'authproxy')
     await succeeds(root, 'dpkg', '-i', file('authproxy', newer))
     t.match(await succeeds(root, 'cat', '/run/told'), /try-restart authproxy@\*\.service/)
+    const configured = `cd /etc/authproxy; mkdir /run/made
+      printf 'proxy:\\n  listenAddress: 127.0.0.1:8080\\n' >app.yaml
+      printf 'AUTHPROXY_PROXY_LISTEN_ADDRESS="[::1]:81"\\n' >shop.env
+      /usr/lib/systemd/system-generators/authproxy-generator /run/made
+      cd /run/made; grep -r ListenStream=. . | sort; rm -r /run/made; rm /etc/authproxy/shop.env`
+    t.equal(
+      await succeeds(root, 'sh', '-c', configured),
+      `./authproxy@app.socket.d/00-authproxy.conf:ListenStream=127.0.0.1:8080
+./authproxy@shop.socket.d/00-authproxy.conf:ListenStream=[::1]:81
+`,
+    )
     const wants = '/etc/systemd/system/multi-user.target.wants'
     const link = `mkdir -p ${wants}; ln -s /dev/null ${wants}/authproxy@app.service; : >/run/told`
     await succeeds(root, 'sh', '-c', `${link}; /var/lib/dpkg/info/authproxy.postinst abort-remove`)

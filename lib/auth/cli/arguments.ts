@@ -25,7 +25,13 @@ export const authproxy = program({
       ignores: /^(?:SAML|PROXY)-ERROR:?$/,
       summary: 'say why a request or a login failed',
     },
+    status: { operands: '[INSTANCE]', summary: 'say whether the running instance is well' },
+    reload: { operands: '[INSTANCE]', summary: 'have it read its configuration again' },
     'rotate-keys': { operands: '[INSTANCE]', summary: 'make new keys; the old ones retire later' },
+    'socket-unit': {
+      operands: '[INSTANCE]',
+      summary: 'print its address for authproxy@INSTANCE.socket of systemd',
+    },
     'dev-idp': { readsTheRest: true, summary: 'run an identity provider for development' },
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },
   },

@@ -6,6 +6,9 @@ import { existsSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../../async/clock.ts'
+import { readListenAddress } from '../../config/address-kinds.ts'
+import { right } from '../../config/reading.ts'
+import { valueAt } from '../../config/settings.ts'
 import { explainError } from '../../errors.ts'
 import { errorLine } from '../../log/journal.ts'
 import type { LogLevel } from '../../log/log.ts'
@@ -22,6 +25,7 @@ export async function command(line: Line): Promise<ExitCode> {
   const { run, operands, options } = line
   const place = { ...instanceOf(line), environment: process.env }
   const load = () => loadConfig(place)
+  if (run === 'socket-unit') return printSocketUnit(await load())
   const loaded = await load()
   for (const note of loaded.notes) await tell(note, 'info')
   // The doctor has the warnings among its findings.
@@ -33,12 +37,23 @@ export async function command(line: Line): Promise<ExitCode> {
     await tell(`failed to load configuration from ${loaded.from}: ${problems}`)
     for (const problem of loaded.problems) await tell(problem)
     const bare = operands.length === 0 && options.config === undefined
-    if (bare && !existsSync(loaded.from)) await tell(firstSteps)
-    return exitCodes.configuration
+    const absent = !existsSync(loaded.from)
+    if (bare && absent) await tell(firstSteps)
+    if (run !== 'status' || absent) return exitCodes.configuration
+    // The instance runs on with its old configuration, and is asked most when the new one is wrong.
+    const { askInstance, likelyConfigPath } = await import('./ask.ts')
+    const { instance, environment } = place
+    const configPath = await likelyConfigPath(instance, loaded.from, environment)
+    return askInstance({ instance, configPath }, { do: run }, tell)
   }
   const config = loaded.value
   if (options['check-config']) return checkAround(loaded)
   switch (run) {
+    case 'status':
+    case 'reload': {
+      const { askInstance } = await import('./ask.ts')
+      return askInstance(config, { do: run }, tell)
+    }
     case 'rotate-keys':
       return rotate(config, options.now)
     case 'doctor':
@@ -83,7 +98,25 @@ async function serveInstance(
     for (const warning of again.warnings) log.warn(warning)
     return again.ok ? { config: again.value } : { problems: again.problems }
   }
-  return serve({ log, start: start => startService({ config, log, start, reload }) })
+  return serve({
+    log,
+    start: (start, reloadDaemon) => startService({ config, log, start, reload, reloadDaemon }),
+  })
+}
+
+/** Prints the drop-in of the socket unit. The unit has to have its address also while another setting is wrong. */
+async function printSocketUnit(loaded: LoadedConfig): Promise<ExitCode> {
+  const { socketUnit } = await import('../../socket-unit.ts')
+  const { looseSettings } = await import('../../config/config-file.ts')
+  const address = loaded.ok
+    ? right(loaded.value.listen)
+    : readListenAddress(valueAt(await looseSettings(loaded.from), ['proxy', 'listenAddress']))
+  if (!address.ok) {
+    await tell(`${loaded.from}: proxy.listenAddress: ${address.problem}`)
+    return exitCodes.configuration
+  }
+  await print(socketUnit([address.value]))
+  return exitCodes.success
 }
 
 const firstSteps =

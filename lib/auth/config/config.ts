@@ -16,7 +16,7 @@ export type SamlConfig = Config['saml']
 export function configOf(values: SettingValues, instance: string) {
   const { domain, proxy, identity } = values
   const baseUrl = `https://${domain}`
-  const configPath = values.configPath ?? `/var/lib/authproxy/${instance}.json`
+  const configPath = values.configPath ?? standardConfigPath(instance)
   const { attributes, looseNames, stripDomains, groups, groupForm, only } = identity
   const claims = attributes.map(({ name, from, list }) => ({
     name,
@@ -151,4 +151,9 @@ function fixedLimits({ limits: { head, fields, connections } }: Config) {
 
 function fixedTimeouts({ timeouts: { clientHead, clientIdle, clientTaking, drain } }: Config) {
   return { clientHead, clientIdle, clientTaking, drain }
+}
+
+/** The dynamic configuration where none is named. */
+export function standardConfigPath(instance: string): string {
+  return `/var/lib/authproxy/${instance}.json`
 }

@@ -12,7 +12,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
 import { access, chmod, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
@@ -37,6 +37,11 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
     const sentence = `failed to load dynamic configuration ${path}: ${why}`
     throw new Failure(sentence, { code, cause: error })
   }
+}
+
+/** The sockets that are its lock: who has it answers there. */
+export function lockOf(path: string): { readonly directory: string; readonly lock: string } {
+  return { directory: dirname(path), lock: `${basename(path)}.lock` }
 }
 
 /** A user who can write the file can sign in as any user. The owner of the directory can replace it in any case. */

@@ -2,10 +2,9 @@
  * The commands that ask the running service: status, stats, remove, refresh, reload, and explain, which reads the store by itself
  * when none runs.
  */
-import { askOwner } from '../../admin-socket.ts'
+import { wholeDirectory } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
-import { Failure, systemCode } from '../../errors.ts'
-import { isRecord } from '../../json.ts'
+import { printAnswer, serviceNotAsked } from '../../command-answer.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'
@@ -13,14 +12,14 @@ import { complain } from './terminal.ts'
 
 /** Asks the service that owns the cache directory, prints what it says, and answers the exit code it names. */
 export async function askService(directory: string, request: object): Promise<ExitCode> {
-  const code = await ask(directory, request)
+  const code = await printAnswer({ directory, lock: wholeDirectory }, request, complain)
   if (code === 'forbidden') {
-    throw failure(
+    throw serviceNotAsked(
       `The service of ${directory} answers its own user and root alone: try it with sudo.`,
     )
   }
   if (code !== undefined) return code
-  throw failure(
+  throw serviceNotAsked(
     `No cachesvc runs with the cache directory ${directory}: start it, or name its directory with --cache-dir.`,
   )
 }
@@ -35,7 +34,11 @@ export async function printExplanation(
   config: Config,
   file: string | undefined,
 ): Promise<ExitCode> {
-  const code = await ask(config.cacheDirectory, { do: 'explain', of: url })
+  const code = await printAnswer(
+    { directory: config.cacheDirectory, lock: wholeDirectory },
+    { do: 'explain', of: url },
+    complain,
+  )
   if (code !== undefined && code !== 'forbidden') {
     if (file !== undefined) {
       await complain(
@@ -51,33 +54,4 @@ export async function printExplanation(
   const { text, understood } = explanationText(findings)
   await print(text)
   return understood ? exitCodes.success : exitCodes.usage
-}
-
-/** Undefined when none runs. */
-async function ask(
-  directory: string,
-  request: object,
-): Promise<ExitCode | 'forbidden' | undefined> {
-  let reply: Awaited<ReturnType<typeof askOwner>>
-  try {
-    reply = await askOwner(directory, request, systemClock)
-  } catch (error) {
-    // The socket is its owner's and root's.
-    if (['EACCES', 'EPERM'].includes(systemCode(error) ?? '')) return 'forbidden'
-    throw error
-  }
-  if (reply === undefined) return undefined
-  const { out, complaints, code } = isRecord(reply.answer) ? reply.answer : {}
-  const known = Object.values(exitCodes).find(one => one === code)
-  // An answer of another version may be of another shape.
-  if (typeof out !== 'string' || !Array.isArray(complaints) || known === undefined) {
-    throw failure('The running service is of another version: restart it.')
-  }
-  if (out !== '') await print(out)
-  for (const sentence of complaints) await complain(String(sentence))
-  return known
-}
-
-function failure(sentence: string): Failure {
-  return new Failure(sentence, { code: 'service-not-asked' })
 }

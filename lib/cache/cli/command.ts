@@ -27,11 +27,11 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   if (!loaded.ok) {
     for (const problem of loaded.problems) await complain(problem)
     // The service runs on with its old configuration, and is asked most when the new one is wrong.
-    if (run !== 'status' && run !== 'stats') return exitCodes.configuration
-    const overrides = { cacheDirectory: options['cache-dir'], listen: undefined }
-    const bare = configCheck(overrides, surroundings({ serves: false }))({})
-    if (!bare.ok) return exitCodes.configuration
-    const { cacheDirectory } = bare.value
+    if (run !== 'status' && run !== 'stats' && run !== 'socket-unit') return exitCodes.configuration
+    const likely = await likelyConfig(loaded.file, options['cache-dir'])
+    if (likely === undefined) return exitCodes.configuration
+    if (run === 'socket-unit') return printSocketUnit(likely)
+    const { cacheDirectory } = likely
     const { askService } = await import('./ask.ts')
     await complain(`the configuration is wrong; the service of ${cacheDirectory} is asked`, 'warn')
     return askService(cacheDirectory, { do: run, json: options.json })
@@ -88,16 +88,33 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'stats':
     case 'reload':
       return ask({ do: run, json })
-    case 'socket-unit': {
-      const { socketUnit } = await import('../listening.ts')
-      await print(socketUnit(config))
-      return exitCodes.success
-    }
+    case 'socket-unit':
+      return printSocketUnit(config)
     case 'verify-repos': {
       const { verifyRepos } = await import('../verify/command.ts')
       return verifyRepos(config, { json, dryRun })
     }
   }
+}
+
+/** What can be told of a configuration that has problems: its places alone. Undefined when they are what is wrong. */
+async function likelyConfig(
+  file: string | undefined,
+  named: string | undefined,
+): Promise<Config | undefined> {
+  const { looseSettings } = await import('../../config/config-file.ts')
+  const found = file === undefined ? {} : await looseSettings(file)
+  const places = ['cache_directory', 'listen', 'listen_address', 'listen_port', 'alternative_ports']
+  const known = places.filter(key => found[key] !== undefined).map(key => [key, found[key]])
+  const overrides = { cacheDirectory: named, listen: undefined }
+  const checked = configCheck(overrides, surroundings({ serves: false }))(Object.fromEntries(known))
+  return checked.ok ? checked.value : undefined
+}
+
+async function printSocketUnit({ listen }: Config): Promise<ExitCode> {
+  const { socketUnit } = await import('../../socket-unit.ts')
+  await print(socketUnit(listen))
+  return exitCodes.success
 }
 
 type Loaded = Awaited<ReturnType<typeof loadConfig>>

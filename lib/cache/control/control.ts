@@ -1,17 +1,15 @@
 /**
  * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, reload,
  * and the removals of verify-repos.
- *
- * # Representation
- * A request is `{ do: 'status', json: true }` and the like. The answer is the text that the command prints and its exit code:
- * a command need not understand the figures of another version.
+ * A request is `{ do: 'status', json: true }` and the like.
  */
 
 import type { RequestHandler } from '../../admin-socket.ts'
+import { type CommandAnswer, complaint, reloadAnswer, said } from '../../command-answer.ts'
 import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
 import { isRecord } from '../../json.ts'
-import { type ExitCode, exitCodes } from '../../program.ts'
+import { exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import { explanationText } from '../explain.ts'
 import { unremovableText } from '../operations/endpoint.ts'
@@ -24,14 +22,6 @@ import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
 import type { Wrong } from '../verify/report.ts'
 import { chosenBy, refresh, remove } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
-
-/** What a command prints and ends with. */
-interface Said {
-  readonly out: string
-  /** For standard error, a line each. */
-  readonly complaints: readonly string[]
-  readonly code: ExitCode
-}
 
 export interface ControlParts {
   readonly sources: OperationsSources
@@ -47,7 +37,7 @@ export interface ControlParts {
 
 /** Throws what the command that asked prints as its failure. */
 export function control(parts: ControlParts): RequestHandler {
-  return async (request): Promise<Said | Fate> => {
+  return async (request): Promise<CommandAnswer | Fate> => {
     const wrong = readEvictRequest(request)
     if (wrong !== undefined) return parts.evict(wrong)
     const { do: act, json, of } = isRecord(request) ? request : {}
@@ -71,7 +61,7 @@ export function control(parts: ControlParts): RequestHandler {
       case 'refresh':
         return changed(act, String(of), parts)
       case 'reload':
-        return reloaded(parts)
+        return reloadAnswer(parts.reload, parts.remarks)
       default:
         throw new Error('this process does not know how to do that')
     }
@@ -83,7 +73,7 @@ async function changed(
   act: 'remove' | 'refresh',
   text: string,
   { rules, store, negative, updates }: ControlParts,
-): Promise<Said> {
+): Promise<CommandAnswer> {
   const chosen = chosenBy(text, rules())
   if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen)
   negative.clear()
@@ -101,25 +91,6 @@ async function changed(
     complaints: [unremovableText(left, rules().config.cacheDirectory)],
     code: exitCodes.failure,
   }
-}
-
-async function reloaded({ reload, remarks }: ControlParts): Promise<Said> {
-  const problems = await reload()
-  return problems.length === 0
-    ? { ...said('reloaded: the new configuration is in force\n'), complaints: remarks() }
-    : complaint(
-        exitCodes.configuration,
-        ...problems,
-        'not reloaded: the running configuration stays in force',
-      )
-}
-
-function said(out: string, code: ExitCode = exitCodes.success): Said {
-  return { out, complaints: [], code }
-}
-
-function complaint(code: ExitCode, ...complaints: readonly string[]): Said {
-  return { out: '', complaints, code }
 }
 
 function jsonText(value: unknown): string {

@@ -66,6 +66,8 @@ interface Running {
   /** Settles when the claim that is awaited has been made. Never rejects. */
   claimed?: Promise<void>
   readonly lifetime: Lifetime
+  /** By the monotonic clock. */
+  readonly since: Milliseconds
   /** Origins that sent something else, by `originName`. */
   readonly except: Set<string>
   /** What has come of it, once it has begun to come. */
@@ -104,7 +106,8 @@ export class Fetcher {
       }
       return { found: Promise.resolve(failed), joined: false }
     }
-    const begins: Running = { wanted, lifetime: new Lifetime(), except: new Set() }
+    const since = this.#options.clock.elapsed()
+    const begins: Running = { wanted, lifetime: new Lifetime(), since, except: new Set() }
     const found = this.#find(begins).catch((error: unknown): Found => {
       this.#over(wanted)
       return { kind: 'failed', failure: this.#noteFailure(wanted, error) }
@@ -155,6 +158,11 @@ export class Fetcher {
 
   get count(): number {
     return this.#underWay.size
+  }
+
+  /** When each fetch under way has begun, by the monotonic clock. */
+  *underWay(): Generator<{ readonly begun: Milliseconds }> {
+    for (const { since } of this.#underWay.values()) yield { begun: since }
   }
 
   /** Waits for what is under way; when `deadline` fires the rest is given up and its parts are thrown away. */

@@ -3,7 +3,7 @@
  * the metrics are asked for.
  */
 import type { Exchange } from '../../http/message/message.ts'
-import { type LabelNames, Metrics } from '../../metrics.ts'
+import { type LabelNames, type MetricFacts, Metrics } from '../../metrics.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
@@ -121,6 +121,16 @@ export class CacheMetrics {
     help: 'Time from the head of a request to the end of its response.',
     labels: byOutcome,
   })
+
+  /** What there is to measure, for the list of metrics. */
+  static list(): readonly MetricFacts[] {
+    const names = Object.keys(gauges) as Array<keyof Gauges>
+    const metrics = new CacheMetrics(
+      Object.fromEntries(names.map(name => [name, () => 0])) as Gauges,
+    )
+    metrics.behind(() => [])
+    return metrics.#metrics.list()
+  }
 
   constructor(reads: Gauges) {
     for (const [name, help] of Object.entries(gauges)) {

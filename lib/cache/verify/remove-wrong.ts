@@ -4,7 +4,7 @@
  * removal.
  */
 
-import { askOwner } from '../../admin-socket.ts'
+import { askOwner, wholeDirectory } from '../../admin-socket.ts'
 import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
@@ -85,7 +85,7 @@ export class Evictor {
       try {
         const { directory, clock } = this.#options
         const request = { do: 'evict', wrong: this.#waiting[0].wrong }
-        const reply = await askOwner(directory, request, clock)
+        const reply = await askOwner({ directory, lock: wholeDirectory }, request, clock)
         if (reply === undefined) await this.#evictWaiting()
         else this.#waiting.shift()?.settle(readFate(reply.answer))
         trial = 1

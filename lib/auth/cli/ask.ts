@@ -1,0 +1,41 @@
+/**
+ * The commands that ask a running instance: status and reload. A wrong configuration does not keep them from finding it.
+ */
+import { isAbsolute } from 'node:path'
+import { printAnswer, serviceNotAsked } from '../../command-answer.ts'
+import { looseSettings } from '../../config/config-file.ts'
+import { valueAt } from '../../config/settings.ts'
+import type { ExitCode } from '../../program.ts'
+import { standardConfigPath } from '../config/config.ts'
+import { variableOf } from '../config/environment.ts'
+import { lockOf } from '../keys/dynamic-file.ts'
+
+/** Asks the instance with this dynamic configuration, prints what it says, and answers the exit code it names. */
+export async function askInstance(
+  { instance, configPath }: { readonly instance: string; readonly configPath: string },
+  request: object,
+  complain: (sentence: string) => Promise<void>,
+): Promise<ExitCode> {
+  const code = await printAnswer(lockOf(configPath), request, complain)
+  if (code === 'forbidden') {
+    throw serviceNotAsked(
+      `The instance ${instance} answers its own user and root alone: try it with sudo.`,
+    )
+  }
+  if (code !== undefined) return code
+  throw serviceNotAsked(
+    `No instance ${instance} runs with the dynamic configuration ${configPath}: systemctl status authproxy@${instance}`,
+  )
+}
+
+/** The dynamic configuration of an instance whose configuration, which came from `from`, has problems. */
+export async function likelyConfigPath(
+  instance: string,
+  from: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<string> {
+  const found = isAbsolute(from)
+    ? valueAt(await looseSettings(from), ['configPath'])
+    : environment[variableOf(['configPath'])]
+  return typeof found === 'string' && isAbsolute(found) ? found : standardConfigPath(instance)
+}
