@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # Read by bin/cachesvc and bin/authproxy, which set $self and $name, and $options for Node.js: finds Node.js, checks its version, and
-# becomes the program.
+# becomes the program. A package that brings Node.js has it beside this file.
 # shellcheck disable=SC2154 # self and name are theirs
 root=${self%/bin/*}
 program=$root/dist/bin/$name.js
@@ -13,7 +13,8 @@ fail() {
 
 advice="Where to get it: Debian 13 and Ubuntu 25.10 have one (apt install nodejs; npm too in a checkout); others: https://nodejs.org/en/download or
 https://github.com/nodesource/distributions"
-node=$(command -v node || command -v nodejs) || fail "Node.js $needed or newer is needed; there is none in $PATH.
+node=$root/bin/node
+[ -x "$node" ] || node=$(command -v node || command -v nodejs) || fail "Node.js $needed or newer is needed; there is none in $PATH.
 $advice"
 version=$("$node" --version) || fail "$node --version failed; Node.js $needed or newer is needed.
 $advice"

@@ -1,13 +1,24 @@
 /**
- * Builds the Debian packages of both programs: `npm run package:deb [-- DIRECTORY]`.
+ * Builds the Debian packages of both programs: `npm run package:deb [-- [--with-node=amd64,arm64] DIRECTORY]`. With that option each
+ * program has a package for each of these machines too, which brings its own Node.js: npm fetches it.
+ * `--node-pin=FILE` names another Node.js than packaging/node.json does. SOURCE_DATE_EPOCH is the time of every file; without it, the time of the commit.
  */
-import { mkdir } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import { authproxy } from '../lib/auth/cli/arguments.ts'
 import { cachesvc } from '../lib/cache/cli/arguments.ts'
-import { packageRoot } from '../lib/package.ts'
+import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 import { demo, devIdp } from '../lib/tools/dev-idp/arguments.ts'
+import { buildVersion } from '../lib/tools/packaging/build-version.ts'
+import {
+  type CarriedNode,
+  fetchNode,
+  nodeArchitectures,
+  nodePin,
+} from '../lib/tools/packaging/carried-node.ts'
 import { buildDebianPackage, type DebianPackage } from '../lib/tools/packaging/debian-package.ts'
 
 const units = 'usr/lib/systemd/system'
@@ -70,18 +81,40 @@ const packages: readonly DebianPackage[] = [
 ]
 
 await run('package-deb', async () => {
-  const [output = 'dist/deb'] = process.argv.slice(2)
-  const root = packageRoot()
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      'with-node': { type: 'string', default: '' },
+      'node-pin': { type: 'string', default: join(packageRoot(), 'packaging/node.json') },
+    },
+  })
+  const [output = 'dist/deb'] = positionals
+  const asked = values['with-node'].split(',').filter(word => word !== '')
+  const wrong = asked.find(word => !nodeArchitectures.some(known => known === word))
+  if (wrong !== undefined) {
+    throw new Error(`--with-node=${wrong}: there are ${nodeArchitectures.join(' and ')}`)
+  }
+  const root = resolve(packageRoot())
   process.umask(0o022)
   await mkdir(resolve(output), { recursive: true })
-  const at = Number(process.env['SOURCE_DATE_EPOCH'] ?? Math.floor(Date.now() / 1000))
-  for (const description of packages) {
-    const file = buildDebianPackage(description, {
-      root: resolve(root),
-      output: resolve(output),
-      at,
-    })
-    await print(`${file}\n`)
+  const { version, at } = buildVersion(packageVersion(), root)
+  const given = process.env['SOURCE_DATE_EPOCH']
+  const time = given === undefined ? (at ?? Math.floor(Date.now() / 1000)) : Number(given)
+  const work = await mkdtemp(join(tmpdir(), 'package-deb-'))
+  try {
+    const build = async (node?: CarriedNode) => {
+      for (const description of packages) {
+        const place = { root, output: resolve(output), version, at: time, node }
+        await print(`${buildDebianPackage(description, place)}\n`)
+      }
+    }
+    await build()
+    for (const architecture of nodeArchitectures) {
+      if (!asked.includes(architecture)) continue
+      await build(fetchNode(nodePin(values['node-pin']), architecture, join(work, architecture)))
+    }
+  } finally {
+    await rm(work, { recursive: true, force: true })
   }
   return exitCodes.success
 })

@@ -8,6 +8,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import { packageRoot, packageVersion } from '../../lib/package.ts'
+import { buildVersion } from '../../lib/tools/packaging/build-version.ts'
+import { debianVersion } from '../../lib/tools/packaging/debian-package.ts'
 import { noOverlay, type OverlayRoot, overlayRoot } from '../fixtures/archive/overlay-root.ts'
 import { attempt, command, lacking, whereIs } from '../fixtures/process/command.ts'
 import { freePort } from '../fixtures/process/ports.ts'
@@ -16,6 +18,9 @@ t.setTimeout(600_000)
 
 const newer = '99.0.0'
 
+/** What the build calls itself: it names the commit. */
+const { version: built } = buildVersion(packageVersion(), packageRoot())
+
 /** Under a umask that would make the packages unreadable. */
 async function build(directory: string): Promise<void> {
   const program = join(packageRoot(), 'dist/bin/package-deb.js')
@@ -23,7 +28,7 @@ async function build(directory: string): Promise<void> {
   await command('sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line], { deadline: 120_000 })
 }
 
-const fileOf = (name: string, version = packageVersion()) => `${name}_${version}-1_all.deb`
+const fileOf = (name: string, version = built) => `${name}_${debianVersion(version)}_all.deb`
 
 /** The same package with a higher version, which its program tells as well. */
 async function asNewer(directory: string, name: string): Promise<void> {
@@ -132,7 +137,7 @@ t.test('packages', { skip }, async t => {
       await succeeds(root, 'cat', '/run/told'),
       /daemon-reload\n[\s\S]*start cachesvc.socket\n[\s\S]*start cachesvc.service/,
     )
-    t.equal(await succeeds(root, 'cachesvc', '--version'), `cachesvc ${packageVersion()}\n`)
+    t.equal(await succeeds(root, 'cachesvc', '--version'), `cachesvc ${built}\n`)
     t.match(await succeeds(root, ...everyModule('cachesvc')), /^\d+ modules\n$/)
     for (const path of ['man8/cachesvc.8.gz', 'man5/cachesvc.yaml.5.gz']) {
       await succeeds(root, 'test', '-s', `/usr/share/man/${path}`)
@@ -147,7 +152,7 @@ t.test('packages', { skip }, async t => {
     }
     const page = async () => (await fetch(`http://127.0.0.1:${port}/_cachesvc/setup`)).text()
     const running = await start()
-    t.match(await page(), `cachesvc ${packageVersion()}`)
+    t.match(await page(), `cachesvc ${built}`)
     t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)
 
     await succeeds(root, 'sh', '-c', 'echo "#mine" >>/etc/cachesvc/cachesvc.yaml; : >/run/told')
@@ -174,11 +179,7 @@ t.test('packages', { skip }, async t => {
     await succeeds(root, 'sed', '-i', '$d', '/etc/cachesvc/cachesvc.yaml')
     t.match(await succeeds(root, 'tail', '-1', '/etc/cachesvc/cachesvc.yaml'), '#mine')
     t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)
-    t.match(
-      await page(),
-      `cachesvc ${packageVersion()}`,
-      'the old version serves until the restart',
-    )
+    t.match(await page(), `cachesvc ${built}`, 'the old version serves until the restart')
     const ended = once(running, 'close')
     running.kill('SIGTERM')
     await ended

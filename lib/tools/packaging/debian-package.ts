@@ -18,6 +18,7 @@ import {
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Seconds } from '../../async/clock.ts'
+import type { CarriedNode } from './carried-node.ts'
 import { bashCompletion, type Completed, zshCompletion } from './completions.ts'
 import { packagesAmong, programFiles } from './program-files.ts'
 
@@ -43,22 +44,33 @@ interface Build {
   /** The root of the repository. */
   readonly root: string
   readonly output: string
+  /** As package.json writes it. */
+  readonly version: string
   /** The time of every file, since 1970. */
   readonly at: Seconds
+  /** The package brings this Node.js, and needs none of the system. */
+  readonly node?: CarriedNode | undefined
 }
 
-/** Of package.json. */
+/** Of package.json, with the version of the build. */
 type Manifest = Readonly<Record<'version' | 'homepage' | 'author', string>>
+
+/** Debian's name of a version. One with Node.js is higher than the same without, so that apt takes it where both are offered. */
+export function debianVersion(version: string, node?: CarriedNode): string {
+  return `${version.replace('-', '~')}-1${node === undefined ? '' : `+node${node.version}`}`
+}
 
 /** Builds the package and returns the path of its file. Throws when `dpkg-deb` is missing or fails. */
 export function buildDebianPackage(description: DebianPackage, build: Build): string {
-  const manifest: Manifest = JSON.parse(readFileSync(join(build.root, 'package.json'), 'utf8'))
-  const version = `${manifest.version.replace('-', '~')}-1`
+  const written: Manifest = JSON.parse(readFileSync(join(build.root, 'package.json'), 'utf8'))
+  const manifest = { ...written, version: build.version }
+  const version = debianVersion(build.version, build.node)
+  const architecture = build.node?.architecture ?? 'all'
   const tree = join(build.output, description.name)
   rmSync(tree, { recursive: true, force: true })
-  stage({ ...description, version, manifest, build, tree })
+  stage({ ...description, version, architecture, manifest, build, tree })
   setModes(tree)
-  const file = join(build.output, `${description.name}_${version}_all.deb`)
+  const file = join(build.output, `${description.name}_${version}_${architecture}.deb`)
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', tree, file], {
     env: { ...process.env, SOURCE_DATE_EPOCH: `${build.at}` },
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -79,13 +91,14 @@ function setModes(path: string): void {
 
 interface Staged extends DebianPackage {
   readonly version: string
+  readonly architecture: string
   readonly manifest: Manifest
   readonly build: Build
   readonly tree: string
 }
 
 function stage(staged: Staged): void {
-  const { name, tree, build, completed } = staged
+  const { name, tree, build, completed, manifest } = staged
   const read = (from: string) => readFileSync(join(build.root, from))
   const copy = (from: string, to: string, mode = 0o644) => put(to, read(from), mode)
   const put = (to: string, content: string | Buffer, mode = 0o644) => {
@@ -97,9 +110,14 @@ function stage(staged: Staged): void {
   const home = `usr/lib/${name}`
   const files = programFiles(build.root, `dist/bin/${name}.js`)
   for (const { path, from } of files) put(`${home}/${path}`, readFileSync(from))
-  copy('package.json', `${home}/package.json`)
+  put(`${home}/package.json`, `${JSON.stringify(manifest, null, 2)}\n`)
   copy(`bin/${name}`, `${home}/bin/${name}`, 0o755)
   copy('bin/launch.sh', `${home}/bin/launch.sh`)
+  if (build.node !== undefined) {
+    put(`${home}/bin/node`, readFileSync(build.node.program), 0o755)
+    put(`usr/share/doc/${name}/node.LICENSE`, readFileSync(build.node.licence))
+    put(`usr/share/lintian/overrides/${name}`, nodeTags.map(tag => `${name}: ${tag}\n`).join(''))
+  }
   for (const directory of staged.templates) {
     const from = `templates/${directory}`
     cpSync(join(build.root, from), join(tree, home, from), { recursive: true })
@@ -134,6 +152,9 @@ function stage(staged: Staged): void {
   if (settings.length > 0) put('DEBIAN/conffiles', settings.map(path => `/${path}\n`).join(''))
 }
 
+/** What lintian says of the program of Node.js, which is as its authors built it. */
+const nodeTags = ['unstripped-binary-or-object', 'embedded-library']
+
 /** RFC 1952 without a time, so that equal content is equally packed. */
 function packed(content: Buffer): Buffer {
   return gzipSync(content, { level: 9 })
@@ -150,16 +171,19 @@ function filesBelow(tree: string, below = ''): string[] {
 }
 
 function control(staged: Staged, content: readonly string[]): string {
-  const { name, version, manifest, tree, summary, description, suggests } = staged
+  const { name, version, architecture, manifest, tree, summary, suggests, build } = staged
   const size = content.reduce((sum, path) => sum + statSync(join(tree, path)).size, 0)
+  const needed =
+    build.node === undefined ? 'nodejs (>= 20.18)' : 'libc6 (>= 2.28), libstdc++6 (>= 8)'
+  const description = [...staged.description, ...carrying(build.node)]
   const paragraphs = description.map(text => wrapped(text).join('\n')).join('\n .\n')
   const fields = [
     ['Package', name],
     ['Version', version],
-    ['Architecture', 'all'],
+    ['Architecture', architecture],
     ['Maintainer', manifest.author],
     ['Installed-Size', `${Math.ceil(size / 1024)}`],
-    ['Depends', 'nodejs (>= 20.18), systemd | systemd-standalone-sysusers'],
+    ['Depends', `${needed}, systemd | systemd-standalone-sysusers`],
     ['Recommends', 'ca-certificates'],
     ...(suggests === undefined ? [] : [['Suggests', suggests]]),
     ['Section', 'net'],
@@ -168,6 +192,13 @@ function control(staged: Staged, content: readonly string[]): string {
     ['Description', `${summary}\n${paragraphs}`],
   ]
   return fields.map(([field, value]) => `${field}: ${value}\n`).join('')
+}
+
+function carrying(node: CarriedNode | undefined): string[] {
+  if (node === undefined) return []
+  return [
+    `This package has Node.js ${node.version} inside, for its own use, and needs none of the system.`,
+  ]
 }
 
 /** Lines of at most 78 columns, each with the space a continued field begins with. */
@@ -192,18 +223,22 @@ function changelog({ name, version, manifest, build }: Staged): string {
 }
 
 /** Our licence, and that of every dependency in the package. */
-function copyright({ build, manifest }: Staged, packages: readonly string[]): string {
+function copyright({ name, build, manifest }: Staged, packages: readonly string[]): string {
   const own = readFileSync(join(build.root, 'LICENSE'), 'utf8')
   const others = packages.map(path => {
     const directory = join(build.root, path)
     const manifest = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'))
-    const { name, version, license = 'see its home page' } = manifest
+    const { license = 'see its home page' } = manifest
     const file = readdirSync(directory).find(entry => /^(licen[cs]e|copying)/i.test(entry))
     const text = file === undefined ? '' : readFileSync(join(directory, file), 'utf8')
     const said = /Apache License/.test(text) ? withoutApache(text) : text
-    return `${'-'.repeat(72)}\n${name} ${version}, licence: ${license}\n\n${said}`
+    return `${'-'.repeat(72)}\n${manifest.name} ${manifest.version}, licence: ${license}\n\n${said}`
   })
-  return [`Source: ${manifest.homepage}\n\n${own}`, 'It contains:\n', ...others].join('\n')
+  const node =
+    build.node === undefined
+      ? []
+      : [`Node.js ${build.node.version}: /usr/share/doc/${name}/node.LICENSE\n`]
+  return [`Source: ${manifest.homepage}\n\n${own}`, 'It contains:\n', ...node, ...others].join('\n')
 }
 
 /** Debian has that text once for all packages. */
