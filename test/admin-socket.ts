@@ -187,7 +187,11 @@ t.test('an absent owner is no error', async t => {
     undefined,
     'no directory',
   )
-  t.equal(await askOwner({ directory: t.testdir({}), lock: wholeDirectory }, 1, clock), undefined, 'no socket')
+  t.equal(
+    await askOwner({ directory: t.testdir({}), lock: wholeDirectory }, 1, clock),
+    undefined,
+    'no socket',
+  )
 })
 
 t.test('what the owner refuses is told with its reason', async t => {

@@ -2,7 +2,11 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { AuthproxyProcess, authproxyProgram, startable } from '../fixtures/gateway/authproxy-process.ts'
+import {
+  AuthproxyProcess,
+  authproxyProgram,
+  startable,
+} from '../fixtures/gateway/authproxy-process.ts'
 import { domain as Host } from '../fixtures/gateway/gateway.ts'
 import { ownDirectory } from '../fixtures/gateway/whole-gateway.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
