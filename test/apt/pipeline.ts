@@ -57,7 +57,7 @@ function exchange(port: number, text: string, answers: number): Promise<Buffer[]
     const socket = connect(port, '127.0.0.1', () => socket.write(text))
     const contents: Buffer[] = []
     let waiting = Buffer.alloc(0)
-    socket.setTimeout(20_000, () => socket.destroy(new Error('no byte for 20 s')))
+    socket.setTimeout(120_000, () => socket.destroy(new Error('no byte for 120 s')))
     socket.on('error', reject)
     socket.on('close', () => reject(new Error(`closed after ${contents.length} answers`)))
     socket.on('data', chunk => {

@@ -33,7 +33,7 @@ t.test('two names of one archive', { skip: noLab || peerUnderTest }, async t => 
   t.match((await lab.fetch(direct)).fields, { 'x-cache': 'MISS' })
   // A client has its file a moment before the entry is written.
   const isHit = async () => (await lab.fetch(other, fresh)).fields['x-cache'] === 'HIT'
-  t.ok(await eventually(isHit, 5000))
+  t.ok(await eventually(isHit))
   const shared = await lab.fetch(other, fresh)
   t.strictSame(shared.content, (await lab.fetch(direct)).content)
   t.equal(lab.origin.seen(/InRelease/).filter(({ status }) => status === 200).length, 1)

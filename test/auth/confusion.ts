@@ -11,6 +11,7 @@ import { arranged } from '../fixtures/gateway/attacked.ts'
 import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { reply } from '../fixtures/http/scripts.ts'
+import { cpuTimeOf } from '../fixtures/time/cpu-time.ts'
 
 t.test('47: what only looks like a separator or a dot needs a login as well', async t => {
   const { backend, send } = await arranged(t, { settings: { passthroughPaths: ['/public/'] } })
@@ -154,12 +155,12 @@ t.test('nor with a cookie without a name, which browsers send back as its value'
   t.notOk('fields' in answer && answer.fields.has('Set-Cookie'))
 })
 
-t.test('a name made of spaces costs what its length costs', t => {
+t.test('a name made of spaces costs what its length costs', async t => {
   for (const encoding of ['percent', 'utf8'] as const) {
-    const began = performance.now()
-    t.equal(encodeValue(`a${' '.repeat(80_000)}b`, encoding, false).length, 80_002)
+    const time = await cpuTimeOf(() =>
+      t.equal(encodeValue(`a${' '.repeat(80_000)}b`, encoding, false).length, 80_002),
+    )
     // It was half a minute.
-    t.ok(performance.now() - began < 2000)
+    t.ok(time < 8000, `${time} ms`)
   }
-  t.end()
 })

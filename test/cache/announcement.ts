@@ -23,7 +23,7 @@ t.test(
   async t => {
     const program = join(packageRoot(), 'dist/test/fixtures/cache/announcing.js')
     const args = ['--net', 'sh', '-ec', network, process.execPath, program]
-    const { code, stdout, stderr } = await attempt('unshare', args, { deadline: 20_000 })
+    const { code, stdout, stderr } = await attempt('unshare', args, { deadline: 120_000 })
     t.equal(stderr, '')
     t.equal(code, 0)
     const [found = '', end] = stdout.toString().split('\n')

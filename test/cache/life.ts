@@ -62,7 +62,7 @@ t.test('what is not finished at the deadline is cut, and not stored', async t =>
   await client.head()
   const begun = performance.now()
   await cache.stop()
-  t.ok(performance.now() - begun < 5000)
+  t.ok(performance.now() - begun < 60_000)
   t.ok((await client.rest()).length < content.length)
   t.strictSame(await cache.stored(), [])
   t.strictSame(await cache.files('v2/tmp'), [])

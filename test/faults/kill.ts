@@ -122,7 +122,7 @@ function download(lab: Lab, path: string): Promise<{ whole: boolean; bytes: Buff
       response.on('close', () => settle(response.complete))
     })
     request.on('error', () => settle(false))
-    request.setTimeout(20_000, () => request.destroy())
+    request.setTimeout(120_000, () => request.destroy())
   })
 }
 

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks'
 import t from 'tap'
 import { Failure } from '../../lib/errors.ts'
 import {
@@ -9,6 +8,7 @@ import {
   redacted,
   redactUrl,
 } from '../../lib/log/redact.ts'
+import { cpuTimeOf } from '../fixtures/time/cpu-time.ts'
 
 t.test('no userinfo survives in a URL', t => {
   const table: ReadonlyArray<readonly [string, string]> = [
@@ -55,10 +55,9 @@ t.test('a fact about a signature is no secret', t => {
   t.end()
 })
 
-t.test('hostile text costs linear time', t => {
+t.test('hostile text costs linear time', async t => {
   const n = 400_000
-  const begun = performance.now()
-  for (const text of [
+  const texts = [
     '//'.repeat(n),
     'a://'.repeat(n),
     '//@'.repeat(n),
@@ -66,12 +65,14 @@ t.test('hostile text costs linear time', t => {
     `${'//a'.repeat(n)} @`,
     `?${'a'.repeat(n)}`,
     '?&'.repeat(n),
-  ]) {
-    redactUrl(text)
-    cleanText(text)
-  }
-  t.ok(performance.now() - begun < 2000)
-  t.end()
+  ]
+  const time = await cpuTimeOf(() => {
+    for (const text of texts) {
+      redactUrl(text)
+      cleanText(text)
+    }
+  })
+  t.ok(time < 8000, `${time} ms`)
 })
 
 t.test('63: values under a secret name are replaced, wherever they are', t => {

@@ -17,13 +17,21 @@ const npm = (cwd: string, ...args: readonly string[]) =>
     env: { npm_config_cache: join(cwd, '.cache'), npm_config_offline: 'true' },
   })
 
-/** The packed files, unpacked into a directory. */
+/**
+ * The packed files, unpacked into a directory. npm 9 runs `prepare` in spite of --ignore-scripts, which would build the code anew
+ * under the tests that run beside this one. So it packs a copy without the development dependencies, where `prepare` does nothing.
+ */
 async function unpacked(directory: string): Promise<string> {
-  await mkdir(directory, { recursive: true })
+  const copy = join(directory, 'copy')
+  const apart = ['node_modules', '.git', '.tap'].map(name => join(root, name))
+  for (const name of await readdir(root)) {
+    const from = join(root, name)
+    if (!apart.includes(from)) await cp(from, join(copy, name), { recursive: true })
+  }
   const printed = await command(
     'npm',
     ['pack', '--ignore-scripts', '--json', `--pack-destination=${directory}`],
-    { cwd: root },
+    { cwd: copy },
   )
   const [{ filename }]: [{ filename: string }] = JSON.parse(printed.toString())
   await command('tar', ['-xzf', join(directory, filename), '-C', directory])

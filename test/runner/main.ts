@@ -47,6 +47,8 @@ await run('test', async () => {
     await print(usage)
     return exitCodes.success
   }
+  // Debian gives its users 002, and what tests write would then be open to a group.
+  process.umask(0o022)
   const files = positionals.length > 0 ? positionals.flatMap(named) : allTests()
   const coverage = values.coverage ? emptyDirectory('.tap/coverage') : undefined
   const options = {

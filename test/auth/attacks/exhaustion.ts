@@ -3,11 +3,12 @@ import t from 'tap'
 import { KeptForms } from '../../../lib/auth/form-preservation/kept-forms.ts'
 import { tokensIn } from '../../../lib/auth/session/cookie.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
+import { cpuTimeOf } from '../../fixtures/time/cpu-time.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.test(
   '68: a head full of session cookies costs what its length costs, not the square of it',
-  t => {
+  async t => {
     const flood = (piece: (i: number) => string) =>
       Fields.of(['Cookie', Array.from({ length: 40_000 }, (_, i) => piece(i)).join('; ')])
     const floods: Readonly<Record<string, Fields>> = {
@@ -18,12 +19,10 @@ t.test(
       ),
     }
     for (const [what, fields] of Object.entries(floods)) {
-      const began = performance.now()
-      t.same(tokensIn(fields), [], what)
+      const time = await cpuTimeOf(() => t.same(tokensIn(fields), [], what))
       // It was half a minute; now it is some milliseconds, on whatever machine.
-      t.ok(performance.now() - began < 2000, what)
+      t.ok(time < 8000, what)
     }
-    t.end()
   },
 )
 

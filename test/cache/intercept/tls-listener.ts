@@ -105,7 +105,7 @@ t.test(
     await new Promise(resolve => silent.once('connect', resolve))
     const begun = Date.now()
     await service.stop()
-    t.ok(Date.now() - begun < 5000)
+    t.ok(Date.now() - begun < 20_000)
   },
 )
 

@@ -138,7 +138,7 @@ t.test('without an owner, the lock is taken for the removal alone', async t => {
   t.equal(await again.store.get(key), undefined)
 })
 
-t.test('an owner that cannot be asked keeps its files', { timeout: 20_000 }, async t => {
+t.test('an owner that cannot be asked keeps its files', { timeout: 120_000 }, async t => {
   const { store, directory } = await opened(t)
   const wrong = wrongOf((await keep(store, key, bytesOf(100))).digest)
   const evictor = new Evictor({ directory, clock, log: createMemoryLog() })

@@ -147,7 +147,7 @@ function sendAndWait(port: number, bytes: Buffer): Promise<void> {
     socket.on('error', () => undefined)
     socket.on('close', () => resolve())
     socket.on('end', () => socket.destroy())
-    socket.setTimeout(5000, () => socket.destroy())
+    socket.setTimeout(60_000, () => socket.destroy())
     socket.on('data', () => undefined)
     socket.end(bytes)
   })

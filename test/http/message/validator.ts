@@ -11,6 +11,7 @@ import {
   weakMatch,
 } from '../../../lib/http/message/validator.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
+import { cpuTimeOf } from '../../fixtures/time/cpu-time.ts'
 
 const weak = (opaque: string): EntityTag => ({ weak: true, opaque })
 const strong = (opaque: string): EntityTag => ({ weak: false, opaque })
@@ -121,13 +122,13 @@ t.test('hostile lists never throw, good ones survive writing and reading', t => 
   t.end()
 })
 
-t.test('a very long run of spaces or quotes takes no time', t => {
-  const begun = process.hrtime.bigint()
-  for (const value of [' '.repeat(50_000), '"a" '.repeat(20_000), '"'.repeat(50_001)]) {
-    parseEntityTags(`"a",${value}x`)
-  }
-  t.ok(process.hrtime.bigint() - begun < 500_000_000n)
-  t.end()
+t.test('a very long run of spaces or quotes takes no time', async t => {
+  const time = await cpuTimeOf(() => {
+    for (const value of [' '.repeat(50_000), '"a" '.repeat(20_000), '"'.repeat(50_001)]) {
+      parseEntityTags(`"a",${value}x`)
+    }
+  })
+  t.ok(time < 2000, `${time} ms`)
 })
 
 t.test('a list of more than a thousand entity tags does not count', t => {

@@ -11,7 +11,7 @@ t.setTimeout(600_000)
 /** What a command says that does not start. */
 async function refused(...parameters: readonly string[]) {
   const program = ['dist/bin/authproxy.js', ...parameters]
-  const { code, stderr } = await attempt(process.execPath, program, { deadline: 30_000 })
+  const { code, stderr } = await attempt(process.execPath, program, { deadline: 300_000 })
   return { ...JSON.parse(stderr), exit: code }
 }
 

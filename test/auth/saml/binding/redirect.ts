@@ -7,6 +7,7 @@ import {
 } from '../../../../lib/auth/saml/binding/redirect.ts'
 import { signElement, signElementBehind } from '../../../../lib/auth/saml/signature/sign.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
+import { cpuTimeOf } from '../../../fixtures/time/cpu-time.ts'
 
 const key = rsaPair('idp')
 const rules = { certificates: [rsaPair('other').certificate, key.certificate], allowSha1: false }
@@ -109,9 +110,8 @@ t.test('36: a bomb is not inflated beyond what a message may have', async t => {
   const bomb = queryOf(
     redirectAddress('https://i/', { ...message, xml: 'a'.repeat(60_000_000) }, undefined),
   )
-  const began = performance.now()
-  t.match(readRedirect(bomb), /inflate/)
-  t.ok(performance.now() - began < 500)
+  const time = await cpuTimeOf(() => t.match(readRedirect(bomb), /inflate/))
+  t.ok(time < 2000, `${time} ms`)
 })
 
 t.test('signatures for requests are made two at a time, and are those made at once', async t => {

@@ -278,7 +278,7 @@ t.test('the detection script', { skip: needs('/usr/bin/perl') }, async t => {
     const started = performance.now()
     const { stdout } = await run(await script(t, port))
     t.equal(stdout, 'DIRECT\n')
-    t.ok(performance.now() - started < 10_000)
+    t.ok(performance.now() - started < 60_000)
   })
 
   t.test('says DIRECT when the name does not exist', async t => {
