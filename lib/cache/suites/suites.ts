@@ -188,6 +188,13 @@ export class Suites {
     void this.#known.noteHeld(at, since)
   }
 
+  /** The generation of which a client asks for an index by its digest; undefined when it was given no Release file of one lately. */
+  usedBy(client: Client, key: string): Pick<Claim, 'suite' | 'generation'> | undefined {
+    const { suite } = this.#known.above(decodedUrl(key) ?? '') ?? {}
+    const generation = suite && generationOf(suite, this.#given.to(client, suite.at))
+    return generation && { suite: suite.at, generation }
+  }
+
   /** Whether an adopted index names the content of an entry for its file; `claim` has to have been asked about it. */
   confirms(entry: object): boolean {
     return this.#confirmed.has(entry)
