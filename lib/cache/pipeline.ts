@@ -126,7 +126,7 @@ function answered(
     const asked = { key, archive, client: request.client, stored }
     const shared = !passthrough && !authorization
     if (shared) suites.askedByClient(asked)
-    // What is not stored comes from the origin while the index that may name it is still being read.
+    // The origin is asked while the index that may name the file is still being read.
     const awaited = shared ? suites.awaitedClaim(asked) : undefined
     const claimed = shared && awaited === undefined ? suites.claim(asked) : undefined
     return whenReady(claimed, claim => {
@@ -137,6 +137,7 @@ function answered(
         archive,
         stored: claim === undefined ? stored : answerer.settled(known, stored),
         claim,
+        awaited: awaited !== undefined,
         directives: allowed.directives,
         authorization,
         passthrough,

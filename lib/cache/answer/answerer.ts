@@ -40,7 +40,7 @@ interface AnswererParts {
   readonly rules: () => Rules
   readonly store: Store
   readonly fetcher: Fetcher
-  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'claim'>
+  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'claim' | 'usedBy'>
   readonly updates: Updates
   readonly negative: NegativeMemory
   readonly clock: Clock
@@ -224,21 +224,27 @@ export class Answerer {
 
   /**
    * The answer when the origin has a file no more as an index names it: the content by its digest, where the origin still has that; or
-   * that there is a newer Release file now. Undefined when the index is the newest there is.
+   * that there is a newer Release file now, or one that may not be adopted. Undefined when the index is the newest there is.
    */
   async #otherwise(allowed: Allowed): Promise<Response | undefined> {
-    const { updates, store } = this.#parts
+    const { updates, suites, store } = this.#parts
     const { key, archive, about } = allowed.file
     const claim = allowed.claim ?? (await allowed.awaited)
-    if (claim === undefined) return undefined
-    if (withReleases.has(archive.kind) && (await updates.fetchByDigest(key, claim))) {
+    if (claim && withReleases.has(archive.kind) && (await updates.fetchByDigest(key, claim))) {
       const entry = this.settled({ ...allowed, claim }, await store.get(key))
       if (entry?.digest === claim.digest) return this.fromStore(allowed, entry, 'changed')
     }
-    const outdated = updates.outdated(claim)
+    const byHash = archive.kind === 'by-hash'
+    const used = byHash ? suites.usedBy(allowed.request.client, key) : claim
+    if (used === undefined) return undefined
+    const outdated = updates.outdated(used)
     // What apt says of a package that is not there names the remedy already.
-    if (!withReleases.has(archive.kind) || !(await outdated)) return undefined
-    return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
+    if (!withReleases.has(archive.kind)) return undefined
+    if (await outdated)
+      return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
+    return updates.behind(used.suite)?.because === 'stale-suite-refused'
+      ? unavailable(allowed, fetchFailure('RELEASE_REFUSED', { origin: about.origin }))
+      : undefined
   }
 
   /**
@@ -328,7 +334,9 @@ export class Answerer {
     const { negative, updates, rules, clock } = this.#parts
     const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
-    if (gone && withReleases.has(archive.kind) && updates.isBehind(key)) {
+    // What the client's own Release file names is not said to come yet: no newer one is held back any more.
+    const unnamed = allowed.claim === undefined && withReleases.has(archive.kind)
+    if (gone && unnamed && updates.isBehind(key)) {
       return unavailable(allowed, fetchFailure('SUITE_BEHIND', { origin: about.origin }))
     }
     if (gone && said.certain) {

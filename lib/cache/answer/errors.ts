@@ -83,6 +83,7 @@ const statusOf: Readonly<Record<string, number>> = {
   'wrong-size': 520,
   ORIGIN_IMPOSTOR: 520,
   RELEASE_OUTDATED: 520,
+  RELEASE_REFUSED: 520,
   REDIRECT_LOOP: 508,
   STALE_FORBIDDEN: 504,
   offline: 504,

@@ -183,10 +183,10 @@ export class Updates {
   }
 
   /**
-   * A file of the Release file that this claim is of cannot be had: the origin has other content, or none. Asks the origin at once
+   * A file of this generation of a suite cannot be had: the origin has other content, or none. Asks the origin at once
    * whether it has a newer Release file, and has nothing hold that back. Whether clients get a newer one now. Never rejects.
    */
-  async outdated({ suite, generation }: Claim): Promise<boolean> {
+  async outdated({ suite, generation }: Pick<Claim, 'suite' | 'generation'>): Promise<boolean> {
     const { store, clock, rules } = this.#parts
     const stored = async (): Promise<Entry | undefined> => {
       for (const { name } of releasesOf(generation)) {

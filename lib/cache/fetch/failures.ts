@@ -56,6 +56,11 @@ const failures = {
     '{origin} has a newer Release file and no longer has this file of the one before',
     'The archive has published a newer Release file meanwhile and no longer has this file; update again.',
   ],
+  RELEASE_REFUSED: [
+    'upstream',
+    '{origin} has a Release file that may not be adopted and no longer has this file of the one before',
+    'The archive has an older Release file, or one that may not be adopted, and no longer has this file of the one that clients get.',
+  ],
   TOO_MANY_FETCHES: [
     'upstream',
     `${mostFetches} fetches are under way`,

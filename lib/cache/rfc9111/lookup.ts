@@ -42,6 +42,8 @@ export interface FileRequest {
   readonly stored: Entry | undefined
   /** What an adopted index says the content must be. */
   readonly claim?: { readonly digest: string } | undefined
+  /** An index that may say so is still being read. */
+  readonly awaited?: boolean
   readonly directives: RequestDirectives
   /** Whether the request carries credentials for the origin, in a field or in the URL. */
   readonly authorization: boolean
@@ -112,6 +114,8 @@ function withoutAsking(request: FileRequest): Decision {
   // An operator wants the origin to be asked, whatever this client would accept and an index says.
   if (stored.validated === unconfirmed)
     return { use: 'revalidate', because: 'stale', entry: stored }
+  // The client may have an index already by which the package has other content now.
+  if (request.awaited) return { use: 'revalidate', because: 'stale', entry: stored }
   const fresh = freshnessOf(stored, archive, { settings, now, claim, suites: request.suites })
   const checkFrom = archive.kind === 'release' ? request.suites?.checkFrom(stored) : undefined
   const checked = checkFrom !== undefined && now >= checkFrom

@@ -188,6 +188,13 @@ export class Suites {
     void this.#known.noteHeld(at, since)
   }
 
+  /** The generation of which a client asks for an index by its digest; undefined when it was given no Release file of one lately. */
+  usedBy(client: Client, key: string): Pick<Claim, 'suite' | 'generation'> | undefined {
+    const { suite } = this.#known.above(decodedUrl(key) ?? '') ?? {}
+    const generation = suite && generationOf(suite, this.#given.to(client, suite.at))
+    return generation && { suite: suite.at, generation }
+  }
+
   /** Whether an adopted index names the content of an entry for its file; `claim` has to have been asked about it. */
   confirms(entry: object): boolean {
     return this.#confirmed.has(entry)
@@ -246,23 +253,29 @@ export class Suites {
 
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
+    const { stored } = asked
+    if (stored !== undefined && this.#agreeing.has(stored)) return undefined
     const name = this.#nameable(asked)
     return name === undefined ? undefined : (this.#awaited(name, asked) ?? this.#find(name, asked))
   }
 
-  /** The same of a file that is not stored, while an adoption is under way that may tell; undefined when none is. Never rejects. */
+  /**
+   * The same while an adoption is under way that may tell: of a file that is not stored, and of a stored package for a client that has
+   * updated lately. Undefined when none is. Never rejects.
+   */
   awaitedClaim(asked: AskedFile): Promise<Claim | undefined> | undefined {
-    if (asked.stored !== undefined || this.#adoptions.count === 0) return undefined
+    const { stored, archive } = asked
+    if (this.#adoptions.count === 0) return undefined
+    if (stored !== undefined && archive.kind !== 'pool') return undefined
     const name = this.#nameable(asked)
     return name === undefined ? undefined : this.#awaited(name, asked)
   }
 
   /** The decoded URL of a file that an index may name. */
-  #nameable({ key, archive, stored }: AskedFile): string | undefined {
+  #nameable({ key, archive }: AskedFile): string | undefined {
     if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
-    if (stored !== undefined && this.#agreeing.has(stored)) return undefined
     return decodedUrl(key)
   }
 
@@ -402,18 +415,19 @@ export class Suites {
   }
 
   /**
-   * The adoption under way whose suite may name the file. What is stored does not wait for one, unless it is an index and the
-   * client has a Release that is not adopted yet.
+   * The adoption under way whose suite may name the file. Of a stored index it matters when the client has a Release that is not
+   * adopted yet; of another stored file, when the client was given any Release of the suite lately.
    */
   #pendingFor(name: string, { stored, archive, client }: AskedFile): Promise<void> | undefined {
     const index = indexKinds.has(archive.kind)
-    if (this.#adoptions.count === 0 || (stored !== undefined && !index)) return undefined
+    if (this.#adoptions.count === 0) return undefined
     for (const at of this.#adoptions.waiting) {
       const base = baseOf({ at })
       const dists = base.lastIndexOf('/dists/')
       const root = index || dists < 0 ? base : base.slice(0, dists)
       if (!name.startsWith(`${root}/`)) continue
-      const given = index ? this.#given.to(client, at) : undefined
+      const given = this.#given.to(client, at)
+      if (stored !== undefined && !index && given === undefined) continue
       // An adoption of the Release that the client has may give it another signature.
       const adopted =
         archive.kind !== 'release' && generationOf(this.#known.at(at), given) !== undefined

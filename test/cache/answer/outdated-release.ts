@@ -173,6 +173,22 @@ t.test('an archive with by-hash still has it by its digest', { timeout }, async 
   }
 })
 
+t.test(
+  'a client that asks by digest, and the archive keeps no earlier index',
+  { timeout },
+  async t => {
+    const more = 'Acquire-By-Hash: yes\n'
+    const archive = await begun(t, { more })
+    publish(archive, 2, { more })
+    const client = await archive.cache.client()
+    const ask = (path: string) => client.get(archive.origin.url(`/${path}`), asked)
+    t.match((await ask(archive.release)).text, 'Version: 1')
+    const digest = hexOf('sha256', contentOf(other, 1))
+    toldToUpdate(t, await ask(`${archive.suite}/main/i18n/by-hash/SHA256/${digest}`))
+    t.equal(await dayOf(archive), '2')
+  },
+)
+
 t.test('what the current Release file names wrong for good ends no hold', { timeout }, async t => {
   const archive = await begun(t)
   const { origin, clock, release, suite } = archive
@@ -197,8 +213,11 @@ t.test('a Release file that is refused stays refused', { timeout }, async t => {
   archive.clock.advance(6000)
   publish(archive, 2, { dated: 0 })
   t.equal(await dayOf(archive), '1')
-  const answer = await index(archive, other)
-  t.equal(answer.status, 520)
-  t.notMatch(answer.fields.get('Cache-Status'), 'RELEASE_OUTDATED')
-  t.equal(await dayOf(archive), '1')
+  for (const state of ['changed', 'gone']) {
+    if (state === 'gone') archive.origin.at(`/${archive.suite}/${other}`, gone)
+    const answer = await index(archive, other)
+    t.equal(answer.status, 520, state)
+    t.match(answer.fields.get('Cache-Status'), 'detail=RELEASE_REFUSED')
+    t.equal(await dayOf(archive), '1')
+  }
 })
