@@ -17,12 +17,15 @@ export function verifiedPath(n: number): string {
   return pathOf(verified.bytes, `verified-${n}`)
 }
 
+/** The path of a small package that the index names and that can be had. */
+export const verifiedSmallPath: string = pathOf(40_000, 'verified-small')
+
 /** The files of the suite by path. Made in about three seconds. */
 export function suiteFiles(contents: Contents): ReadonlyMap<string, Content> {
   const stanzas = Array.from({ length: indexed }, (_, n) => {
-    const path = n < verified.count ? verifiedPath(n) : pathOf(1000 + n, `indexed-${n}`)
+    const path = pathOfNth(n)
     const hash = createHash('sha256')
-    const content = n < verified.count ? (contents.of(path) ?? []) : [Buffer.from(path)]
+    const content = n <= verified.count ? (contents.of(path) ?? []) : [Buffer.from(path)]
     for (const piece of content) hash.update(piece)
     const size = content.reduce((sum, piece) => sum + piece.length, 0)
     return stanza({ n, path, size, digest: hash.digest('hex') })
@@ -36,6 +39,11 @@ export function suiteFiles(contents: Contents): ReadonlyMap<string, Content> {
     [suitePaths[0], [Buffer.from(release), nothing]],
     [suitePaths[1], [packed, nothing]],
   ])
+}
+
+function pathOfNth(n: number): string {
+  if (n === verified.count) return verifiedSmallPath
+  return n < verified.count ? verifiedPath(n) : pathOf(1000 + n, `indexed-${n}`)
 }
 
 /** As long as those of Debian are. */

@@ -66,7 +66,7 @@ async function adopting(stage: Stage, program: Program) {
 }
 
 /** Reads a file to its end. */
-function fetched(port: number, path: string): Promise<void> {
+export function fetched(port: number, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const request = get({ host: '127.0.0.1', port, path, agent: false }, response => {
       response.resume().on('end', resolve).on('error', reject)

@@ -4,6 +4,7 @@
 import type { Column } from '../results.ts'
 import { adoption } from './adoption.ts'
 import { apt, coldLarge, coldSmall, stampede } from './cold.ts'
+import { firstPackage } from './first-package.ts'
 import {
   gatewayDownload,
   gatewayLogins,
@@ -39,6 +40,7 @@ export const rows = {
   stampede,
   million,
   adoption,
+  'first-package': firstPackage,
   'cold-100m': coldLarge,
 } satisfies Record<string, Row>
 

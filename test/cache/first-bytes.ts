@@ -1,6 +1,6 @@
 /**
  * The first package after an update, on the wire: its first bytes leave while the index that names it is still being read, of small
- * ones 40 ms after the origin's. Wrong content reaches no client whole, however it is framed.
+ * ones 25 ms after the origin's. Wrong content reaches no client whole, however it is framed.
  */
 import t, { type Test } from 'tap'
 import { changingArchive } from '../fixtures/archive/changing-archive.ts'

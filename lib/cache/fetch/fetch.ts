@@ -61,7 +61,7 @@ export interface FetcherOptions extends FetchEvents {
  * How long all of a small content is kept from clients, from the origin's fields on. Within that time nearly all of them are whole and
  * compared, and wrong content gets a status that says so. After that a client has as much use of the first bytes as without a proxy.
  */
-const firstBytesHeld: Milliseconds = 40
+const firstBytesHeld: Milliseconds = 25
 
 /** Files of which it is remembered why they were not stored. */
 const mostNotStored = 4096
