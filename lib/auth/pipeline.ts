@@ -10,7 +10,7 @@
 import type { Clock } from '../async/clock.ts'
 import { whenReady } from '../async/ready.ts'
 import type { Facts } from '../errors.ts'
-import { Fields } from '../http/message/field.ts'
+import { Fields, sameName } from '../http/message/field.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
@@ -157,8 +157,9 @@ function authenticated<A extends Response | TakenOver>(
     if ('request' in opened) {
       // Written out, not copied from `asked`: the copy costs an eighth of a small request.
       const admitted = { request: opened.request, session, public: false, place, client }
-      const answered = pass(asked, admitted, facts)
-      return sessions.wantsRenewal(session) ? renewed(asked, session, answered) : answered
+      if (!sessions.wantsRenewal(session)) return pass(asked, admitted, facts)
+      const whole = { ...admitted, request: unconditional(admitted.request) }
+      return renewed(asked, session, pass(asked, whole, facts))
     }
     const target = pathAndQuery(place)
     const instead = saml.resubmit({ request, id: opened.id, session, target })
@@ -184,6 +185,23 @@ function pass<A extends Response | TakenOver>(
   )
 }
 
+/**
+ * A request whose answer is to renew the session, without the conditions that lead to 304. A cache takes the fields of a 304 into the
+ * response it has stored (RFC 9111 section 3.2), Set-Cookie among them, and a 304 need not repeat that this one is for all; a whole
+ * response says itself who may keep it.
+ */
+function unconditional(request: Request): Request {
+  const { method, fields, signal } = request
+  if (method !== 'GET' && method !== 'HEAD') return request
+  const without = fields.where(name => !isCondition(name))
+  // `signal` is a getter of the request, which a copy of its own properties does not have.
+  return without === fields ? request : { ...request, signal, fields: without }
+}
+
+function isCondition(name: string): boolean {
+  return sameName(name, 'If-None-Match') || sameName(name, 'If-Modified-Since')
+}
+
 /** The answer with the cookies of a session kept alive, when it may carry them. */
 async function renewed<A extends Response | TakenOver>(
   { request, parts }: Asked<A>,
@@ -192,6 +210,8 @@ async function renewed<A extends Response | TakenOver>(
 ): Promise<A | Response> {
   const answered = await answer
   if (!('fields' in answered) || isShared(answered.fields)) return answered
+  // A backend that was asked for no 304 and sends one all the same.
+  if ('status' in answered && answered.status === 304) return answered
   const lines = await parts.sessions.renew(session, request)
   return lines === undefined
     ? answered

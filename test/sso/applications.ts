@@ -162,6 +162,10 @@ t.test('applications', { skip: noBrowser, timeout: 600_000 }, async t => {
     t.match(await at.page.textContent('main'), 'https://other.example.net sends you here')
     t.equal(at.whole.backend.requests.length, 0)
     await look(t, at.page, 'foreign-form')
+    await at.page.dblclick('.button')
+    t.equal(at.whole.backend.requests.length, 0, 'a double click alone sends nothing')
+    t.ok(await at.page.locator('h1', { hasText: 'Send this form?' }).isVisible())
+    await at.page.getByLabel('I expect this form.').check()
     await at.page.click('.button')
     await at.page.locator('text=the application').waitFor()
     const [request] = at.whole.backend.requests

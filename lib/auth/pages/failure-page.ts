@@ -137,11 +137,18 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
     if (request.signal.aborted) return gone
     const code = origins.code.toLowerCase().replace(/^origin_/, 'backend_')
     const facts = { ...origins.facts, problem: origins.publicText }
-    return failurePage({ request, code, as: 'backend', facts, cause: error })
+    const as = UNREADABLE.includes(origins.code) ? 'backend_answer' : 'backend'
+    return failurePage({ request, code, as, facts, cause: error })
   }
   const code = error instanceof Failure ? error.code.toLowerCase() : 'internal'
   return failurePage({ request, code, as: 'internal', cause: error })
 }
+
+/** The backend has answered, and not as HTTP has it. */
+const UNREADABLE: ReadonlyArray<OriginFailure['code']> = [
+  'ORIGIN_MALFORMED',
+  'ORIGIN_HEAD_TOO_LARGE',
+]
 
 const gone: Response = {
   status: 499,

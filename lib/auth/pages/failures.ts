@@ -48,6 +48,14 @@ export const failures = {
     text: 'Your request reached this service, but the application behind it did not answer.',
     person: ['Please try again in a moment.', again],
   }),
+  // Its answer came, and was refused: backend_malformed, backend_head_too_large.
+  backend_answer: proxying({
+    status: 502,
+    reason: 'Proxy Error',
+    title: 'The answer of the application cannot be read',
+    text: 'The application behind this service answered your request, but its answer is not proper HTTP.',
+    person: ['Please try again in a moment.', again],
+  }),
   client_too_slow: proxying({
     status: 408,
     title: 'The upload stopped',

@@ -158,9 +158,11 @@ export function askAboutForm(
         say('{site} sends you here with a form. The application has not received it yet.', {
           site: form.origin === 'null' ? 'Another site' : form.origin,
         }),
-        say('Continue only if you expect this.'),
       ],
-      href,
+      // A click that was meant for another page, which opened or uncovered this one under the pointer, cannot be both of these.
+      action: href.split('?')[0] ?? '',
+      values: [...new URL(href).searchParams].map(([name, value]) => ({ name, value })),
+      expected: say('I expect this form.'),
       yes: say('Send the form'),
       home: `${baseUrl}/`,
       no: say('Do not send it'),

@@ -23,10 +23,10 @@ async function postFrom(browser: WholeBrowser, target: string, content: string, 
   return page
 }
 
-/** Where the button of a page leads. */
+/** Where the button of the page that asks leads, once its box has been ticked. */
 function buttonOf(html: string): string {
-  const href = /class="button" href="([^"]*)"/.exec(html)?.[1] ?? ''
-  return pathOf(href.replaceAll('&#61;', '=').replaceAll('&#38;', '&'))
+  const action = /<form action="([^"]*)"/.exec(html)?.[1] ?? ''
+  return `${pathOf(action)}?${new URLSearchParams(inputsOf(html))}`
 }
 
 async function sendIt(browser: WholeBrowser, html: string) {
@@ -47,6 +47,12 @@ t.test('a user who is signed in is asked, and the form goes on as it came', asyn
   t.equal(asked.status, 401, 'no service worker keeps it')
   t.match(htmlOf(asked), `${shop} sends you here with a form`)
   t.equal(backend.requests.length, 0, 'nothing has been sent yet')
+  t.match(
+    htmlOf(asked),
+    /<input type="checkbox" required>/,
+    'one click that was meant for another page sends nothing',
+  )
+  t.notMatch(htmlOf(asked), /<a class="button"|autofocus/)
   const answer = await sendIt(browser, htmlOf(asked))
   t.equal(answer.status, 200)
   const [request] = backend.requests

@@ -18,13 +18,19 @@ t.test('an error has the page of its cause', t => {
   const aborted = (cause: Error) => new OriginFailure('ORIGIN_ABORTED', origin, { cause })
   const failure = (code: string) =>
     new Failure('odd', { code, fault: 'internal', publicText: 'Odd.' })
-  for (const [error, code] of [
+  for (const [error, code, text] of [
     [new ContentTooSlow(5), 'client_too_slow'],
     [aborted(new ContentTooSlow(5)), 'client_too_slow'],
     [new MalformedContent('x'), 'content_malformed'],
     [aborted(new MalformedContent('x')), 'content_malformed'],
     [new OriginFailure('ORIGIN_REQUEST_UNFIT', origin, {}), 'request_unfit'],
-    [new OriginFailure('ORIGIN_CLOSED', origin, {}), 'backend_closed'],
+    [new OriginFailure('ORIGIN_CLOSED', origin, {}), 'backend_closed', 'backend'],
+    [new OriginFailure('ORIGIN_MALFORMED', origin, {}), 'backend_malformed', 'backend_answer'],
+    [
+      new OriginFailure('ORIGIN_HEAD_TOO_LARGE', origin, {}),
+      'backend_head_too_large',
+      'backend_answer',
+    ],
     [aborted(new Error('other')), 'backend_aborted'],
     [failure('DISK_FULL'), 'disk_full'],
     [new Error('bug'), 'internal'],
@@ -33,6 +39,7 @@ t.test('an error has the page of its cause', t => {
     const codes: string[] = []
     failed(request, error, report => {
       codes.push(report.code)
+      if (text !== undefined) t.equal('as' in report && report.as, text)
       return textResponse(500, '')
     })
     t.same(codes, [code])

@@ -129,6 +129,41 @@ t.test('a session in constant use lasts, whatever its answers say of caches', as
   }
 })
 
+t.test(
+  '69: no 304 renews a session: caches take its fields into what they have stored',
+  async t => {
+    const { clock, backend, gateway, send } = await arranged(t)
+    backend.at('*', answer => {
+      const { fields } = answer.request
+      const known = fields.has('If-None-Match') || fields.has('If-Modified-Since')
+      return reply(known ? { status: 304 } : { content: 'whole' })(answer)
+    })
+    const cookie = await gateway.logIn({ email: ['ada'] })
+    const poll = { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty', Accept: '*/*' }
+    const conditions = [
+      { 'If-None-Match': '"1"' },
+      { 'if-modified-since': 'Tue, 01 Jan 2030 00:00:00 GMT', 'IF-NONE-MATCH': '"1"' },
+    ]
+    for (const condition of conditions) {
+      t.equal((await send('GET', cookie, { ...poll, ...condition })).status, 304)
+    }
+    clock.advance(30 * minute)
+    for (const condition of conditions) {
+      const whole = await send('GET', cookie, { ...poll, ...condition })
+      t.match(whole, { status: 200, text: 'whole' })
+      t.ok(whole.fields.has('Set-Cookie'))
+      t.equal(whole.fields.get('Cache-Control'), 'private')
+      const seen = backend.requests.at(-1)?.fields
+      t.notOk(seen?.has('If-None-Match') || seen?.has('If-Modified-Since'))
+    }
+    // A condition of another kind is the client's to set: without it a change could be lost.
+    await send('PUT', cookie, { ...poll, 'If-None-Match': '*' })
+    t.ok(backend.requests.at(-1)?.fields.has('If-None-Match'))
+    backend.at('*', reply({ status: 304 }))
+    t.notOk((await send('GET', cookie, { ...poll, ...conditions[0] })).fields.has('Set-Cookie'))
+  },
+)
+
 t.test('a cache that a field of its own tells to keep an answer gets no session', async t => {
   const { clock, backend, gateway, get } = await arranged(t)
   const cookie = await gateway.logIn({ email: ['ada'] })
