@@ -55,6 +55,8 @@ export interface ServiceOptions {
   readonly createSaml?: CreateSamlService
   /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
   readonly reloadDaemon?: Reload
+  /** The command that failure pages name for a reference; that of an installed instance unless told. */
+  readonly explainCommand?: (reference: string) => string
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
   /** Bits of RSA keys made here; few in tests, to be fast. */
@@ -91,6 +93,10 @@ function propertyOf({ configPath }: Config): Property {
 async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthService> {
   const { config, log, clock = systemClock, random = randomBytes } = options
   const { createSaml = createSamlService, modulusLength } = options
+  const {
+    explainCommand = (reference: string) =>
+      `sudo -u authproxy authproxy explain ${reference} ${config.instance}`,
+  } = options
   const tools = { clock, log }
 
   const keys = await KeyRing.open({
@@ -142,7 +148,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
   const failurePage = failurePageMaker({
-    ...{ ...tools, page, instance: config.instance, records, clientAddress },
+    ...{ ...tools, page, explainCommand, records, clientAddress },
     sender: request => {
       if (lastOwner(opener, request) !== undefined) return 'user'
       return stateOf(opener, request).found === 'state' ? 'login' : 'other'
@@ -176,6 +182,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     log: log.child({ part: 'saml' }),
     count: code => metrics.login(code),
   })
+  await keys.begin()
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules.backend.close()))
 

@@ -2,6 +2,7 @@
  * Content as it is read: one piece after the other, each when it is asked for. Callbacks, because a promise for each piece
  * costs more than the piece; `iterate` makes an async iteration of it.
  */
+import type { Lifetime } from '../async/lifetime.ts'
 import { Piece } from './piece.ts'
 
 /** Told once for each `next`: a piece that is now the taker's to release, undefined at the end, or why it broke off. */
@@ -28,6 +29,29 @@ export function prefixed(pieces: readonly Piece[], rest: Source): Source {
       rest.close()
     },
   }
+}
+
+/**
+ * The source once its first piece is there, or its end; when the lifetime ends before that, the source, closed. Rejects with what it
+ * breaks off with before its first piece. Takes the source over.
+ */
+export function begunSource(source: Source, lifetime: Lifetime): Promise<Source> {
+  return new Promise((resolve, reject) => {
+    const leave = (): void => {
+      source.close()
+      resolve(source)
+    }
+    lifetime.onceOver(leave)
+    if (lifetime.over) return
+    source.next((error, piece) => {
+      lifetime.forget(leave)
+      if (error !== undefined) {
+        source.close()
+        reject(error)
+      } else if (piece !== undefined) resolve(prefixed([piece], source))
+      else resolve({ next: take => take(undefined, undefined), close: () => source.close() })
+    })
+  })
 }
 
 /** These bytes, which must not be written again. */

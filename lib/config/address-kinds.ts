@@ -1,6 +1,8 @@
 /**
  * The kinds of settings that hold addresses: where to listen, and networks.
  */
+import { domainToASCII } from 'node:url'
+import { parseAuthority } from '../http/message/target.ts'
 import type { ListenAddress } from '../http/server/listen.ts'
 import { isIP, parseNetwork } from '../ip.ts'
 import { expected, type Read, right, wrong } from './reading.ts'
@@ -63,4 +65,12 @@ export function readPort(text: string, least: 0 | 1): Read<number> {
 /** The text without the brackets around it. */
 export function unbracketed(host: string): string {
   return /^\[.*\]$/s.test(host) ? host.slice(1, -1) : host
+}
+
+/** An IP address or DNS name as request targets have it, without brackets; undefined when it is neither. */
+export function canonicalHost(written: string): string | undefined {
+  const name = /^\p{ASCII}*$/u.test(written) ? written : domainToASCII(written)
+  if (/^-|-$|-\.|\.-/.test(name)) return undefined
+  const authority = parseAuthority(isIP(name) === 6 ? `[${name}]` : name, 80)
+  return 'problem' in authority ? undefined : authority.host
 }

@@ -15,7 +15,7 @@ const packages: readonly PackageSpec[] = [
 ]
 const notRoot = process.getuid?.() !== 0 && 'SKIPPED: debootstrap wants root'
 
-t.setTimeout(90_000)
+t.setTimeout(600_000)
 
 t.test('bootstrapping', { skip: noLab }, async t => {
   const lab = await setUp(t, { packages })

@@ -10,7 +10,7 @@ import { command } from '../fixtures/process/command.ts'
 const program = join(import.meta.dirname, '../../bin/cachesvc.js')
 const skip = noLab || (peerUnderTest && 'SKIPPED: bundles are of cachesvc')
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 const cachesvc = (...words: readonly string[]) => command(process.execPath, [program, ...words])
 
 t.test('apt installs from an imported bundle, offline', { skip }, async t => {

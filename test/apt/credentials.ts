@@ -7,7 +7,7 @@ import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 
 const secret = 's3cret-pa55'
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 t.test('sources with credentials', { skip: noLab }, async t => {
   const lab = await setUp(t, { origin: { credentials: `bob:${secret}` } })

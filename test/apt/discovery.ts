@@ -12,7 +12,7 @@ import { isFree } from '../fixtures/process/ports.ts'
 const announces = proxyName === 'cachesvc' || proxyName === 'apt-cacher-ng'
 const skip = noLab || (!announces && `SKIPPED: ${proxyName} does not announce itself`)
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 t.test('automatic detection', { skip }, async t => {
   const lab = await setUp(t, (await isFree(3142)) ? { port: 3142 } : {})

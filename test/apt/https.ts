@@ -11,7 +11,7 @@ import { freePort } from '../fixtures/process/ports.ts'
 
 const skip = noLab || noCertificates || (proxyName === 'nginx' && 'SKIPPED: nginx has no CONNECT')
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 t.test('https sources through a tunnel, redirects from http to https', { skip }, async t => {
   const directory = directoryFor(t)

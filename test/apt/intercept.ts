@@ -15,7 +15,7 @@ const skip = noLab || noCertificates || peerUnderTest
 const pool = /\/pool\/|\.deb$|\.dsc$|\.tar/
 const wanted = ['zeta', 'delta', 'epsilon']
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('https sources: opened, tunnelled, distrusted, over TLS', { skip }, async t => {
   const directory = directoryFor(t)

@@ -13,7 +13,7 @@ import { eventually } from '../fixtures/process/ports.ts'
 const aptTimeout = 30
 const once = { 'Acquire::Retries': '0' }
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('what was cached installs without the origin', { skip: noLab }, async t => {
   const lab = await setUp(t, { settings: { timeouts: { revalidation: '1s' } } })

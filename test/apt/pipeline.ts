@@ -17,7 +17,7 @@ const packages: PackageSpec[] = Array.from({ length: 40 }, (_, i) => ({
 }))
 const names = packages.map(spec => spec.name)
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 t.test('bursts of pipelined requests', { skip: noLab }, async t => {
   const lab = await setUp(t, { packages })

@@ -13,7 +13,7 @@ const file = 'alpha_1.0_amd64.deb'
 const path = '/debian/pool/main/a/alpha/alpha_1.0_amd64.deb'
 const verbose = { 'Debug::Acquire::http': 'true', 'Acquire::Retries': '3' }
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 /** Leaves `content` behind as apt does when it is interrupted; the time is the Last-Modified it saw. */
 async function interrupted(apt: Apt, content: Buffer, lastModified: Date): Promise<void> {

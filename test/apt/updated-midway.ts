@@ -10,7 +10,7 @@ import { seeded } from '../fixtures/chance/seeded-random.ts'
 const seed = Number(process.argv[2] ?? Date.now() % 2 ** 32)
 const rounds = 10
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 t.test('no update of apt fails', { skip: noLab }, async t => {
   t.comment(`seed ${seed}`)

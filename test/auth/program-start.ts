@@ -1,6 +1,6 @@
 /** authproxy as a program: how it starts, and the four ways in which it does not. */
 import { once } from 'node:events'
-import { chmod, mkdir } from 'node:fs/promises'
+import { chmod, mkdir, readdir } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -35,6 +35,17 @@ t.test('the four ways not to start: a sentence each, and an exit code', async t 
     code: 1,
     said: /cannot start: failed to save dynamic configuration \/nonexistent\/app\.json: the directory \/nonexistent does not exist/,
   })
+})
+
+t.test('without the metadata of the identity provider no key file is made', async t => {
+  const { directory, settings } = await startable(t)
+  const idpMetadataFile = join(directory, 'absent.xml')
+  const gateway = await AuthproxyProcess.start(t, {
+    ...{ directory, settings: { ...settings, idpMetadataFile } },
+  })
+  t.equal(await gateway.exit, 1)
+  t.match(gateway.lines.at(-1)?.message, /cannot start: /)
+  t.notOk((await readdir(directory)).includes('app.json'))
 })
 
 t.test(

@@ -21,7 +21,7 @@ const LANES = 8
 /** Milliseconds after which a case that neither way has answered to its end is given up: it announced content it has not. */
 const GIVEN_UP = 300
 
-t.setTimeout(180_000)
+t.setTimeout(600_000)
 
 t.test(`${count} mutated requests, seed ${seed}`, async t => {
   const { port, requests } = await recordingBackend(t)

@@ -62,6 +62,18 @@ t.test(
   },
 )
 
+t.test('the schemes that authenticate connections: IIS and WinRM have more than two', async t => {
+  for (const scheme of ['Negotiate', 'Nego2', 'Kerberos', 'CredSSP']) {
+    const { backend, fieldsOf, connect } = await begun(t)
+    const [ada, bob] = [await fieldsOf('ada'), await fieldsOf('bob')]
+    const client = await connect()
+    t.equal(await shakeHands(client, 'ada', { fields: ada, scheme }), 'backend says ada', scheme)
+    t.equal((await client.get('/', { ...ada, Who: 'ada' })).text, 'backend says ada')
+    for (let i = 0; i < 3; i += 1) t.equal((await (await connect()).get('/', bob)).status, 401)
+    t.equal(backend.mistaken(), 0)
+  }
+})
+
 t.test('another identity on the same connection of the edge', async t => {
   const { backend, fieldsOf, connect } = await begun(t)
   const [ada, bob] = [await fieldsOf('ada'), await fieldsOf('bob')]

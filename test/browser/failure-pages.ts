@@ -45,7 +45,7 @@ const words = {
 }
 
 // A browser on a busy machine takes its time.
-t.setTimeout(180_000)
+t.setTimeout(600_000)
 
 t.test('failure pages', { skip: noBrowser, timeout: 180_000 }, async t => {
   const browser = await launchBrowser({})
@@ -100,7 +100,13 @@ async function serve(t: Test, brand: Brand): Promise<string> {
     () => brand,
   )
   const failurePage = failurePageMaker({
-    ...{ page, instance: 'app', records, clock, log },
+    ...{
+      page,
+      explainCommand: reference => `sudo -u authproxy authproxy explain ${reference} app`,
+      records,
+      clock,
+      log,
+    },
     clientAddress: () => '192.0.2.77',
     sender: () => 'other',
   })

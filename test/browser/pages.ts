@@ -55,7 +55,7 @@ const views = [
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 // A browser on a busy machine takes its time.
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('the pages in a browser', { skip, timeout: 120_000 }, async t => {
   const browser = await chromium.launch({ executablePath: executable ?? '', args: switches })

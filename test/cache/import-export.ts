@@ -15,7 +15,7 @@ import { attempt } from '../fixtures/process/command.ts'
 const program = join(import.meta.dirname, '../../bin/cachesvc.js')
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 
-t.setTimeout(90_000)
+t.setTimeout(600_000)
 
 async function run(directory: string, ...words: readonly string[]) {
   const given = [program, '--cache-dir', directory, ...words]

@@ -10,7 +10,7 @@ import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
-import { cleanEnvironment, withoutHooks } from '../fixtures/process/command.ts'
+import { cleanEnvironment } from '../fixtures/process/command.ts'
 import { accepts } from '../fixtures/process/ports.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 
@@ -155,7 +155,7 @@ t.test('an address in use is one sentence, and what was open before it is closed
 /** The daemon itself, to its end. */
 async function run(...words: readonly string[]) {
   const program = join(import.meta.dirname, '../../bin/cachesvc.js')
-  const child = spawn(...withoutHooks(process.execPath, [program, ...words]), {
+  const child = spawn(process.execPath, [program, ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: cleanEnvironment({ CACHESVC_CONFIG: '', CACHESVC_CACHE_DIR: '' }),
   })

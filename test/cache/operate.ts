@@ -7,7 +7,7 @@ import { TestCache } from '../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { attempt } from '../fixtures/process/command.ts'
 
-t.setTimeout(90_000)
+t.setTimeout(600_000)
 
 const program = join(import.meta.dirname, '../../bin/cachesvc.js')
 const deb = '/debian/pool/main/h/hello_1_all.deb'

@@ -7,22 +7,10 @@ import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { makeAuthority } from '../fixtures/certificates/certificate.ts'
 import { type Answer, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { tunnelTo } from '../fixtures/http/tunnel-to.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const credentials = `Basic ${Buffer.from('ann:s3cret/x').toString('base64')}`
-
-/** A parent that joins CONNECT to wherever it is told. */
-function tunnelTo(port: number) {
-  return async (answer: Answer): Promise<void> => {
-    if (answer.request.method !== 'CONNECT') return reply({ content: 'by the parent' })(answer)
-    await answer.write('HTTP/1.1 200 OK\r\n\r\n')
-    const near = answer.takeOver()
-    const far = connect(port, '127.0.0.1')
-    near.pipe(far).pipe(near)
-    far.on('error', () => near.destroy())
-    near.on('error', () => far.destroy())
-  }
-}
 
 t.test('http goes to the parent in absolute-form, with our credentials for it', async t => {
   const parent = await ScriptedOrigin.listen(t)

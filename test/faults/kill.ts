@@ -26,7 +26,7 @@ const packages: PackageSpec[] = Array.from({ length: rounds * perRound }, (_, i)
   size: [20_000, 200_000, 700_000, 1_500_000, 3_000_000][i % perRound] ?? 1000,
 }))
 
-t.setTimeout(300_000)
+t.setTimeout(600_000)
 
 t.test(`${rounds} kills, seed ${seed}`, { skip: noLab }, async t => {
   const lab = await setUp(t, { packages })

@@ -19,7 +19,7 @@ type Kind = 'dripping' | 'silent' | 'talking'
 const patience = 8
 const hits = 200
 
-t.setTimeout(150_000)
+t.setTimeout(600_000)
 
 t.test(`${2 * each} slow clients`, { skip: noLab }, async t => {
   const lab = await setUp(t, {

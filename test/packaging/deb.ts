@@ -14,7 +14,7 @@ import { noOverlay, type OverlayRoot, overlayRoot } from '../fixtures/archive/ov
 import { attempt, command, lacking, whereIs } from '../fixtures/process/command.ts'
 import { freePort } from '../fixtures/process/ports.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const newer = '99.0.0'
 

@@ -15,7 +15,7 @@ import { accepts, freePort } from '../fixtures/process/ports.ts'
 import { Child } from '../fixtures/sso/child.ts'
 import { startNginx } from '../fixtures/sso/nginx.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 const host = 'app.example.org'
 const guide = await readFile(join(packageRoot(), 'docs/authproxy.md'), 'utf8')

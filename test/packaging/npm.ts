@@ -8,7 +8,7 @@ import t from 'tap'
 import { packageRoot, packageVersion } from '../../lib/package.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 const root = packageRoot()
 const npm = (cwd: string, ...args: readonly string[]) =>

@@ -10,7 +10,7 @@ import { noOverlay, overlayRoot } from '../fixtures/archive/overlay-root.ts'
 import { noLab, setUp } from '../fixtures/cache/lab.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 const conf = 'etc/apt/apt.conf.d/30cachesvc'
 const script = setupScript({

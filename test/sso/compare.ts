@@ -19,6 +19,7 @@ import {
 } from '../fixtures/sso/compared.ts'
 import { logoutMessages } from '../fixtures/sso/odd-logouts.ts'
 import { oddMetadata } from '../fixtures/sso/odd-metadata.ts'
+import { redirectLogouts } from '../fixtures/sso/odd-redirects.ts'
 import { peerModules, peerPrograms } from '../fixtures/sso/peers.ts'
 
 const absent = peerModules.filter(module => !existsSync(module))
@@ -30,7 +31,7 @@ const missing =
 t.setTimeout(900_000)
 
 t.test('beside mod_auth_mellon and the Shibboleth SP', { skip: missing }, async t => {
-  const { compare, compareLogout } = await comparison(t)
+  const { compare, compareLogout, compareRedirect } = await comparison(t)
 
   t.test('responses', async t => {
     let accepted = 0
@@ -48,6 +49,13 @@ t.test('beside mod_auth_mellon and the Shibboleth SP', { skip: missing }, async 
   t.test('logout messages', async t => {
     for (const message of logoutMessages()) {
       const compared = await compareLogout(message)
+      t.equal(compared.fault, undefined, lineOf(compared))
+    }
+  })
+
+  t.test('logout messages by redirect', async t => {
+    for (const message of redirectLogouts()) {
+      const compared = await compareRedirect(message)
       t.equal(compared.fault, undefined, lineOf(compared))
     }
   })

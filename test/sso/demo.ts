@@ -93,6 +93,12 @@ t.test('the demonstration', { skip, timeout: 600_000 }, async t => {
     t.match(seen.get('late'), /clocks.*36\d\d seconds/s)
     t.match(seen.get('nameless'), /subject|name/)
     t.match(seen.get('refused'), /did not sign you in/)
+    const [, command = ''] =
+      /(authproxy explain \S+ --config \S+demo\.yaml)/.exec(seen.get('refused') ?? '') ?? []
+    const [, ...words] = command.split(' ')
+    const explained = await Child.untilEnd({ program: launcher, args: words })
+    t.equal(explained.exitCode, 0, 'the command of the page works')
+    t.match(explained.output, /did not sign|refused|idpStatus/)
   })
 
   for (const profile of Object.keys(profiles)) {

@@ -80,6 +80,9 @@ export function crossCheck(values: SettingValues): {
       'metadata fetched without TLS can be replaced on its way, and with it who may log in; use https or idpMetadataCertificate',
     )
   }
+  if (values.idpMetadataProxy !== undefined && values.idpMetadataURL === undefined) {
+    warn(['idpMetadataProxy'], 'has no effect: idpMetadataFile is read from the disk')
+  }
   if (listenAddress.port > 0 && listenAddress.port < 1024) {
     warn(
       ['proxy', 'listenAddress'],

@@ -53,6 +53,8 @@ export function configOf(values: SettingValues, instance: string) {
       acsUrl: `${baseUrl}/saml/acs`,
       sloUrl: `${baseUrl}/saml/slo`,
       idpMetadata: idpMetadataOf(values),
+      /** The proxy by which remote metadata is fetched. */
+      idpMetadataProxy: values.idpMetadataProxy,
       idpEntityId: values.idpEntityID,
       idpMetadataCertificate: values.idpMetadataCertificate,
       /** Where remote metadata is kept between starts, a file for each URL: another identity provider must not sign users in. */
@@ -100,6 +102,7 @@ export function needRestart(
   const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
     ['domain', config => config.domain],
     ['idpMetadataURL or idpMetadataFile', config => config.saml.idpMetadata],
+    ['idpMetadataProxy', config => config.saml.idpMetadataProxy],
     ['idpEntityID', config => config.saml.idpEntityId],
     ['idpMetadataCertificate', config => config.saml.idpMetadataCertificate],
     ['proxy.listenAddress', config => config.listen],
@@ -118,7 +121,7 @@ export function needRestart(
 export function inForce(started: Config, wanted: Config, now: Config = started): Config {
   const { domain, baseUrl, listen, configPath, admin } = started
   const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile } = started.saml
-  const { idpMetadata, idpEntityId, idpMetadataCertificate } = started.saml
+  const { idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate } = started.saml
   const { target, targetVerify, targetCertificates } = now
   return {
     ...wanted,
@@ -127,7 +130,7 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
     saml: {
       ...wanted.saml,
       ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },
-      ...{ idpMetadata, idpEntityId, idpMetadataCertificate },
+      ...{ idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate },
     },
     session: { ...wanted.session, revocation: started.session.revocation },
     limits: { ...wanted.limits, ...fixedLimits(started) },

@@ -3,6 +3,7 @@
  */
 import { join } from 'node:path'
 import type { Loaded } from '../../config/config-file.ts'
+import { proxyVariable } from '../../config/proxy-url.ts'
 import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
 import { crossCheck } from './check-config.ts'
@@ -33,6 +34,12 @@ export type LoadedConfig = Loaded<Config> & {
 
 /** Reads the configuration; never throws. */
 export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
+  const loaded = await loadFrom(place)
+  const note = loaded.ok ? ignoredProxyNote(loaded.value, place.environment) : undefined
+  return note === undefined ? loaded : { ...loaded, notes: [...loaded.notes, note] }
+}
+
+async function loadFrom(place: ConfigPlace): Promise<LoadedConfig> {
   const set = readEnvironment(place.environment)
   const links = serviceLinks(place.environment)
   const linked =
@@ -56,6 +63,22 @@ export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
           `${set.present.join(', ')} ${set.present.length === 1 ? 'is' : 'are'} not used: a complete environment also needs ${set.missing.join(', ')}; ${file} is read alone`,
         ]
   return { ...loaded, from: file, notes: [...linked, ...notes] }
+}
+
+/** The variable of the environment that would name a proxy for the metadata to other programs, and what to set in its place. */
+export function proxyForMetadata(
+  metadata: Config['saml']['idpMetadata'],
+  environment: Environment,
+): ReturnType<typeof proxyVariable> {
+  if (metadata.from === 'file') return undefined
+  return proxyVariable(environment, [/^http:/i.test(metadata.url) ? 'http' : 'https'])
+}
+
+function ignoredProxyNote({ saml }: Config, environment: Environment): string | undefined {
+  if (saml.idpMetadataProxy !== undefined) return undefined
+  const named = proxyForMetadata(saml.idpMetadata, environment)
+  if (named === undefined) return undefined
+  return `the environment sets ${named.name}, which is ignored: the metadata is fetched directly. If only that proxy leads to the identity provider, set idpMetadataProxy: ${named.url}`
 }
 
 /** What the settings of an instance are checked with, wherever they stand. */

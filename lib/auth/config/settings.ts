@@ -3,6 +3,7 @@
  * of authproxy.yaml(5), docs/authproxy-configuration.md and the JSON Schema; `npm run manual` writes them.
  */
 import { listenAddress, network } from '../../config/address-kinds.ts'
+import { proxyUrl } from '../../config/proxy-url.ts'
 import {
   absolutePath,
   boolean,
@@ -48,6 +49,14 @@ export const settings = group('', {
   ),
   idpMetadataFile: optional(absolutePath, 'none: this or `idpMetadataURL` is required').says(
     'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
+  ),
+  idpMetadataProxy: optional(
+    proxyUrl,
+    'none: the address is asked directly',
+    'idpMetadataProxy: http://proxy.example.org:3128',
+  ).says(
+    'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
+    'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
   ),
   idpEntityID: optional(text, 'the only identity provider of the metadata').says(
     'Entity ID of the identity provider to use, when the metadata describes several.',
@@ -267,7 +276,7 @@ export const settings = group('', {
       'Idle timeout of a connection of a client or the edge between requests.',
     ),
     drain: setting(duration('0s', '10m'), '30s').says(
-      'Time limit for running requests when the service stops. WebSockets and event streams end at once.',
+      'Time limit for running requests when the service stops. Until those under way have ended, it goes on serving new ones as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more. WebSockets and event streams end then and are not waited for.',
     ),
   }),
   limits: group('Limits on sizes and numbers.', {

@@ -8,6 +8,7 @@ import { iterate, type Source } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
 import { OriginClient, type OriginRequest, type OriginResponse } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
+import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { formatAuthority, isIpLiteral } from '../../http/message/target.ts'
@@ -18,6 +19,8 @@ export interface Reach {
   readonly ca?: readonly string[]
   /** False accepts any certificate. */
   readonly verify?: boolean
+  /** The proxy by which they are asked. */
+  readonly parent?: Parent | undefined
 }
 
 export interface Question extends Pick<OriginRequest, 'uri' | 'fields' | 'host' | 'content'> {
@@ -65,9 +68,9 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
   clients.set(from, own)
   const known = own.get(reach)
   if (known !== undefined) return known
-  const { clock, lookup, ca, verify = true } = { ...from, ...reach }
+  const { clock, lookup, ca, verify = true, parent } = { ...from, ...reach }
   const client = new OriginClient({
-    ...{ clock, isPublic: () => true, verify, limits: { head: LONGEST } },
+    ...{ clock, isPublic: () => true, verify, parent, limits: { head: LONGEST } },
     ...(lookup === undefined ? {} : { lookup }),
     ...(ca === undefined ? {} : { ca }),
   })

@@ -40,6 +40,7 @@ export class KeyRing {
   readonly #file: WatchedFile
   #config: DynamicConfig = noKeys
   #generation = 0
+  #unsaved = false
   /** When the next key retires. */
   #nextEnd: Milliseconds = Number.POSITIVE_INFINITY
 
@@ -59,22 +60,36 @@ export class KeyRing {
     })
   }
 
-  /** Reads the file, or makes it. Throws a Failure when it can be neither read nor written. */
+  /**
+   * Reads the file, or makes keys that are to be saved with `begin`. Throws a Failure when the file could be neither read nor
+   * written.
+   */
   static async open(options: KeyRingOptions): Promise<KeyRing> {
     const { path, log, entityId } = options
     await checkSaveable(path)
     const ring = new KeyRing(options)
     await ring.#file.look()
-    const found = (await readDynamicConfig(path)) ?? (await ring.#makeFirst())
+    const found = await readDynamicConfig(path)
     if (found !== undefined) await ring.#take(found)
+    else {
+      ring.#use(await ring.#make())
+      ring.#unsaved = true
+    }
     if (ring.#config.entityId !== entityId) {
       log.warn(
-        'the dynamic configuration was made for another entity ID; every instance needs a file of its own',
+        'the dynamic configuration was made for another entity ID, as after a change of domain; every instance needs a file of its own',
         { path, made_for: ring.#config.entityId },
       )
     }
-    ring.#file.watch()
     return ring
+  }
+
+  /** Saves keys that were made, and follows the file from now on: a start that fails before leaves no file. Throws a Failure. */
+  async begin(): Promise<void> {
+    const found = this.#unsaved ? await this.#saveFirst() : undefined
+    this.#unsaved = false
+    if (found !== undefined) await this.#take(found)
+    this.#file.watch()
   }
 
   /** Changes whenever the keys do, so that caches can compare it. */
@@ -113,10 +128,9 @@ export class KeyRing {
     return this.#file.close()
   }
 
-  /** Makes the file; or answers the keys of another process that has made it meanwhile. */
-  async #makeFirst(): Promise<DynamicConfig | undefined> {
+  /** Saves the first keys; or answers those of another process that has made the file meanwhile. */
+  async #saveFirst(): Promise<DynamicConfig | undefined> {
     const { path, log } = this.#options
-    this.#use(await this.#make())
     try {
       await saveDynamicConfig(path, this.#config, { exclusive: true })
       log.info('made keys of sessions and of SAML', { path })

@@ -44,8 +44,8 @@ interface FailureFacts extends Pick<FailureText, 'details'> {
 
 interface FailurePageTools {
   readonly page: PageMaker
-  /** What `authproxy explain` calls this instance. */
-  readonly instance: string
+  /** The command that explains the failure with this reference. */
+  readonly explainCommand: (reference: string) => string
   readonly records: FailureRecords
   readonly clientAddress: (request: Request) => string
   /** Who sent a request, as far as its cookies prove. */
@@ -56,7 +56,7 @@ interface FailurePageTools {
 
 /** Makes failure pages. */
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
-  const { page, instance, records, clientAddress, sender, clock, log } = tools
+  const { page, explainCommand, records, clientAddress, sender, clock, log } = tools
   return report => {
     const { request, code, cause, facts, findings = [], fields } = report
     const { path } = originForm(request.target)
@@ -78,7 +78,8 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
       ? page({
           ...{ request, template: 'failure', framed: isFramed(request), ...answered },
           view: say => ({
-            ...{ ...textOf(report, say), category, requestId, instance, time: timeText(now) },
+            ...{ ...textOf(report, say), category, requestId, time: timeText(now) },
+            explainCommand: explainCommand(requestId),
             askingForHelp: say('If you ask for help, give this reference:'),
             contactLabel: say('You can ask here for help:'),
             forTheAdministrator: say('For the administrator'),

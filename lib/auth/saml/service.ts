@@ -68,7 +68,10 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
   const { clock, log, config } = parts
   const origin =
     substitutes.origin ??
-    new OriginClient({ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } })
+    new OriginClient({
+      ...{ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } },
+      parent: config().idpMetadataProxy,
+    })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
   const source = await IdpMetadataSource.open({ config, origin, clock, log, inUse }).catch(
     async error => {

@@ -6,6 +6,7 @@ import type { Clock } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { whenReady } from '../../async/ready.ts'
+import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
@@ -16,6 +17,7 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
 import type { Ask } from '../fetch/origin-client.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
+import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
 import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
@@ -132,11 +134,13 @@ export class Answerer {
         return this.fetchedAnew(allowed)
       case 'answer':
         return this.#originSaid(allowed, outcome)
-      case 'filling':
-        return (
-          (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
-          this.#stale(allowed, entry, 'stale-origin-slow')
-        )
+      case 'filling': {
+        const answer = await this.#fromFilling(allowed, outcome.filling, 'changed')
+        if (answer === undefined) return this.#stale(allowed, entry, 'stale-origin-slow')
+        return answer instanceof Failure
+          ? this.#stale(allowed, entry, 'stale-origin-failed')
+          : answer
+      }
     }
   }
 
@@ -196,35 +200,74 @@ export class Answerer {
         return unavailable(allowed, slowOrigin(origin, 'the fetch goes on, try again'))
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
-      case 'filling':
+      case 'filling': {
+        const answer = await this.#fromFilling(allowed, found.filling, because)
+        if (answer !== undefined && !(answer instanceof Failure)) return answer
         // After a 503 apt tries again.
-        return (
-          (await this.#fromFilling(allowed, found.filling, because)) ??
-          unavailable(allowed, fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin }))
-        )
+        const failure = answer ?? fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin })
+        return this.#failed(allowed, failure)
+      }
       case 'answered':
-        return this.#originSaid(allowed, found)
+        return (
+          (isGone(found.status) && (await this.#otherwise(allowed))) ||
+          this.#originSaid(allowed, found)
+        )
       case 'failed':
-        return unavailable(allowed, found.failure)
+        return this.#failed(allowed, found.failure)
     }
   }
 
-  /** Undefined when the download passes through without being stored, and its beginning is gone. */
-  #fromFilling(
+  async #failed(allowed: Allowed, failure: Failure): Promise<Response> {
+    const otherwise = WrongContent.is(failure) ? await this.#otherwise(allowed) : undefined
+    return otherwise ?? unavailable(allowed, failure)
+  }
+
+  /**
+   * The answer when the origin has a file no more as an index names it: the content by its digest, where the origin still has that; or
+   * that there is a newer Release file now. Undefined when the index is the newest there is.
+   */
+  async #otherwise(allowed: Allowed): Promise<Response | undefined> {
+    const { updates, store } = this.#parts
+    const { key, archive, about } = allowed.file
+    const claim = allowed.claim ?? (await allowed.awaited)
+    if (claim === undefined) return undefined
+    if (withReleases.has(archive.kind) && (await updates.fetchByDigest(key, claim))) {
+      const entry = this.settled({ ...allowed, claim }, await store.get(key))
+      if (entry?.digest === claim.digest) return this.fromStore(allowed, entry, 'changed')
+    }
+    const outdated = updates.outdated(claim)
+    // What apt says of a package that is not there names the remedy already.
+    if (!withReleases.has(archive.kind) || !(await outdated)) return undefined
+    return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
+  }
+
+  /**
+   * The response once its first bytes are there, so that what fails before them gets a status. Undefined when the download passes
+   * through without being stored, and its beginning is gone.
+   */
+  async #fromFilling(
     allowed: Allowed,
     filling: Filling,
     because: MissReason,
-  ): Response | undefined | Promise<Response | undefined> {
-    this.#parts.negative.delete(allowed.file.key)
-    const representation = arrivingRepresentation(filling, because, allowed)
-    return whenReady(represent(allowed, representation), answer => {
-      void filling.settled.then(settled => {
-        if (answer && settled.kind !== 'failed') {
-          this.#given(allowed, settled.entry, answer, 'given')
-        }
-      })
-      return answer
+  ): Promise<Response | Failure | undefined> {
+    const { request, file } = allowed
+    this.#parts.negative.delete(file.key)
+    const answer = await represent(allowed, arrivingRepresentation(filling, because, allowed))
+    if (answer === undefined) return undefined
+    void filling.settled.then(settled => {
+      if (settled.kind !== 'failed') this.#given(allowed, settled.entry, answer, 'given')
+      else if (WrongContent.is(settled.failure)) void this.#otherwise(allowed)
     })
+    const { content } = answer
+    if (content.kind !== 'stream') return answer
+    const lifetime = request.lifetime ?? Lifetime.until(request.signal)
+    try {
+      const source = await begunSource(content.open(), lifetime)
+      return { ...answer, content: { ...content, open: () => source } }
+    } catch (error) {
+      if (error instanceof Failure) return error
+      throw error
+    }
   }
 
   /** Notes which Release file the client has now: the one it gets, or after a 304 its own, which may be a newer one. */

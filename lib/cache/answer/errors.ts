@@ -82,6 +82,7 @@ const statusOf: Readonly<Record<string, number>> = {
   'wrong-digest': 520,
   'wrong-size': 520,
   ORIGIN_IMPOSTOR: 520,
+  RELEASE_OUTDATED: 520,
   REDIRECT_LOOP: 508,
   STALE_FORBIDDEN: 504,
   offline: 504,

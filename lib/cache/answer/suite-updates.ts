@@ -2,7 +2,8 @@
  * Updates an adopted suite as a whole: a new Release file takes the place of the old one when all files clients use it names are in
  * the store. Until then clients get the old one, and what it names; but not for ever. Packages and Sources that most clients use hold
  * a Release file back for ten minutes at most, all other files for half of `suites.update`. Then it is given without them, and clients
- * get of them what the origin gives.
+ * get of them what the origin gives. Nothing holds it back when the origin has a file no more that the one before names and the store
+ * lacks: then the one before is of no use to those who need that file.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
@@ -10,7 +11,7 @@ import type { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify, directoriesOf, parentOf } from '../archive/path.ts'
+import { classify, decodedUrl, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Found, Wanted } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchanged } from '../fetch/revalidation.ts'
@@ -21,14 +22,17 @@ import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
 import {
+  baseOf,
   byHashPath,
   byHashPaths,
   keyIn,
   type Listed,
+  releaseIn,
+  releasesOf,
   suiteOfRelease,
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
-import type { Suites } from '../suites/suites.ts'
+import type { Claim, Suites } from '../suites/suites.ts'
 import {
   type Behind,
   firstPause,
@@ -54,6 +58,8 @@ interface UnderWay {
   /** By `elapsed`. */
   readonly begun: Milliseconds
   changed: boolean
+  /** Has it wait for no file any more. */
+  readonly hurry: AbortController
 }
 
 /** A new Release file, how long it has been held back, and how long a file may hold it back. */
@@ -62,6 +68,8 @@ interface Candidate {
   readonly release: Entry
   readonly begun: Milliseconds
   readonly heldFor: Milliseconds
+  /** Fires when nothing is to be waited for any more. */
+  readonly hurry: AbortSignal
 }
 
 /** A file that has not come, and for how long it may still hold its Release file back. */
@@ -174,12 +182,69 @@ export class Updates {
     return this.check(release, stored)
   }
 
+  /**
+   * A file of the Release file that this claim is of cannot be had: the origin has other content, or none. Asks the origin at once
+   * whether it has a newer Release file, and has nothing hold that back. Whether clients get a newer one now. Never rejects.
+   */
+  async outdated({ suite, generation }: Claim): Promise<boolean> {
+    const { store, clock, rules } = this.#parts
+    const stored = async (): Promise<Entry | undefined> => {
+      for (const { name } of releasesOf(generation)) {
+        const entry = await store.get(`${suite}/${name}`)
+        if (entry !== undefined) return entry
+      }
+      return undefined
+    }
+    const entry = await stored()
+    const uri = entry && parseUri(entry.key)
+    if (entry === undefined || uri === undefined || 'problem' in uri) return false
+    if (releaseIn(generation, entry.digest) === undefined) return true
+    const asks = this.#behind.noteOutdated(suite)
+    const underWay = this.#underWay.get(entry.key)
+    if (asks) underWay?.hurry.abort()
+    const ask = async (): Promise<boolean> => {
+      // What was asked before the file was found to be gone says nothing of now.
+      if (underWay?.changed === false) await underWay.done
+      const wanted = { key: entry.key, uri, archive: classify(uri.path), stored: entry }
+      if (asks) await this.check({ ...wanted, insist: true }, entry)
+      else await this.#underWay.get(entry.key)?.done
+      const now = await stored()
+      return now !== undefined && releaseIn(generation, now.digest) === undefined
+    }
+    return (await inTime(ask(), clock, rules().config.suites.update)) ?? false
+  }
+
+  /**
+   * Fetches a file that the origin has no more under its own name by its digests, where the archive offers that. Whether the store
+   * has it now. Never rejects.
+   */
+  async fetchByDigest(key: string, { suite, generation, ...claim }: Claim): Promise<boolean> {
+    const { clock, rules } = this.#parts
+    const path = decodedUrl(key)?.slice(baseOf({ at: suite }).length + 1)
+    if (path === undefined || !generation.byHash || claim.by !== undefined) return false
+    const [digest] = byHashPaths({ path, ...claim })
+    if (digest === undefined) return false
+    const come = this.#fetchOne(suite, { path, ...claim }, digest)
+    return (
+      (await inTime(
+        come.then(why => why === undefined),
+        clock,
+        rules().config.suites.update,
+      )) ?? false
+    )
+  }
+
   #begin(wanted: Wanted, entry: Entry): UnderWay {
+    const hurry = new AbortController()
     const underWay: UnderWay = {
       changed: false,
+      hurry,
       begun: this.#parts.clock.elapsed(),
-      done: this.#update(wanted, entry, () => {
-        underWay.changed = true
+      done: this.#update(wanted, entry, {
+        hurry: hurry.signal,
+        onChanged: () => {
+          underWay.changed = true
+        },
       })
         .catch((error: unknown): RevalidationResult => {
           this.#parts.log.warn('a suite could not be updated', { key: entry.key, error })
@@ -204,7 +269,11 @@ export class Updates {
     return updated
   }
 
-  async #update(wanted: Wanted, entry: Entry, onChanged: () => void): Promise<RevalidationResult> {
+  async #update(
+    wanted: Wanted,
+    entry: Entry,
+    { onChanged, hurry }: { readonly onChanged: () => void; readonly hurry: AbortSignal },
+  ): Promise<RevalidationResult> {
     const { fetcher, store, clock } = this.#parts
     const at = parentOf(entry.key)
     const key = `${entry.key}${incoming}`
@@ -222,7 +291,7 @@ export class Updates {
       onChanged()
       const { digest } = settled.entry
       const heldFor = this.#behind.heldFor(at, digest)
-      const candidate = { at, release: settled.entry, begun: clock.elapsed(), heldFor }
+      const candidate = { at, release: settled.entry, begun: clock.elapsed(), heldFor, hurry }
       const pair = entry.key.endsWith('/Release') ? await this.#signature(at, wanted) : {}
       const signature = pair?.signature
       const kept =
@@ -347,7 +416,7 @@ export class Updates {
 
   /** Fetches files of a new generation. Those that have not come in time, without those that no client may use. */
   async #fetchAll(candidate: Candidate, missing: Missing): Promise<readonly Lacking[]> {
-    const { at, begun, heldFor } = candidate
+    const { at, begun, heldFor, hurry } = candidate
     const { clock, rules } = this.#parts
     const { update } = rules().config.suites
     const { files, byHash, optional, secondary } = missing
@@ -360,6 +429,9 @@ export class Updates {
       main.map(({ path }) => ({ path, because: 'it has not come yet' })),
     )
     const lacking: Lacking[] = []
+    const hurried = new Promise<string>(resolve => {
+      hurry.addEventListener('abort', () => resolve(late), { once: true })
+    })
     const work = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
         // Those that most clients use get some time in any case: the hold may have begun long before this question. A client waits for
@@ -367,15 +439,15 @@ export class Updates {
         const least = holdOf(next) === longestHold ? update / 2 : 0
         const end = begun + Math.max(least, holdOf(next) - heldFor)
         const wait = Math.max(0, end - clock.elapsed())
-        const come = this.#fetchListed(at, next, byHash)
+        const come = hurry.aborted ? Promise.resolve(late) : this.#fetchListed(at, next, byHash)
         const because = await inTime(
-          come.then(reason => reason ?? ''),
+          Promise.race([come.then(reason => reason ?? ''), hurried]),
           clock,
           wait,
         )
         if (because === '' || optional?.has(next.path)) continue
-        const left = holdOf(next) - heldFor - (clock.elapsed() - begun)
-        lacking.push({ path: next.path, because: because ?? 'it has not come in time', left })
+        const left = hurry.aborted ? 0 : holdOf(next) - heldFor - (clock.elapsed() - begun)
+        lacking.push({ path: next.path, because: because ?? late, left })
       }
     }
     await Promise.all(Array.from({ length: atOnce }, work))
@@ -435,6 +507,7 @@ export class Updates {
   }
 }
 
+const late = 'it has not come in time'
 const unfetchable = 'there is no URL for its name'
 const otherThanSaid = 'its content is not what the Release file says'
 const unknownSignature = {

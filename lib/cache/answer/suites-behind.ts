@@ -35,6 +35,7 @@ const longestPause: Milliseconds = 2 * 60_000
 
 const mostSuites = 1000
 const mostWrong = 1000
+const mostOutdated = 1000
 
 interface Held {
   /** SHA-256 of the Release file that the origin had last. */
@@ -55,6 +56,14 @@ interface Noted {
   readonly until: Milliseconds
 }
 
+/** That the origin has files no more as the Release file of clients names them. */
+interface Outdated {
+  /** Undone when the origin confirms that Release file. */
+  lasts: boolean
+  /** Until when the origin is not asked once more for that reason, by `elapsed`. */
+  readonly asked: Milliseconds
+}
+
 interface SuitesBehindParts {
   readonly clock: Clock
   /** Since when the Release file of a suite is held back, by the wall clock, as an earlier run has noted it. */
@@ -68,6 +77,7 @@ export class SuitesBehind {
   readonly #parts: SuitesBehindParts
   readonly #noted = new LRUCache<string, Noted>({ max: mostSuites })
   readonly #held = new LRUCache<string, Held>({ max: mostSuites })
+  readonly #outdated = new LRUCache<string, Outdated>({ max: mostOutdated })
   /** The fields of contents that were not what a Release file says, by the path and the SHA-256 it says. */
   readonly #wrong = new LRUCache<string, Fields>({ max: mostWrong })
 
@@ -118,7 +128,25 @@ export class SuitesBehind {
     if (held.digest !== digest) held.failures = 0
     held.digest = digest
     held.confirmed = false
-    return now - held.since
+    return this.isOutdated(at) ? longestHold : now - held.since
+  }
+
+  /**
+   * The origin has a file no more as the Release file of clients names it: no newer one is held back from now on, and the origin may be
+   * asked at once. Whether it should be asked: after each such file it would be asked too often.
+   */
+  noteOutdated(at: string): boolean {
+    const now = this.#parts.clock.elapsed()
+    if ((this.#outdated.get(at)?.asked ?? 0) > now) return false
+    this.#outdated.set(at, { lasts: true, asked: now + firstPause })
+    const noted = this.#noted.peek(at)
+    if (noted !== undefined) this.#noted.set(at, { ...noted, until: 0 })
+    return true
+  }
+
+  /** Whether the origin has files no more as the Release file of clients names them. */
+  isOutdated(at: string): boolean {
+    return this.#outdated.get(at)?.lasts === true
   }
 
   /** The files that a Release file waits for. */
@@ -154,6 +182,8 @@ export class SuitesBehind {
   caughtUp(at: string, by: 'confirmed' | 'updated'): void {
     this.#noted.delete(at)
     this.#parts.noteHeld(at, undefined)
+    const outdated = this.#outdated.get(at)
+    if (outdated !== undefined) outdated.lasts = false
     const held = this.#held.get(at)
     if (by === 'updated') this.#held.delete(at)
     else if (held !== undefined) held.confirmed = true
@@ -168,6 +198,7 @@ export class SuitesBehind {
   forget(at: string): void {
     this.#noted.delete(at)
     this.#held.delete(at)
+    this.#outdated.delete(at)
   }
 
   /** Content with these fields was not what a Release file says. */

@@ -174,7 +174,7 @@ export const timeouts = group(
       'Time limit for a client that reads nothing of its response. A client that reads at least 1 KiB a second is not cut.',
     ),
     drain: setting(duration('0s', '1h'), '30s').says(
-      'Time limit for running transfers when the daemon stops.',
+      'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',
     ),
   },
 )

@@ -1,17 +1,12 @@
 /**
  * The kinds of settings that only the caching proxy has: host patterns, places of routing rules, a parent proxy.
  */
-import { domainToASCII } from 'node:url'
-import { readPort, splitPort, unbracketed } from '../../config/address-kinds.ts'
+import { canonicalHost, readPort, splitPort, unbracketed } from '../../config/address-kinds.ts'
+import { readProxyUrl } from '../../config/proxy-url.ts'
 import { expected, type Read, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
-import {
-  type Authority,
-  formatUri,
-  parseAuthority,
-  parseUri,
-  type Scheme,
-} from '../../http/message/target.ts'
+import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
+import { formatUri, parseUri, type Scheme } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
 import { isRecord } from '../../json.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -29,9 +24,7 @@ export interface HostPattern {
   readonly port: number | undefined
 }
 
-interface ParentProxy extends Authority {
-  /** `user:password` for Proxy-Authorization, already decoded. Never log it. */
-  readonly credentials: string | undefined
+interface ParentProxy extends Parent {
   /** Hosts that are asked directly. */
   readonly except: readonly HostPattern[]
 }
@@ -203,7 +196,10 @@ export function readHostPattern(found: unknown): Read<HostPattern> {
 
 /** Reads `http://user:password@proxy.example.org:3128`, alone or as `url` beside `except`. No answer ever quotes the password. */
 export function readParentProxy(found: unknown): Read<ParentProxy> {
-  if (!isRecord(found)) return readProxyUrl(found)
+  if (!isRecord(found)) {
+    const alone = readProxyUrl(found)
+    return alone.ok ? right({ ...alone.value, except: [] }) : alone
+  }
   const { url, except = [], ...others } = found
   const [unknown] = Object.keys(others)
   if (unknown !== undefined) return wrong(`found the key ${unknown}, expected url and except`)
@@ -217,54 +213,6 @@ export function readParentProxy(found: unknown): Read<ParentProxy> {
     patterns.push(pattern.value)
   }
   return right({ ...proxy.value, except: patterns })
-}
-
-function readProxyUrl(found: unknown): Read<ParentProxy> {
-  const what = 'the URL of an HTTP proxy such as http://proxy.example.org:3128'
-  if (typeof found !== 'string') return wrong(`found no text, expected ${what}`)
-  const [, scheme, authority, path] =
-    /^(?:([a-z][a-z0-9+.-]*):\/\/)?([^/?#]*)(.*)$/is.exec(found) ?? []
-  if (scheme === undefined) return wrong(`found no scheme, expected ${what}`)
-  if (scheme.toLowerCase() !== 'http') {
-    return wrong(`found the scheme ${scheme}, expected ${what}; others are not supported`)
-  }
-  if (path !== undefined && path !== '' && path !== '/')
-    return wrong(`found a path, expected ${what}`)
-  const at = authority?.lastIndexOf('@') ?? -1
-  const parts = splitPort(authority?.slice(at + 1) ?? '')
-  const host = canonicalHost(parts.host)
-  if (host === undefined) return wrong(`found no usable host, expected ${what}`)
-  const port = parts.port === undefined ? right(80) : readPort(parts.port, 1)
-  if (!port.ok) return wrong(`${port.problem}, expected ${what}`)
-  if (at < 0) return right({ host, port: port.value, credentials: undefined, except: [] })
-  const credentials = decodeCredentials(authority?.slice(0, at) ?? '')
-  if (!credentials.ok) return credentials
-  return right({ host, port: port.value, credentials: credentials.value, except: [] })
-}
-
-function decodeCredentials(userinfo: string): Read<string> {
-  const colon = userinfo.indexOf(':')
-  const user = colon < 0 ? userinfo : userinfo.slice(0, colon)
-  const password = colon < 0 ? '' : userinfo.slice(colon + 1)
-  try {
-    const decoded = [decodeURIComponent(user), decodeURIComponent(password)]
-    // RFC 7617 section 2: no colon in the user name, no control characters anywhere.
-    if (decoded[0]?.includes(':')) return wrong('the user name of the parent proxy has a colon')
-    if (/\p{Cc}/u.test(decoded.join(''))) {
-      return wrong('the credentials of the parent proxy have a control character')
-    }
-    return right(decoded.join(':'))
-  } catch {
-    return wrong('the credentials of the parent proxy have a % that begins no escape; write %25')
-  }
-}
-
-/** An IP address or DNS name as request targets have it, without brackets; undefined when it is neither. */
-function canonicalHost(written: string): string | undefined {
-  const name = /^\p{ASCII}*$/u.test(written) ? written : domainToASCII(written)
-  if (/^-|-$|-\.|\.-/.test(name)) return undefined
-  const authority = parseAuthority(isIP(name) === 6 ? `[${name}]` : name, 80)
-  return 'problem' in authority ? undefined : authority.host
 }
 
 /** Ports from the first to the last, both included. */

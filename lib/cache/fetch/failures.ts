@@ -51,6 +51,11 @@ const failures = {
     '{origin} does not have a file of the Release that is adopted',
     'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
   ],
+  RELEASE_OUTDATED: [
+    'upstream',
+    '{origin} has a newer Release file and no longer has this file of the one before',
+    'The archive has published a newer Release file meanwhile and no longer has this file; update again.',
+  ],
   TOO_MANY_FETCHES: [
     'upstream',
     `${mostFetches} fetches are under way`,

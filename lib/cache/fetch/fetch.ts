@@ -57,6 +57,12 @@ export interface FetcherOptions extends FetchEvents {
   readonly storesAll: (uri: TargetUri) => boolean
 }
 
+/**
+ * How long all of a small content is kept from clients, from the origin's fields on. Within that time nearly all of them are whole and
+ * compared, and wrong content gets a status that says so. After that a client has as much use of the first bytes as without a proxy.
+ */
+const firstBytesHeld: Milliseconds = 40
+
 /** Files of which it is remembered why they were not stored. */
 const mostNotStored = 4096
 
@@ -296,7 +302,7 @@ export class Fetcher {
     if (awaited !== undefined) running.wanted = { ...wanted, claim: await awaited }
   }
 
-  /** The content, to its last byte. The last block waits for what an index says of it. */
+  /** The content, to its last byte. Its end waits for what an index says of it. */
   async #run(running: Running, begun: Begun): Promise<Settled> {
     const { wanted, lifetime } = running
     const { clock, log, ask, onBroken, onFetched } = this.#options
@@ -304,6 +310,7 @@ export class Fetcher {
     const { key, uri, via } = wanted
     const before = download.size
     let last: TargetUri | undefined
+    const unheld = clock.after(firstBytesHeld, () => download.show())
     const unwatch = watchAbandoned(download, clock, reason => {
       log.info('fetch given up, no client waits for it', { key, received: download.size })
       lifetime.end(reason)
@@ -331,6 +338,7 @@ export class Fetcher {
       log.warn('fetch failed', { key, received: download.size, error })
       return { kind: 'failed', failure }
     } finally {
+      unheld()
       unwatch()
       this.#over(wanted)
       onFetched(download.size - before)

@@ -15,18 +15,23 @@ import { type Fields, listMembers } from '../message/field.ts'
 
 /** The fields that may be forwarded and stored, order kept: all but the hop-by-hop ones and `besides`, in lower case. */
 export function endToEnd(fields: Fields, besides?: string): Fields {
-  const options = connectionOptions(fields)
-  const named = options.length === 0 ? NONE : new Set(options)
+  const named = new Set(connectionOptions(fields))
+  const lengths = lengthsOf(named, besides)
   return fields.where(name => {
     // Most names are as long as none of these, and need no copy in lower case.
-    if (named === NONE && !LENGTHS.has(name.length) && name.length !== besides?.length) return true
+    if (!lengths.has(name.length)) return true
     const lower = name.toLowerCase()
     if (HOP_BY_HOP.has(lower) || lower === besides) return false
     return !named.has(lower) || isProtected(lower)
   })
 }
 
-const NONE: ReadonlySet<string> = new Set()
+function lengthsOf(named: ReadonlySet<string>, besides: string | undefined): ReadonlySet<number> {
+  if (named.size === 0 && besides === undefined) return LENGTHS
+  const lengths = new Set(LENGTHS)
+  for (const name of named) lengths.add(name.length)
+  return besides === undefined ? lengths : lengths.add(besides.length)
+}
 
 /** The options of the Connection field in lower case, such as `close`, `upgrade` or the names of fields. */
 export function connectionOptions(fields: Fields): readonly string[] {

@@ -199,8 +199,13 @@ function isIdentity({ name }: Field): boolean {
 
 function fieldsOf({ rawHeaders }: IncomingMessage): readonly Field[] {
   return rawHeaders.flatMap((name, i) =>
-    i % 2 === 0 ? [{ name, value: rawHeaders[i + 1] ?? '' }] : [],
+    i % 2 === 0 ? [{ name, value: asUtf8(rawHeaders[i + 1] ?? '') }] : [],
   )
+}
+
+/** Node.js takes each byte of a field for a character; the gateway sends UTF-8. */
+function asUtf8(value: string): string {
+  return Buffer.from(value, 'latin1').toString()
 }
 
 /** A field for the page; a long value is cut, and `note` says how long it was. */

@@ -64,7 +64,8 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     stopping('close the TLS edge', edge.close)
 
     const domain = port === 443 ? 'localhost' : `localhost:${port}`
-    const config = await configOf(directory, {
+    const file = join(directory, 'demo.yaml')
+    const config = await configOf(file, {
       domain,
       idpMetadataURL: `${idp.baseUrl}/metadata`,
       configPath: join(directory, 'demo.json'),
@@ -72,7 +73,10 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
       log: { level: 'error', access: false },
     })
     const reload = async () => ({ config })
-    const gateway = await startService({ config, log, start, reload, modulusLength: 2048 })
+    const gateway = await startService({
+      ...{ config, log, start, reload, modulusLength: 2048 },
+      explainCommand: reference => `authproxy explain ${reference} --config ${file}`,
+    })
     stop.unshift(...gateway.stop)
     inside = gateway.port
     if (settings.encrypt) {
@@ -89,8 +93,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
   }
 }
 
-async function configOf(directory: string, settings: unknown): Promise<Config> {
-  const file = join(directory, 'demo.yaml')
+async function configOf(file: string, settings: unknown): Promise<Config> {
   // JSON is YAML.
   await writeFile(file, JSON.stringify(settings, undefined, 2))
   const environment = {}

@@ -12,7 +12,7 @@ import { realClients } from '../../fixtures/compare/real-apt.ts'
 /** Of a suite, a flat repository, one without Release, https, and a roll-back among them. */
 const seeds = [50, 51, 52, 53, 54]
 
-t.setTimeout(110_000)
+t.setTimeout(600_000)
 
 t.test(
   'the real apt is no worse off than without a cache',

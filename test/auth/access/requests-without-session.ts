@@ -8,7 +8,7 @@ import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
 import { htmlOf } from '../../fixtures/saml/browser.ts'
 import { sp } from '../../fixtures/saml/idp.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 /** What comes: JSON and pages have status 401. */
 type Kind = 'redirect' | 'login page' | 'frame page' | 'question' | 'JSON' | 'other'

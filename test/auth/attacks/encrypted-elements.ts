@@ -9,7 +9,7 @@ import { attackedLab, edit, good } from '../../fixtures/saml/attack-toolkit.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'
 import type { SamlLab } from '../../fixtures/saml/lab.ts'
 
-t.setTimeout(110_000)
+t.setTimeout(600_000)
 
 const { refuses } = await attackedLab()
 

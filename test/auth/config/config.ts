@@ -16,6 +16,7 @@ t.test('what only a restart can change is named, and stays as it was', t => {
   for (const [name, more] of [
     ['domain', { domain: 'new.example.org' }],
     ['idpMetadataURL or idpMetadataFile', { idpMetadataURL: 'https://idp.example.org/new' }],
+    ['idpMetadataProxy', { idpMetadataProxy: 'http://proxy.example.org:3128' }],
     ['idpEntityID', { idpEntityID: 'https://idp.example.org' }],
     ['idpMetadataCertificate', { idpMetadataCertificate: '/etc/authproxy/idp.pem' }],
     ['proxy.listenAddress', { proxy: { ...proxy, listenAddress: '127.0.0.1:8081' } }],

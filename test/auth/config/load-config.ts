@@ -172,6 +172,49 @@ t.test('no problem quotes a token, wherever it was written by mistake', async t 
   }
 })
 
+t.test(
+  'the proxy for metadata: without its password in any message, and the proxy of the environment is not taken',
+  async t => {
+    const file = { configDirectory: t.testdir({ 'app.yaml': least }), file: undefined }
+    const place = { instance: 'app', ...file }
+    const notesOf = async (environment: Readonly<Record<string, string>>) =>
+      (await loadConfig({ ...place, environment })).notes.join('\n')
+    t.equal(await notesOf({}), '')
+    t.equal(await notesOf({ HTTPS_PROXY: '', http_proxy: 'http://proxy.example.org' }), '')
+    for (const name of ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy']) {
+      const note = await notesOf({ [name]: 'http://ann:s3cret@proxy.example.org:3128/' })
+      t.match(note, `sets ${name}, which is ignored`)
+      t.match(note, /set idpMetadataProxy: http:\/\/proxy\.example\.org:3128$/)
+      t.notMatch(note, /ann|s3cret/)
+    }
+    const whole = {
+      AUTHPROXY_DOMAIN: 'app.example.org',
+      AUTHPROXY_IDP_METADATA_URL: 'https://idp.example.org/metadata',
+      AUTHPROXY_PROXY_LISTEN_ADDRESS: '127.0.0.1:8080',
+      AUTHPROXY_PROXY_TARGET_URL: 'http://127.0.0.1:3000',
+      AUTHPROXY_IDP_METADATA_PROXY: 'http://ann:s3cret@proxy.example.org:3128',
+      HTTPS_PROXY: 'http://proxy.example.org:3128',
+    }
+    const loaded = await loadConfig({ ...place, environment: whole })
+    const set = { host: 'proxy.example.org', port: 3128, credentials: 'ann:s3cret' }
+    t.match(loaded, { ok: true, value: { saml: { idpMetadataProxy: set } } })
+    t.notMatch(loaded.notes.join(), /ignored/)
+    for (const [url, problem] of [
+      ['https://ann:s3cret@proxy.example.org', /the scheme https.*not supported/],
+      ['ann:s3cret@proxy.example.org:3128', /no scheme/],
+      ['http://ann:s3cret%@proxy.example.org', /begins no escape/],
+    ] as const) {
+      const problems = problemsOf(`${least}idpMetadataProxy: "${url}"\n`).join()
+      t.match(problems, problem)
+      t.notMatch(problems, 's3cret')
+    }
+    const fromDisk = least.replace(/idpMetadataURL: .*/, 'idpMetadataFile: /etc/authproxy/idp.xml')
+    const { warnings } = load(`${fromDisk}idpMetadataProxy: http://proxy.example.org\n`)
+    t.match(warnings.join(), /idpMetadataProxy: has no effect/)
+    t.end()
+  },
+)
+
 t.test('a date is a day of the calendar, and a moment has a zone', t => {
   const expires = (date: string) => {
     const token = `{name: a, token: 0123456789abcdef, expires: "${date}"}`

@@ -12,6 +12,7 @@ import {
   wrong,
 } from '../../../lib/auth/doctor/check.ts'
 import { certificates, judgeIdpClock, validity } from '../../../lib/auth/doctor/checks/idp.ts'
+import { judgeCertificates } from '../../../lib/auth/doctor/checks/public-host.ts'
 import { judgeReadiness } from '../../../lib/auth/doctor/checks/service.ts'
 import {
   judgeSample,
@@ -42,6 +43,29 @@ function dated(at: number, took = 0) {
     answered: now + took / 2,
   }
 }
+
+t.test('every address of the public host is judged by its certificate', t => {
+  const good = { ends: now + 90 * day, problem: undefined }
+  const [six, four] = ['2001:db8::1', '192.0.2.1']
+  const judged = (
+    ...shown: readonly (typeof good | { ends: number; problem: string } | string)[]
+  ) =>
+    judgeCertificates(
+      shown.map((shown, i) => ({ address: [six, four][i] ?? '', shown })),
+      now,
+    )
+  t.equal(judged('refused', 'refused'), undefined, 'the probe tells why')
+  t.match(judged(good, good), [{ state: 'right', found: /^until 2030/ }])
+  t.match(judged('connection refused', good), [
+    { state: 'right', found: /^until/ },
+    { state: 'doubtful', found: '2001:db8::1 does not answer: connection refused; 192.0.2.1 does' },
+  ])
+  t.match(judged(good, { ends: now - day, problem: 'CERT_HAS_EXPIRED' }), [
+    { state: 'right', found: /^2001:db8::1: until/ },
+    { state: 'wrong', found: /^192\.0\.2\.1: expired on/ },
+  ])
+  t.end()
+})
 
 t.test('clocks are compared as closely as a Date allows, and no closer', t => {
   const limit = { doubtful: 30_000, wrong: 90_000, mend: 'NTP' }

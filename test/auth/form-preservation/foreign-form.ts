@@ -8,7 +8,7 @@ import { startWhole, type WholeOptions } from '../../fixtures/gateway/whole-gate
 import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
 import { sp } from '../../fixtures/saml/idp.ts'
 
-t.setTimeout(90_000)
+t.setTimeout(600_000)
 
 const shop = 'https://pay.example.net'
 const cross = { 'Sec-Fetch-Site': 'cross-site', Origin: shop, Referer: `${shop}/done` }

@@ -9,7 +9,7 @@ import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtu
 import { alice, sp } from '../../fixtures/saml/idp.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
-t.setTimeout(90_000)
+t.setTimeout(600_000)
 
 const own = { 'Sec-Fetch-Site': 'same-origin', Origin: sp.baseUrl }
 const cross = { 'Sec-Fetch-Site': 'cross-site', Origin: 'https://evil.example' }

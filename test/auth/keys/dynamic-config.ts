@@ -34,6 +34,7 @@ async function place(t: Test): Promise<string> {
 async function ringAt(t: Test, path: string, clock = new ManualClock(start)) {
   const log = createMemoryLog()
   const ring = await KeyRing.open({ ...making, path, clock, log })
+  await ring.begin()
   t.teardown(() => ring.close())
   return { ring, log, clock }
 }

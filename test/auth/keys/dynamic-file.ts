@@ -44,6 +44,7 @@ function lab(t: Test, directory = t.testdir()) {
   const log = createMemoryLog()
   const open = async () => {
     const ring = await KeyRing.open({ ...making, path, clock, log })
+    await ring.begin()
     t.teardown(() => ring.close())
     return ring
   }
@@ -219,6 +220,7 @@ t.test('a backup that is put back while new keys are made is used and stays', as
     return randomBytes(size)
   }
   const ring = await KeyRing.open({ ...making, random, path, clock, log: createMemoryLog() })
+  await ring.begin()
   t.teardown(() => ring.close())
   rmSync(path)
   putBack = () => writeFileSync(path, backup, { mode: 0o600 })

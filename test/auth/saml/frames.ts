@@ -7,7 +7,7 @@ import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
 import { htmlOf } from '../../fixtures/saml/browser.ts'
 import { sp } from '../../fixtures/saml/idp.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 const framed = { 'Sec-Fetch-Dest': 'iframe', Referer: `${sp.baseUrl}/portal?x=1` }
 

@@ -6,7 +6,7 @@ import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtu
 import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
 import { Tab } from '../../fixtures/saml/tab.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 const base = 'https://app.example.org'
 

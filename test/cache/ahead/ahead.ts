@@ -10,7 +10,7 @@ import {
 import { reply } from '../../fixtures/http/scripted-origin.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 
-t.setTimeout(300_000)
+t.setTimeout(600_000)
 
 const hour = 3600 * 1000
 const warm = { days: 7, files: 100, size: '1M' }

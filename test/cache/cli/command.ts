@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline'
 import t from 'tap'
 import { defaultConfigFile } from '../../../lib/cache/config/load-config.ts'
 import { packageRoot } from '../../../lib/package.ts'
-import { attempt, cleanEnvironment, withoutHooks } from '../../fixtures/process/command.ts'
+import { attempt, cleanEnvironment } from '../../fixtures/process/command.ts'
 
 const program = join(packageRoot(), 'dist/bin/cachesvc.js')
 const url = 'http://archive.example.org/debian/dists/stable/InRelease'
@@ -71,7 +71,7 @@ const configured = existsSync(defaultConfigFile) && `SKIPPED: ${defaultConfigFil
 
 t.test('without configuration it says how to use it', { skip: configured }, async t => {
   const args = [program, '--listen', '127.0.0.1:0', '--cache-dir', t.testdir({})]
-  const child = spawn(...withoutHooks(process.execPath, args), {
+  const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: cleanEnvironment(),
   })

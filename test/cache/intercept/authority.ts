@@ -20,7 +20,7 @@ import { attempt, command, lacking } from '../../fixtures/process/command.ts'
 
 const skip = lacking('openssl')
 const day = 86_400_000
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 const now = Date.now()
 const cachesvc = join(import.meta.dirname, '../../../bin/cachesvc.js')
 

@@ -8,7 +8,7 @@ import { changingArchive, changingArchives } from '../../fixtures/archive/changi
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
 
-t.setTimeout(90_000)
+t.setTimeout(600_000)
 
 t.test('a Release and its signature are always a pair', { skip: noSigningKey }, async t => {
   const key = await SigningKey.create()

@@ -8,7 +8,7 @@ import { type ChangingArchive, changingArchive } from '../../fixtures/archive/ch
 import { file } from '../../fixtures/http/scripted-origin.ts'
 import { scriptedFiles } from '../../fixtures/store/files.ts'
 
-t.setTimeout(90_000)
+t.setTimeout(600_000)
 
 /** An archive of which two days have been adopted, on a disk whose files can be made unreadable. */
 async function adoptedTwice(t: Test) {

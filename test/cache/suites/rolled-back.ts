@@ -7,7 +7,7 @@ import { type ChangingArchive, changingArchives } from '../../fixtures/archive/c
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import { type Files, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 
-t.setTimeout(90_000)
+t.setTimeout(600_000)
 
 /** The same files with the Release file under the name `Release`, unsigned. */
 function unsigned(archive: ChangingArchive, files: Files): Files {

@@ -14,7 +14,10 @@ import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 
 t.test('which credentials and challenges are those of a connection', async t => {
-  const binding = ['NTLM', 'ntlm TlRM', 'Negotiate YII=', 'NEGOTIATE', 'Basic a,NTLM', 'a, Nego2 b']
+  const binding = [
+    ...['NTLM', 'ntlm TlRM', 'Negotiate YII=', 'NEGOTIATE', 'Basic a,NTLM', 'a, Nego2 b'],
+    ...['Kerberos YII=', 'CredSSP', 'credssp TVNTUA==', 'Negotiate, Kerberos, CredSSP', 'NTLMv2'],
+  ]
   for (const value of binding) {
     t.equal(bindsConnection(value), true, value)
     t.equal(offersBinding(Fields.of(['Www-Authenticate', value])), true, value)
@@ -22,6 +25,14 @@ t.test('which credentials and challenges are those of a connection', async t => 
   }
   for (const value of [undefined, '', 'Basic bnRsbQ==', 'Bearer ntlm-negotiate', 'Digest x=ntlm']) {
     t.equal(bindsConnection(value), false)
+  }
+  for (const [value, binds] of [
+    ['true', true],
+    ['True ', true],
+    ['false', false],
+    ['', false],
+  ] as const) {
+    t.equal(offersBinding(Fields.of(['Persistent-Auth', value])), binds, value)
   }
   const lines = Fields.of(['WWW-Authenticate', 'Basic realm="a"'], ['WWW-Authenticate', 'NTLM'])
   t.equal(offersBinding(lines), true)
@@ -54,6 +65,7 @@ t.test('without an identity only a step of the handshake goes on', async t => {
   for (const [credentials, goesOn] of [
     ['NTLM TlRM', true],
     ['negotiate YII=', true],
+    ['CredSSP TVNTUA==', true],
     ['Basic YTpi, Negotiate', false],
     ['Negotiate', false],
     ['Negotiate YII=, Basic YTpi', false],

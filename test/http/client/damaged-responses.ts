@@ -13,7 +13,7 @@ import { readResponse } from '../../fixtures/http/read-response.ts'
 
 const { WIRE_SEED: seed = '1' } = process.env
 // A busy machine has minutes for what takes seconds.
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('two thousand damaged responses', async t => {
   const chance = seeded(Number(seed))

@@ -14,7 +14,7 @@ import { serveForTest } from '../../fixtures/http/server.ts'
 import { sourceOf } from '../../fixtures/http/source-of.ts'
 
 // A busy machine has a minute for what takes seconds.
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 const { FAST_PATH_SEED: seed = '1', FAST_PATH_REQUESTS: count = '1500' } = process.env
 

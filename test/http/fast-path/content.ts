@@ -21,7 +21,7 @@ import { Gate } from '../../fixtures/time/gate.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 // A busy machine has a minute for what takes seconds.
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 /** Leaves after the first block, or reads nothing at all, as the path says. */
 const careless: Handler = async request => {

@@ -27,7 +27,7 @@ const pause = 15_000
 const size = 24 * 1024 * 1024
 const authority = makeAuthority()
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 type Way = 'fast path' | 'Node' | 'TLS'
 

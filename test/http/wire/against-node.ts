@@ -11,7 +11,7 @@ import { type ReadResponse, readResponse } from '../../fixtures/http/read-respon
 
 const { WIRE_SEED: seed = '1' } = process.env
 // A busy machine has minutes for what takes seconds.
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 /** What Node's client makes of the bytes and the end of the connection behind them. */
 function readByNode(bytes: Buffer): Promise<ReadResponse> {

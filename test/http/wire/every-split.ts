@@ -3,7 +3,7 @@ import t from 'tap'
 import { readResponse } from '../../fixtures/http/read-response.ts'
 
 // A busy machine has a minute for what takes seconds.
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 const responses: ReadonlyArray<readonly [what: string, text: string, end?: string]> = [
   ['a length', 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: \t a b \r\n\r\nhello'],

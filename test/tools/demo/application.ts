@@ -3,7 +3,7 @@ import { createApplication } from '../../../lib/tools/demo/application.ts'
 import { listening } from '../../../lib/tools/dev-idp/command.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 
-t.test('a target that is no URL, such as //, is answered like any other', async t => {
+t.test('any target is answered, and a name beyond ASCII shown as it is', async t => {
   const application = createApplication()
   const port = await listening(application, { address: '127.0.0.1', port: 0 }, '--port')
   t.teardown(() => {
@@ -14,6 +14,10 @@ t.test('a target that is no URL, such as //, is answered like any other', async 
   for (const target of ['//', '//?a=b', '/fields']) {
     t.equal((await client.get(target)).status, 200, target)
   }
+  const page = await client.get('/', {
+    'X-Authproxy-User': Buffer.from('Åsa Öhman').toString('latin1'),
+  })
+  t.match(page.text, '<h1 id="user">Åsa Öhman</h1>', 'a name beyond ASCII')
   const upgrade = { Connection: 'Upgrade', Upgrade: 'websocket' }
   for (const [target, status] of [
     ['//', 404],

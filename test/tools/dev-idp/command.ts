@@ -6,7 +6,7 @@ import t from 'tap'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { attempt } from '../../fixtures/process/command.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 /** What a command says that does not start. */
 async function refused(...parameters: readonly string[]) {

@@ -6,9 +6,10 @@ import { day, hour } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
 import { OriginFailure } from '../../../http/client/errors.ts'
 import { Fields } from '../../../http/message/field.ts'
-import { parseUri } from '../../../http/message/target.ts'
+import { formatAuthority, parseUri } from '../../../http/message/target.ts'
 import { issuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
+import { proxyForMetadata } from '../../config/load-config.ts'
 import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
 import {
   fetchMetadata,
@@ -17,7 +18,7 @@ import {
 } from '../../saml/metadata/idp-metadata-document.ts'
 import { metadataBounds } from '../../saml/worker/bounds.ts'
 import { WorkerPool } from '../../saml/worker/pool.ts'
-import { ask, type Outcome, originClient } from '../ask.ts'
+import { ask, type Outcome, originClient, type Reach } from '../ask.ts'
 import {
   type Answer,
   dayOf,
@@ -41,12 +42,13 @@ export const metadata = once(async of => {
     judgeMetadata(bytes, from, { config: saml, now: clock.now(), pool })
   const from = source.from === 'file' ? source.path : source.url
   let problem: string
-  let look = `open idpMetadataURL from this machine${withoutProxy(process.env)}`
+  let look = `open idpMetadataURL from this machine${byProxy(of.config, process.env)}`
   try {
-    const fetched = () => fetchMetadata(from, { origin: originClient(of), clock, signal })
+    const origin = originClient(of, await reach(of))
+    const fetched = () => fetchMetadata(from, { origin, clock, signal })
     const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
     const idp = await judged(bytes, from)
-    return { idp, finding: right(`${from}: ${inShort(idp)}`) }
+    return { idp, finding: right(`${from}${throughProxy(of.config)}: ${inShort(idp)}`) }
   } catch (error) {
     problem = explainError(error)
     if (ofUnknownIssuer(error)) look = nameAuthority(of.config)
@@ -66,13 +68,24 @@ export const metadata = once(async of => {
   }
 })
 
-/** What else to know where a proxy is named for other programs: curl takes it, the service does not. */
-function withoutProxy(environment: NodeJS.ProcessEnv): string {
-  const named = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].find(
-    name => environment[name],
-  )
+/** How servers of the identity provider are reached: as the service fetches its metadata. */
+const reach = once(async ({ config }): Promise<Reach | undefined> => {
+  const { idpMetadataProxy: parent } = config.saml
+  return parent && { parent }
+})
+
+function throughProxy({ saml: { idpMetadata, idpMetadataProxy: parent } }: Config): string {
+  if (parent === undefined || idpMetadata.from === 'file') return ''
+  return ` by the proxy ${formatAuthority(parent)}`
+}
+
+/** How to fetch the metadata as the service does: curl takes the proxies of the environment, the service only that of its setting. */
+function byProxy({ saml }: Config, environment: NodeJS.ProcessEnv): string {
+  const { idpMetadata, idpMetadataProxy: parent } = saml
+  if (parent !== undefined) return ` by its proxy: curl --proxy http://${formatAuthority(parent)}`
+  const named = proxyForMetadata(idpMetadata, environment)
   if (named === undefined) return ''
-  return `, and without the proxy in ${named}, which authproxy does not use: curl --noproxy "*"; where only that proxy leads to the identity provider, fetch the metadata by a timer and name the file in idpMetadataFile`
+  return `, and without the proxy in ${named.name}, which authproxy does not use: curl --noproxy "*"; where only that proxy leads to the identity provider, set idpMetadataProxy: ${named.url}`
 }
 
 /** Whether the certificate of the metadata's address was refused only because its issuer is not known here. */
@@ -140,7 +153,8 @@ export async function clock(of: Examination, { singleSignOn }: IdpMetadata): Pro
   // Without the query, and so without an AuthnRequest: this does not start a login.
   const { query: _, ...place } = uri
   const fields = Fields.of(['Accept', '*/*'])
-  return judgeIdpClock(of.config, await ask(of, { uri: place, method: 'HEAD', fields }))
+  const question = { uri: place, method: 'HEAD', fields } as const
+  return judgeIdpClock(of.config, await ask(of, question, await reach(of)))
 }
 
 export function judgeIdpClock({ saml }: Config, outcome: Outcome): Finding {

@@ -9,7 +9,7 @@ import { explainError, systemCode, unlessMissing } from '../../../errors.ts'
 import type { DynamicConfig } from '../../keys/dynamic-config.ts'
 import { failuresFile } from '../../pages/failure-records.ts'
 import { revocationsFile } from '../../session/revocation.ts'
-import { type Answer, dayOf, type Finding, judgeEnd, right, wrong } from '../check.ts'
+import { type Answer, dayOf, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { dynamicFile, type Examination } from '../facts.ts'
 
 /** Who owns a file, and its permission bits. */
@@ -48,9 +48,10 @@ export async function file(of: Examination): Promise<Answer> {
     `${path} has mode ${mode.toString(8).padStart(4, '0')}: other users of this machine can read the keys`,
     `chmod 600 ${path}; then sudo -u authproxy authproxy rotate-keys, because the keys may have been read`,
   )
-  const foreign = wrong(
+  // The service starts with it, and so it does after a change of `domain`. Two instances cannot have one file: 0010.
+  const foreign = doubtful(
     `${path} was made for ${dynamic.entityId}`,
-    'give every instance a configPath of its own; after a change of domain, delete the file',
+    'right after a change of domain: keys and certificate stay in use. If it belongs to another instance, give this one a configPath of its own',
   )
   const made =
     dynamic.entityId === saml.entityId ? right(`${path}, made for this instance`) : foreign
@@ -60,7 +61,6 @@ export async function file(of: Examination): Promise<Answer> {
 export async function certificate(of: Examination): Promise<Answer> {
   const { dynamic, problem } = await dynamicFile(of)
   if (problem !== undefined) return undefined
-  if (dynamic !== undefined && dynamic.entityId !== of.config.saml.entityId) return undefined
   return judgeOwnCertificate(dynamic?.saml ?? [], of.clock.now())
 }
 

@@ -26,6 +26,9 @@ import {
   throughEdge,
 } from '../facts.ts'
 
+/** Addresses of the public host whose certificates are looked at. */
+const mostAddresses = 8
+
 export async function name(of: Examination): Promise<Answer> {
   const { base, addresses, problem } = await publicHost(of)
   if (problem !== undefined) {
@@ -43,11 +46,41 @@ export async function name(of: Examination): Promise<Answer> {
 
 export async function certificate(of: Examination): Promise<Answer> {
   const { base, addresses } = await publicHost(of)
-  const [address] = addresses
-  if (address === undefined) return undefined
-  const seen = await seeCertificate({ address, port: base.port, host: base.host, ca: of.ca })
-  // Why there is no connection is told by the probe that follows.
-  return typeof seen === 'string' ? undefined : judgeCertificate(seen, of.clock.now())
+  const { port, host } = base
+  const seen = await Promise.all(
+    addresses.slice(0, mostAddresses).map(async address => {
+      const shown = await seeCertificate({ address, port, host, ca: of.ca })
+      return { address, shown }
+    }),
+  )
+  return judgeCertificates(seen, of.clock.now())
+}
+
+/** Judges what each address of the public host shows: its certificate, or why there is none. */
+export function judgeCertificates(
+  seen: readonly { readonly address: string; readonly shown: SeenCertificate | string }[],
+  now: number,
+): Answer {
+  const shown = seen.flatMap(({ address, shown }) =>
+    typeof shown === 'string' ? [] : [{ address, finding: judgeCertificate(shown, now) }],
+  )
+  const [first] = shown
+  // Why there is no connection at all is told by the probe that follows.
+  if (first === undefined) return undefined
+  const alike = shown.every(({ finding }) => finding.found === first.finding.found)
+  const answering = shown.map(({ address }) => address).join(', ')
+  const silent = seen.flatMap(({ address, shown }) =>
+    typeof shown === 'string'
+      ? doubtful(
+          `${address} does not answer: ${shown}; ${answering} does`,
+          'browsers may try it first: have the edge listen there as well, or take the address out of DNS',
+        )
+      : [],
+  )
+  const judged = alike
+    ? [first.finding]
+    : shown.map(({ address, finding }) => ({ ...finding, found: `${address}: ${finding.found}` }))
+  return [...judged, ...silent]
 }
 
 export async function instance(of: Examination): Promise<Answer> {

@@ -178,6 +178,13 @@ export class Download {
     return !this.#pressed
   }
 
+  /** Readers get the beginning of a content so small that all of it was kept from them. */
+  show(): void {
+    if (!this.growing) return
+    this.#parts.expectation.show()
+    this.#readers.wake()
+  }
+
   /** What was expected later. When the content cannot be that, the download fails. */
   promise(expected: Expected): void {
     if (!this.growing) return

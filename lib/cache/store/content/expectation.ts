@@ -17,13 +17,15 @@ export interface Expected {
   readonly later?: boolean
 }
 
-/** Most bytes kept from readers until the digest is known to be right. */
+/** Most bytes at the end kept from readers until the digest is known to be right. */
 export const heldBytes = 64 * 1024
 
 export class Expectation {
   #length: number | undefined
   #digest: Expected['digest']
   #later: boolean
+  /** Readers may have the beginning of a content that is no longer than what is kept from them. */
+  #shown = false
   readonly #sha256 = createHash('sha256')
   readonly #other: Hash | undefined
 
@@ -68,14 +70,21 @@ export class Expectation {
     this.#other?.update(block)
   }
 
+  /** From now on at most half of a content is kept from readers: they have waited long enough for the first byte of a small one. */
+  show(): void {
+    this.#shown = true
+  }
+
   /**
    * How far readers may see while `size` bytes are here and nothing is verified: everything, unless a digest is expected or may be
-   * promised later. Then the last block stays back, at least one byte, so that no client ever gets the whole of wrong content.
+   * promised later. Then the last block stays back, at least one byte, so that no client ever gets the whole of wrong content. All of a
+   * small content stays back until `show`.
    */
   visible(size: number): number {
     if (this.#digest === undefined && !this.#later) return size
     const length = this.length ?? size
-    return Math.max(0, Math.min(size, length - Math.min(heldBytes, length)))
+    const most = this.#shown ? Math.ceil(length / 2) : length
+    return Math.max(0, Math.min(size, length - Math.min(heldBytes, most)))
   }
 
   /** The SHA-256 of the bytes so far: what a second delivery of the same content must begin with. */

@@ -2,7 +2,8 @@ import { writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
 import { startPatient } from '../../../fixtures/gateway/patient.ts'
-import { reply } from '../../../fixtures/http/scripted-origin.ts'
+import { reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { tunnelTo } from '../../../fixtures/http/tunnel-to.ts'
 
 const day = 86_400_000
 const what = 'IdP metadata'
@@ -60,10 +61,35 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
   process.env['HTTPS_PROXY'] = 'http://proxy.example.org:3128'
   t.match(await patient.find(what), {
     ...{ state: 'doubtful', found: /ECONNREFUSED/ },
-    mend: /HTTPS_PROXY, which authproxy does not use/,
+    mend: /HTTPS_PROXY, which authproxy does not use.*set idpMetadataProxy: http:\/\/proxy\.example\.org:3128/,
   })
   t.match(await patient.find('clock against the IdP'), { state: 'doubtful', mend: /date -u/ })
 })
+
+t.test(
+  'metadata by way of a proxy: through its tunnel, or what the proxy has against it',
+  async t => {
+    const patient = await startPatient(t)
+    const { publisher, gateway } = patient
+    const parent = await ScriptedOrigin.listen(t)
+    parent.at('*', tunnelTo(publisher.port))
+    const { saml } = gateway.config
+    const through = { host: '127.0.0.1', port: parent.port, credentials: 'ann:s3cret' }
+    const config = patient.configWith({ saml: { ...saml, idpMetadataProxy: through } })
+    const by = `by the proxy 127.0.0.1:${parent.port}`
+    t.match(await patient.find(what, { config }), { state: 'right', found: by })
+    t.match(await patient.find('clock against the IdP', { config }), { state: 'right' })
+    const asked = parent.requests.map(({ method, target }) => `${method} ${target}`)
+    t.strictSame(new Set(asked), new Set([`CONNECT 127.0.0.1:${publisher.port}`]))
+    parent.at('*', reply({ status: 407 }))
+    const refused = await patient.find(what, { config })
+    t.match(refused, {
+      ...{ state: 'wrong', found: /CONNECT was answered 407/ },
+      mend: `by its proxy: curl --proxy http://127.0.0.1:${parent.port}`,
+    })
+    t.notMatch(JSON.stringify(refused), 's3cret')
+  },
+)
 
 t.test('metadata from a file: there, of use, in time', async t => {
   const patient = await startPatient(t, { metadataFile: true })

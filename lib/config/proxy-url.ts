@@ -1,0 +1,74 @@
+/**
+ * Settings that name another HTTP proxy by which requests are sent: its URL with credentials; and the variables by which other
+ * programs are told of one, which are no settings here. No answer ever quotes the credentials.
+ */
+import type { Parent } from '../http/client/dialling/parent-proxy.ts'
+import { formatAuthority, type Scheme } from '../http/message/target.ts'
+import { canonicalHost, readPort, splitPort } from './address-kinds.ts'
+import { type Read, right, wrong } from './reading.ts'
+import { type Kind, kind } from './settings.ts'
+
+/** The URL of an HTTP proxy. */
+export const proxyUrl: Kind<Parent> = kind({ name: 'URL', json: { type: 'string' } }, readProxyUrl)
+
+/** Reads `http://user:password@proxy.example.org:3128`. */
+export function readProxyUrl(found: unknown): Read<Parent> {
+  const what = 'the URL of an HTTP proxy such as http://proxy.example.org:3128'
+  if (typeof found !== 'string') return wrong(`found no text, expected ${what}`)
+  const [, scheme, authority, path] =
+    /^(?:([a-z][a-z0-9+.-]*):\/\/)?([^/?#]*)(.*)$/is.exec(found) ?? []
+  if (scheme === undefined) return wrong(`found no scheme, expected ${what}`)
+  if (scheme.toLowerCase() !== 'http') {
+    return wrong(`found the scheme ${scheme}, expected ${what}; others are not supported`)
+  }
+  if (path !== undefined && path !== '' && path !== '/')
+    return wrong(`found a path, expected ${what}`)
+  const at = authority?.lastIndexOf('@') ?? -1
+  const parts = splitPort(authority?.slice(at + 1) ?? '')
+  const host = canonicalHost(parts.host)
+  if (host === undefined) return wrong(`found no usable host, expected ${what}`)
+  const port = parts.port === undefined ? right(80) : readPort(parts.port, 1)
+  if (!port.ok) return wrong(`${port.problem}, expected ${what}`)
+  if (at < 0) return right({ host, port: port.value, credentials: undefined })
+  const credentials = decodeCredentials(authority?.slice(0, at) ?? '')
+  if (!credentials.ok) return credentials
+  return right({ host, port: port.value, credentials: credentials.value })
+}
+
+function decodeCredentials(userinfo: string): Read<string> {
+  const colon = userinfo.indexOf(':')
+  const user = colon < 0 ? userinfo : userinfo.slice(0, colon)
+  const password = colon < 0 ? '' : userinfo.slice(colon + 1)
+  try {
+    const decoded = [decodeURIComponent(user), decodeURIComponent(password)]
+    // RFC 7617 section 2: no colon in the user name, no control characters anywhere.
+    if (decoded[0]?.includes(':')) return wrong('the user name of the parent proxy has a colon')
+    if (/\p{Cc}/u.test(decoded.join(''))) {
+      return wrong('the credentials of the parent proxy have a control character')
+    }
+    return right(decoded.join(':'))
+  } catch {
+    return wrong('the credentials of the parent proxy have a % that begins no escape; write %25')
+  }
+}
+
+const variables: Readonly<Record<Scheme | 'all', readonly string[]>> = {
+  http: ['http_proxy', 'HTTP_PROXY'],
+  https: ['https_proxy', 'HTTPS_PROXY'],
+  all: ['all_proxy', 'ALL_PROXY'],
+}
+
+/**
+ * The first variable of the environment that names a proxy for URLs of these schemes, and the URL to set in its place, without
+ * credentials; undefined when there is none.
+ */
+export function proxyVariable(
+  environment: Readonly<Record<string, string | undefined>>,
+  schemes: readonly Scheme[],
+): { readonly name: string; readonly url: string } | undefined {
+  const names = [...schemes, 'all' as const].flatMap(scheme => variables[scheme])
+  const name = names.find(each => (environment[each] ?? '') !== '')
+  if (name === undefined) return undefined
+  const read = readProxyUrl(environment[name])
+  return { name, url: `http://${read.ok ? formatAuthority(read.value) : 'proxy.example.org:3128'}` }
+}

@@ -1,0 +1,204 @@
+/**
+ * A Release file whose files the origin has no more, because it has published meanwhile: a client that is the first to use one of them
+ * is told so, and gets the newer Release file with its next update, whatever holds that back.
+ */
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import {
+  asked,
+  type ChangingArchive,
+  type ChangingOptions,
+  changingArchive,
+} from '../../fixtures/archive/changing-archive.ts'
+import { hexOf, releaseOf } from '../../fixtures/archive/tiny-archive.ts'
+import type { RawResponse } from '../../fixtures/http/raw-client.ts'
+import { file, reply } from '../../fixtures/http/scripted-origin.ts'
+
+/** Services are started and archives updated some dozen times. */
+const timeout = 110_000
+
+const [packages, other] = ['main/binary-amd64/Packages.gz', 'main/i18n/Translation-de.gz']
+type Digests = Parameters<typeof releaseOf>[1]
+
+/** The bytes of a file of a day: of the same length each day, unless `grows`. */
+function contentOf(path: string, n: number, grows = false): Buffer {
+  const digest = String(n).repeat(64)
+  const more = grows ? '.'.repeat(n) : ''
+  return Buffer.concat([
+    gzipSync(
+      `Package: ${path === other ? 't' : 'x'}${n}\nFilename: pool/x_${n}.deb\nSize: 1\nSHA256: ${digest}\n`,
+    ),
+    Buffer.from(path === other ? more : ''),
+  ])
+}
+
+interface Publication {
+  readonly digests?: Digests
+  readonly more?: string
+  readonly grows?: boolean
+  /** The day by which the Release file is dated. */
+  readonly dated?: number
+}
+
+/** Puts the archive of a day in place. */
+function publish(
+  { suite, release, origin }: ChangingArchive,
+  n: number,
+  { digests = ['SHA256'], more = '', grows = false, dated = n }: Publication = {},
+) {
+  const named = [packages, other].map(path => [path, contentOf(path, n, grows)] as const)
+  const date = new Date(Date.UTC(2025, 0, 1, dated)).toUTCString().replace('GMT', 'UTC')
+  const text = `Version: ${n}\n${more}${releaseOf(named, digests, date)}`
+  origin.at(`/${release}`, file({ content: text, etag: `"Release ${n}"` }))
+  for (const [path, content] of named) {
+    origin.at(`/${suite}/${path}`, file({ content, etag: `"${path} ${n}"` }))
+  }
+}
+
+async function dayOf(archive: ChangingArchive): Promise<string> {
+  const { text } = await archive.get(archive.release)
+  return /^Version: (\d+)/m.exec(text)?.[1] ?? ''
+}
+
+/** Asks as apt does: again, after a second, when the connection ends before the content. */
+async function index(archive: ChangingArchive, path: string): Promise<RawResponse> {
+  for (let tries = 0; tries < 3; tries += 1) {
+    try {
+      return await archive.get(`${archive.suite}/${path}`)
+    } catch {
+      archive.clock.advance(1000)
+    }
+  }
+  return archive.get(`${archive.suite}/${path}`)
+}
+
+/** An archive of a day of which clients use the Packages alone. */
+async function begun(t: Parameters<typeof changingArchive>[0], about: Publication = {}) {
+  const options: ChangingOptions = { settings: { freshness: { floor: '5s', negative: '0s' } } }
+  const archive = await changingArchive(t, options)
+  publish(archive, 1, about)
+  await archive.get(archive.release)
+  await archive.settle()
+  await index(archive, packages)
+  await archive.settle()
+  t.equal(await dayOf(archive), '1')
+  return archive
+}
+
+function toldToUpdate(t: Parameters<typeof changingArchive>[0], answer: RawResponse) {
+  t.equal(answer.status, 520)
+  t.match(answer.fields.get('Cache-Status'), 'detail=RELEASE_OUTDATED')
+  t.match(answer.reason, 'update again')
+}
+
+const gone = reply({ status: 404, content: 'gone' })
+const ways: Readonly<Record<string, Publication & { readonly gone?: boolean }>> = {
+  'has other content of the same length': {},
+  'has content of another length': { grows: true },
+  'has it no more': { gone: true },
+  'has other content, and SHA-512 alone': { digests: ['SHA512'] },
+}
+
+t.test(
+  'an archive publishes a moment after its Release file was confirmed',
+  { timeout },
+  async t => {
+    for (const [name, about] of Object.entries(ways)) {
+      const archive = await begun(t, about)
+      publish(archive, 2, about)
+      if (about.gone) archive.origin.at(`/${archive.suite}/${other}`, gone)
+      t.equal(await dayOf(archive), '1', `${name}: the origin is not asked again at once`)
+      toldToUpdate(t, await index(archive, other))
+      t.equal(await dayOf(archive), '2', name)
+      const answer = await index(archive, other)
+      if (about.gone) t.equal(answer.status, 404)
+      else t.ok(answer.content.equals(contentOf(other, 2, about.grows)))
+      t.ok((await index(archive, packages)).content.equals(contentOf(packages, 2)))
+    }
+  },
+)
+
+t.test('a newer Release file is held back', { timeout }, async t => {
+  for (const [name, about] of Object.entries(ways)) {
+    // One that gives SHA-512 alone is not held back.
+    if (about.digests !== undefined) continue
+    const archive = await begun(t, about)
+    archive.clock.advance(6000)
+    publish(archive, 2, about)
+    archive.origin.at(`/${archive.suite}/${packages}`, gone)
+    if (about.gone) archive.origin.at(`/${archive.suite}/${other}`, gone)
+    t.equal(await dayOf(archive), '1', `${name}: held back`)
+    toldToUpdate(t, await index(archive, other))
+    t.equal(await dayOf(archive), '2', `${name}: held back no more`)
+    t.equal((await archive.cache.get('/_cachesvc/healthz')).text, 'ok\n')
+    t.equal((await index(archive, packages)).status, 404, 'as the origin')
+  }
+})
+
+t.test('the update under way does not wait for what does not come', { timeout }, async t => {
+  const archive = await begun(t)
+  archive.clock.advance(6000)
+  publish(archive, 2)
+  archive.origin.at(`/${archive.suite}/${packages}`, async answer => {
+    await answer.write('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n')
+  })
+  let day: string | undefined
+  const first = dayOf(archive).then(found => {
+    day = found
+  })
+  await archive.cache.until(() => day !== undefined)
+  await first
+  t.equal(day, '1')
+  toldToUpdate(t, await index(archive, other))
+  t.equal(await dayOf(archive), '2')
+})
+
+t.test('an archive with by-hash still has it by its digest', { timeout }, async t => {
+  for (const digests of [['SHA256'], ['SHA256', 'SHA512']] as const) {
+    for (const state of ['changed', 'gone']) {
+      const more = 'Acquire-By-Hash: yes\n'
+      const archive = await begun(t, { more, digests })
+      const old = contentOf(other, 1)
+      const hashed = `/${archive.suite}/main/i18n/by-hash/SHA256/${hexOf('sha256', old)}`
+      archive.origin.at(hashed, file({ content: old }))
+      publish(archive, 2, { more, digests })
+      if (state === 'gone') archive.origin.at(`/${archive.suite}/${other}`, gone)
+      const client = await archive.cache.client()
+      const ask = (path: string) => client.get(archive.origin.url(`/${path}`), asked)
+      t.match((await ask(archive.release)).text, 'Version: 1')
+      const answer = await index(archive, other)
+      t.equal(answer.status, 200, `${digests} ${state}`)
+      t.ok(answer.content.equals(old))
+    }
+  }
+})
+
+t.test('what the current Release file names wrong for good ends no hold', { timeout }, async t => {
+  const archive = await begun(t)
+  const { origin, clock, release, suite } = archive
+  origin.at(`/${suite}/${other}`, file({ content: contentOf(other, 9), etag: '"wrong"' }))
+  const before = origin.seen(`/${release}`).length
+  const end = clock.elapsed() + 60_000
+  for (; clock.elapsed() < end; clock.advance(500)) {
+    const answer = await index(archive, other)
+    t.equal(answer.status, 520)
+    t.notMatch(answer.fields.get('Cache-Status'), 'RELEASE_OUTDATED')
+  }
+  const asked = origin.seen(`/${release}`).length - before
+  t.ok(asked <= 13, `${asked} questions for the Release file in a minute`)
+  publish(archive, 2)
+  origin.at(`/${suite}/${packages}`, gone)
+  t.equal(await dayOf(archive), '1')
+  t.match((await archive.cache.get('/_cachesvc/healthz')).text, 'earlier Release')
+})
+
+t.test('a Release file that is refused stays refused', { timeout }, async t => {
+  const archive = await begun(t)
+  archive.clock.advance(6000)
+  publish(archive, 2, { dated: 0 })
+  t.equal(await dayOf(archive), '1')
+  const answer = await index(archive, other)
+  t.equal(answer.status, 520)
+  t.notMatch(answer.fields.get('Cache-Status'), 'RELEASE_OUTDATED')
+  t.equal(await dayOf(archive), '1')
+})

@@ -1,0 +1,191 @@
+/**
+ * Runs compiled tests, each file in a process of its own, two at a time: `npm test` and `npm run test:sso`.
+ * What fails is printed when its file ends. At the end stand the coverage, and a line for each test that failed or was skipped.
+ * Ends with 1 when a test failed, or when the coverage is lower than .taprc asks for.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join, relative, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { packageRoot } from '../../lib/package.ts'
+import { exitCodes, print, run } from '../../lib/program.ts'
+import { runTestFile, type TestFile } from './test-file.ts'
+
+const root = packageRoot()
+
+/** What is no test, or is started by hand or by another command. */
+const apart = ['fixtures', 'runner', 'sso', 'real', 'defences', 'apt/compare/by-hand.js'].map(
+  path => `dist/test/${path}`,
+)
+
+/** Seconds a file may take where --limit says nothing. A file that takes a tenth of it is a slow one. */
+const limit = 900
+
+const usage = `node dist/test/runner/main.js [OPTION ...] [PATH ...]
+
+PATH is a test or a folder of tests, of the sources (test/http) or compiled (dist/test/http); without one, all tests of npm test.
+
+  --coverage           record the coverage, and print it at the end
+  --jobs=NUMBER        how many files run at a time (2)
+  --limit=SECONDS      how long a file may take (${limit})
+  --output-file=FILE   write the TAP of all files into FILE
+`
+
+await run('test', async () => {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      coverage: { type: 'boolean', default: false },
+      jobs: { type: 'string', default: '2' },
+      limit: { type: 'string', default: String(limit) },
+      'output-file': { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) {
+    await print(usage)
+    return exitCodes.success
+  }
+  const files = positionals.length > 0 ? positionals.flatMap(named) : allTests()
+  const coverage = values.coverage ? emptyDirectory('.tap/coverage') : undefined
+  const options = {
+    cwd: root,
+    nodeOptions: coverage === undefined ? [] : [`--import=${import.meta.dirname}/coverage.js`],
+    env: {
+      // tap gives up on a file after 30 seconds where nothing else is said.
+      TAP_TIMEOUT: values.limit,
+      // The authorities of this machine are no part of a test, and each process would read them.
+      NODE_EXTRA_CA_CERTS: '',
+      SSL_CERT_FILE: '/dev/null',
+      ...(coverage !== undefined && { COVERAGE_DIRECTORY: coverage }),
+    },
+    limit: Number(values.limit) * 1000,
+  }
+  const results: TestFile[] = []
+  const waiting = [...files]
+  const worker = async () => {
+    for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
+      const result = await runTestFile(path, options)
+      results.push(result)
+      if (!result.ok) await print(complaint(result))
+      await showProgress(results, files.length)
+    }
+  }
+  await Promise.all(Array.from({ length: Number(values.jobs) }, worker))
+  results.sort((a, b) => files.indexOf(a.path) - files.indexOf(b.path))
+
+  const output = values['output-file']
+  if (output !== undefined) writeFileSync(output, asTap(results))
+  const covered = coverage === undefined || (await reportCoverage())
+  await print(summary(results, covered))
+  return covered && results.every(({ ok }) => ok) ? exitCodes.success : exitCodes.failure
+})
+
+function allTests(): string[] {
+  return testsBelow('dist/test').filter(
+    path => !apart.some(excluded => path === excluded || path.startsWith(`${excluded}/`)),
+  )
+}
+
+/** The compiled tests that a path on the command line names. Throws when there are none. */
+function named(path: string): string[] {
+  const inside = relative(root, resolve(path)).replace(/^test\b/, 'dist/test')
+  const compiled = inside.replace(/\.ts$/, '.js')
+  const found = compiled.endsWith('.js') ? [compiled] : testsBelow(compiled)
+  if (found.length === 0) throw new Error(`${path} has no tests`)
+  for (const file of found) statSync(join(root, file))
+  return found
+}
+
+function testsBelow(folder: string): string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true })
+    .flatMap(entry => {
+      const path = join(folder, entry.name)
+      if (entry.isDirectory()) return testsBelow(path)
+      return path.endsWith('.js') ? [path] : []
+    })
+    .sort()
+}
+
+function emptyDirectory(path: string): string {
+  const directory = join(root, path)
+  rmSync(directory, { recursive: true, force: true })
+  mkdirSync(directory, { recursive: true })
+  return directory
+}
+
+/** The name a reader knows: that of the source. */
+function sourceOf(path: string): string {
+  return path.replace(/^dist\//, '').replace(/\.js$/, '.ts')
+}
+
+/** Everything about a file that failed. */
+function complaint({ path, tap, errors, failures }: TestFile): string {
+  const said = errors === '' ? '' : `--- standard error\n${errors.trimEnd()}\n`
+  return `\n=== ${sourceOf(path)}: ${failures.length} failed\n${tap.trimEnd()}\n${said}\n`
+}
+
+/** On a terminal, a line that says how far the run is. */
+async function showProgress(done: readonly TestFile[], all: number): Promise<void> {
+  if (!process.stdout.isTTY) return
+  const failed = done.filter(({ ok }) => !ok).length
+  await print(`\r\u001b[K${done.length} of ${all} files, ${failed} failed\r`)
+}
+
+/** The TAP of all files, each as a subtest. */
+function asTap(results: readonly TestFile[]): string {
+  const lines = results.flatMap(({ path, ok, tap, milliseconds }, index) => [
+    `# Subtest: ${path}`,
+    ...tap
+      .trimEnd()
+      .split('\n')
+      .map(line => `    ${line}`),
+    `${ok ? '' : 'not '}ok ${index + 1} - ${path} # time=${Math.round(milliseconds)}ms`,
+  ])
+  const sum = (of: (result: TestFile) => number) =>
+    results.reduce((total, result) => total + of(result), 0)
+  const totals = `pass: ${sum(({ passed }) => passed)}, fail: ${sum(({ failures }) => failures.length)}`
+  const skipped = sum(({ skips }) => skips.length)
+  const end = `# { total: ${results.length} files, ${totals}, skip: ${skipped} }`
+  return ['TAP version 14', ...lines, `1..${results.length}`, end, ''].join('\n')
+}
+
+/** Prints the coverage of all processes. Whether it is enough. */
+async function reportCoverage(): Promise<boolean> {
+  const report = spawn(
+    process.execPath,
+    [join(root, 'node_modules/tap/dist/esm/run.mjs'), 'report'],
+    {
+      cwd: root,
+      stdio: ['ignore', 'inherit', 'inherit'],
+    },
+  )
+  const [code] = await once(report, 'close')
+  return code === 0
+}
+
+/** A line for each test that was skipped or failed, and the numbers. */
+function summary(results: readonly TestFile[], covered: boolean): string {
+  const told = (word: string, lines: (result: TestFile) => readonly string[]) =>
+    results.flatMap(result =>
+      lines(result).map(line => `${word}: ${sourceOf(result.path)}: ${line}`),
+    )
+  const failures = told('failed', ({ failures }) => failures)
+  const skips = told('skipped', ({ skips }) => skips)
+  const passed = results.reduce((sum, result) => sum + result.passed, 0)
+  const slow = results
+    .filter(({ milliseconds }) => milliseconds > limit * 100)
+    .map(
+      ({ path, milliseconds }) => `slow: ${sourceOf(path)}: ${Math.round(milliseconds / 1000)} s`,
+    )
+  return [
+    '',
+    ...skips,
+    ...slow,
+    ...failures,
+    ...(covered ? [] : ['failed: the coverage is lower than .taprc asks for']),
+    `${results.length} files: ${passed} passed, ${failures.length} failed, ${skips.length} skipped`,
+    '',
+  ].join('\n')
+}
