@@ -13,13 +13,9 @@ import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 import { demo, devIdp } from '../lib/tools/dev-idp/arguments.ts'
 import { buildVersion } from '../lib/tools/packaging/build-version.ts'
-import {
-  type CarriedNode,
-  fetchNode,
-  nodeArchitectures,
-  nodePin,
-} from '../lib/tools/packaging/carried-node.ts'
+import { fetchNode, nodeArchitectures, nodePin } from '../lib/tools/packaging/carried-node.ts'
 import { buildDebianPackage, type DebianPackage } from '../lib/tools/packaging/debian-package.ts'
+import { programFiles } from '../lib/tools/packaging/program-files.ts'
 
 const units = 'usr/lib/systemd/system'
 
@@ -102,16 +98,14 @@ await run('package-deb', async () => {
   const time = given === undefined ? (at ?? Math.floor(Date.now() / 1000)) : Number(given)
   const work = await mkdtemp(join(tmpdir(), 'package-deb-'))
   try {
-    const build = async (node?: CarriedNode) => {
-      for (const description of packages) {
-        const place = { root, output: resolve(output), version, at: time, node }
-        await print(`${buildDebianPackage(description, place)}\n`)
+    const wanted = nodeArchitectures.filter(name => asked.includes(name))
+    const nodes = wanted.map(name => fetchNode(nodePin(values['node-pin']), name, join(work, name)))
+    for (const description of packages) {
+      const files = programFiles(root, `dist/bin/${description.name}.js`)
+      for (const node of [undefined, ...nodes]) {
+        const build = { root, output: resolve(output), version, files, at: time, node }
+        await print(`${buildDebianPackage(description, build)}\n`)
       }
-    }
-    await build()
-    for (const architecture of nodeArchitectures) {
-      if (!asked.includes(architecture)) continue
-      await build(fetchNode(nodePin(values['node-pin']), architecture, join(work, architecture)))
     }
   } finally {
     await rm(work, { recursive: true, force: true })

@@ -39,11 +39,11 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
       const service = await startService({ config, warnings, log, start, reload, reloadDaemon })
       // For a user who tries it out: an installed service has a file and no terminal.
       if (file === undefined || isatty(1)) {
-        const url = reachableAt(config, machineAddresses(), service.listeners)
         const here = reachableHere(service.listeners)
         log.info(`try it here: sudo apt -o Acquire::http::Proxy=${here} update`)
-        log.info(`make machines use it: ${url}/_cachesvc/setup`)
       }
+      const url = reachableAt(config, machineAddresses(), service.listeners)
+      log.info(`make machines use it: ${url}/_cachesvc/setup`)
       const { clients } = config
       const admits = (address: string) => AddressSet.fromCidrs(clients).has(address)
       const caution = neighbourCaution(admits, machineAddresses(), service.listeners)

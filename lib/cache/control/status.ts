@@ -4,7 +4,7 @@
 
 import { count, countOf, elapsed, percent, rate, size } from '../../figures.ts'
 import { formatAuthority } from '../../http/message/target.ts'
-import { type ServiceState, serviceState } from '../operations/endpoint.ts'
+import { reachableAt, type ServiceState, serviceState } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
@@ -13,7 +13,7 @@ type Status = Awaited<ReturnType<typeof statusOf>>
 
 /** What the service does now, as `cachesvc status --json` prints it. Moments are ISO 8601, sizes bytes, times seconds. */
 export async function statusOf(sources: OperationsSources) {
-  const { version, config, clock } = sources
+  const { version, config, clock, addresses, listeners } = sources
   const { is, because, cautions } = await serviceState(sources)
   const { started, rates, connections, arriving } = sources.activity()
   const { objects, bytes, filesystem } = await sources.usage()
@@ -25,9 +25,10 @@ export async function statusOf(sources: OperationsSources) {
     process: process.pid,
     started: new Date(started).toISOString(),
     uptime: Math.round((clock.now() - started) / 1000),
-    listening: sources.listeners().map(({ address = '*', port, secure }) => {
+    listening: listeners().map(({ address = '*', port, secure }) => {
       return `${secure ? 'https' : 'http'}://${formatAuthority({ host: address, port })}`
     }),
+    setup: `${reachableAt(config, addresses(), listeners())}/_cachesvc/setup`,
     connections,
     // A second, over the last minute.
     rates,
@@ -70,6 +71,7 @@ export function statusText(status: Status): string {
     ...reasons.map(reason => `  ${reason}\n`),
     line('Running', `for ${elapsed(status.uptime * 1000)}, process ${status.process}`),
     line('Listening', status.listening.join(', ')),
+    line('Clients', `set them up with ${status.setup}`),
     line('Connections', `${count(status.connections)} of clients`),
     line(
       'Last minute',

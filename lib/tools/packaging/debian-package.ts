@@ -20,7 +20,7 @@ import { gzipSync } from 'node:zlib'
 import type { Seconds } from '../../async/clock.ts'
 import type { CarriedNode } from './carried-node.ts'
 import { bashCompletion, type Completed, zshCompletion } from './completions.ts'
-import { packagesAmong, programFiles } from './program-files.ts'
+import { type ProgramFile, packagesAmong } from './program-files.ts'
 
 /** What the packages differ in. */
 export interface DebianPackage {
@@ -46,6 +46,8 @@ interface Build {
   readonly output: string
   /** As package.json writes it. */
   readonly version: string
+  /** The program with what it needs when it runs. */
+  readonly files: readonly ProgramFile[]
   /** The time of every file, since 1970. */
   readonly at: Seconds
   /** The package brings this Node.js, and needs none of the system. */
@@ -108,7 +110,7 @@ function stage(staged: Staged): void {
   }
 
   const home = `usr/lib/${name}`
-  const files = programFiles(build.root, `dist/bin/${name}.js`)
+  const { files } = build
   for (const { path, from } of files) put(`${home}/${path}`, readFileSync(from))
   put(`${home}/package.json`, `${JSON.stringify(manifest, null, 2)}\n`)
   copy(`bin/${name}`, `${home}/bin/${name}`, 0o755)

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 /** A file by its path in the package, and where it is now. `node_modules` may be a link to elsewhere. */
-interface ProgramFile {
+export interface ProgramFile {
   readonly path: string
   readonly from: string
 }
