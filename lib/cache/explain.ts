@@ -13,14 +13,14 @@ import type { Updates } from './answer/suite-updates.ts'
 import { directoriesOf } from './archive/path.ts'
 import type { Fetcher } from './fetch/fetch.ts'
 import type { NotStoredReason } from './fetch/found.ts'
-import type { Explanation } from './operations/sources.ts'
+import type { Explanation, RequestFate } from './operations/sources.ts'
 import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from './rfc9111/lookup.ts'
 import { type Entry, unconfirmed, type Verified } from './store/entry.ts'
 import { entryName } from './store/key.ts'
-import type { Signature } from './suites/generation.ts'
+import { type Signature, signerText } from './suites/generation.ts'
 import type { Suites } from './suites/suites.ts'
 
 interface ExplainParts {
@@ -33,7 +33,7 @@ interface ExplainParts {
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal'>
   readonly fetcher?: Pick<Fetcher, 'notStored'>
-  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past'>
+  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past' | 'all'>
   readonly now: Milliseconds
 }
 
@@ -49,6 +49,13 @@ export function explanationText(findings: readonly Explanation[]): {
 
 const notUnderstood = 'Asked for'
 
+type Verdict = Pick<Explanation, 'answer' | 'fate'>
+
+const fates: Readonly<Record<Decision['use'], RequestFate>> = {
+  ...{ store: 'hit', revalidate: 'asks', replace: 'miss', origin: 'miss' },
+  ...{ negative: 'failed', fail: 'failed' },
+}
+
 /** The findings: first what becomes of a request, then why, in the order of the pipeline. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
   const findings: Explanation[] = []
@@ -58,13 +65,15 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const escaped = await storedEscaped(url, parts)
   if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
   const wanted = destinationOfUrl(escaped ?? url, parts.rules)
-  if (typeof wanted === 'string') return [{ question: notUnderstood, answer: wanted }]
+  if (typeof wanted === 'string') {
+    return [{ question: notUnderstood, answer: wanted, fate: 'refused' }]
+  }
   const destination = await asOfItsDay(wanted, parts)
-  if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
-  const told = (verdict: string, more: readonly Explanation[] = []): readonly Explanation[] => {
+  if ('answer' in destination) return [{ question: 'A request now', ...destination }]
+  const told = (verdict: Verdict, more: readonly Explanation[] = []): readonly Explanation[] => {
     const unread = unreadTunnel(url, destination, parts.rules)
-    const answered = { question: 'A request now', answer: unread ?? verdict }
-    const within = [{ question: 'As http://HTTPS///', answer: verdict }]
+    const answered = { question: 'A request now', ...(unread ?? verdict) }
+    const within = [{ question: 'As http://HTTPS///', answer: verdict.answer }]
     return [answered, ...(unread === undefined ? [] : within), ...more, ...findings]
   }
   const { rule, key, admission, about, archive, asked, credentials } = destination
@@ -74,7 +83,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   }
   if ('deny' in admission) {
     find('Refused by', admission.deny)
-    return told(`is refused. ${admission.sentence}`)
+    return told({ answer: `is refused. ${admission.sentence}`, fate: 'refused' })
   }
   const pattern =
     admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
@@ -104,7 +113,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       find('Validated', moment(stored.validated))
       find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
     }
-    if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified))
+    if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified, parts))
   }
   for (const at of archive.kind === 'pool' ? [] : directoriesOf(key)) {
     const refusal = parts.updates?.refusal(at)
@@ -125,7 +134,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
         claim.by === undefined ? `the SHA-256 ${claim.digest}` : `a SHA-512 of ${claim.digest}…`
       find('Must be', `${claim.size} bytes with ${digest}`)
       if (parts.store.has?.(claim.digest) === true) {
-        return told('is answered from the store, which has this content under another name')
+        return told({
+          answer: 'is answered from the store, which has this content under another name',
+          fate: 'hit',
+        })
       }
     }
   }
@@ -138,13 +150,14 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const plain = decision(Fields.empty)
   const last = parts.fetcher?.notStored(key)
   if (stored === undefined && last !== undefined && plain.use === 'origin') {
-    return told(notStoredSentences[last])
+    return told({ answer: notStoredSentences[last], fate: 'miss' })
   }
-  if (archive.kind === 'pool' || archive.kind === 'other') return told(sentenceFor(plain))
+  const verdict = { answer: sentenceFor(plain), fate: fates[plain.use] }
+  if (archive.kind === 'pool' || archive.kind === 'other') return told(verdict)
   // apt sends this with every request for an index.
   const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
-  if (update.use === plain.use) return told(sentenceFor(plain))
-  return told(sentenceFor(plain), [{ question: 'apt update now', answer: sentenceFor(update) }])
+  if (update.use === plain.use) return told(verdict)
+  return told(verdict, [{ question: 'apt update now', answer: sentenceFor(update) }])
 }
 
 /**
@@ -168,16 +181,20 @@ async function storedEscaped(
   return escaped
 }
 
-/** The file that a target of a snapshot stands for; a sentence when there is none. */
+/** The file that a target of a snapshot stands for; what becomes of a request when there is none. */
 async function asOfItsDay(
   destination: FileDestination,
   { suites }: ExplainParts,
-): Promise<FileDestination | string> {
+): Promise<FileDestination | Verdict> {
   const { asOf, admission, key, archive } = destination
   if (asOf === undefined || 'deny' in admission) return destination
-  if (suites === undefined) return 'is answered as of a day, which the running proxy alone can tell'
+  if (suites === undefined) {
+    return { answer: 'is answered as of a day, which the running proxy alone can tell' }
+  }
   const found = await suites.past.find(key, archive, asOf)
-  return 'sentence' in found ? `is answered 404. ${found.sentence}` : keptAs(destination, found.key)
+  return 'sentence' in found
+    ? { answer: `is answered 404. ${found.sentence}`, fate: 'failed' }
+    : keptAs(destination, found.key)
 }
 
 /** What becomes of an `https://` URL whose TLS is not read here: apt asks for a tunnel to its host. */
@@ -185,16 +202,23 @@ function unreadTunnel(
   url: string,
   { asked }: FileDestination,
   { policy }: Rules,
-): string | undefined {
+): Verdict | undefined {
   if (!/^https:/i.test(url)) return undefined
   const authority = { host: asked.host, port: asked.port }
   const admission = admitTarget({ kind: 'connect', authority }, policy)
-  if ('deny' in admission) return `is refused. ${admission.sentence}`
+  if ('deny' in admission) {
+    return { answer: `is refused. ${admission.sentence}`, fate: 'refused' }
+  }
   const { mode } = tunnelMode(authority, policy)
   if (mode === 'intercept') return undefined
-  if (mode === 'refuse') return 'is refused by `https.refuse_domains`'
+  if (mode === 'refuse') {
+    return { answer: 'is refused by `https.refuse_domains`', fate: 'refused' }
+  }
   const stored = `http://HTTPS///${formatAuthority(asked, 'https')}${asked.path}`
-  return `apt would tunnel it: the proxy carries it unread and stores nothing. Write ${stored} to have it stored`
+  return {
+    answer: `apt would tunnel it: the proxy carries it unread and stores nothing. Write ${stored} to have it stored`,
+    fate: 'tunnel',
+  }
 }
 
 const unknownClient = { address: '', port: 0 }
@@ -235,14 +259,22 @@ const notStoredSentences: Readonly<Record<NotStoredReason, string>> = {
   format: notTheFile('of another format than its name says'),
 }
 
-function verifiedText({ by, suite, signer }: Verified): string {
+function verifiedText(
+  { by, suite, signer }: Verified,
+  { suites }: Pick<ExplainParts, 'suites'>,
+): string {
   if (by === 'name') return 'its name'
-  const signed = signer === undefined ? 'without a good signature' : `signed by ${signer}`
-  return `an index of ${suite}, ${signed}`
+  if (signer === undefined) return `an index of ${suite}, without a good signature`
+  const known = suites?.all
+    .flatMap(({ generations }) => generations)
+    .find(({ signature }) => signature.by === signer)
+  return `an index of ${suite}, signed by ${signerText(known?.signature ?? { by: signer })}`
 }
 
-function signatureText({ is, by }: Signature): string {
-  return is === 'good' ? `signed by ${by}` : signatureTexts[is]
+function signatureText(signature: Signature): string {
+  return signature.is === 'good'
+    ? `signed by ${signerText(signature)}`
+    : signatureTexts[signature.is]
 }
 
 const signatureTexts = {

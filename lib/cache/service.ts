@@ -181,7 +181,7 @@ async function startWith(
       else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
       else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
       metrics.exchange(exchange)
-      activity.note(exchange)
+      if (activity.note(exchange)) statistics.problem()
       if (config.log.access) log.info('request', factsWithoutRepeats(exchange))
       if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
     },

@@ -57,7 +57,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 // A browser on a busy machine takes its time.
 t.setTimeout(600_000)
 
-t.test('the pages in a browser', { skip, timeout: 120_000 }, async t => {
+t.test('the pages in a browser', { skip, timeout: 480_000 }, async t => {
   const browser = await chromium.launch({ executablePath: executable ?? '', args: switches })
   t.teardown(() => browser.close())
   for (const [name, given] of services) {
@@ -90,6 +90,25 @@ t.test('the pages in a browser', { skip, timeout: 120_000 }, async t => {
     while ((await shown.innerText()) === '1') await page.waitForTimeout(50)
     t.strictSame(complaints, [])
   })
+  await t.test('a link leads into what is folded, and a button copies an example', async t => {
+    const context = await browser.newContext()
+    t.teardown(() => context.close())
+    const page = await context.newPage()
+    const complaints = listen(page)
+    await page.goto(`${await serve(t, fullSources())}/_cachesvc/setup`)
+    const folded = page.locator('#cloud-init-example')
+    t.notOk(await folded.isVisible())
+    await page.locator('a[href="#cloud-init-example"]').click()
+    await folded.waitFor({ state: 'visible' })
+    const button = page.locator('button.copy').first()
+    await button.click()
+    t.equal(await button.innerText(), 'Copied')
+    await page.goto(page.url().replace(/setup.*/, 'explain'))
+    await page.locator('#url').focus()
+    await page.keyboard.press('Control+V')
+    t.match(await page.locator('#url').inputValue(), "echo 'Acquire::http::Proxy")
+    t.strictSame(complaints, [])
+  })
   await t.test('the address without a path leads to the pages', async t => {
     const page = await browser.newPage()
     t.teardown(() => page.close())
@@ -115,6 +134,7 @@ async function checkPages(t: Test, context: BrowserContext, base: string): Promi
     const response = await page.goto(`${base}/_cachesvc/${path}`)
     const expected = response?.status() === 404 ? 1 : 0
     t.equal(complaints.splice(0).length, expected, `${path}: no complaints but that of a 404`)
+    await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true')
     const sideways = await page.evaluate(
       'document.documentElement.scrollWidth - document.documentElement.clientWidth',
     )

@@ -40,6 +40,14 @@ t.test('list and explain tell what a running service has', async t => {
   t.match(JSON.parse((await run('list', '--json')).text), [
     { url: origin.url(deb), bytes: 5, sha256: digest, lastUsed: used },
   ])
+  for (const order of ['url', 'size', 'used']) {
+    t.equal((await run('list', '--sort', order)).text, list.text)
+  }
+  t.match(await run('list', '--sort', 'age'), { code: 2, stderr: /expected url, size or used/ })
+  t.match(await run('remove', '--dry-run', 'hello'), {
+    ...{ code: 1, text: '' },
+    stderr: /1 file would be meant by \*hello\*: cachesvc remove '\*hello\*'/,
+  })
   t.match(await run('list', 'other', '--json'), { code: 1, text: '[\n]\n' })
   t.match(await run('list', 'other'), {
     code: 1,

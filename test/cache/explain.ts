@@ -30,13 +30,17 @@ const entry: Entry = {
 
 /** The findings about a URL; nothing is stored but the keys given. */
 async function findings(url: string, more = '', stored: readonly string[] = []) {
+  const found = await all(url, more, stored)
+  return Object.fromEntries(found.map(({ question, answer }) => [question, answer]))
+}
+
+async function all(url: string, more: string, stored: readonly string[], as: Entry = entry) {
   const loaded = decodeConfig(`${text}\n${more}`, 'f.yaml', configCheck({}, surroundings))
   if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
   const config = loaded.value
   const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
-  const get = async (key: string) => (stored.includes(key) ? entry : undefined)
-  const found = await explain(url, { rules, store: { get }, now: 0 })
-  return Object.fromEntries(found.map(({ question, answer }) => [question, answer]))
+  const get = async (key: string) => (stored.includes(key) ? as : undefined)
+  return explain(url, { rules, store: { get }, now: 0 })
 }
 
 t.test(
@@ -51,6 +55,30 @@ t.test(
     })
   },
 )
+
+t.test('what becomes of a request is told in one word, too', async t => {
+  const offline = 'offline: true'
+  const deb = 'http://new.example.org/pool/main/h/hello/hello_1_amd64.deb'
+  for (const [url, fate, more, stored] of [
+    [deb, 'hit', '', [deb]],
+    [
+      'http://new.example.org/dists/a/InRelease',
+      'asks',
+      '',
+      ['http://new.example.org/dists/a/InRelease'],
+    ],
+    ['http://new.example.org/x', 'miss', '', []],
+    ['http://old.example.org/x', 'miss', '', []],
+    ['http://far.example.org/x', 'refused', '', []],
+    ['http://new.example.org/x', 'failed', offline, []],
+    ['https://new.example.org/x', 'tunnel', '', []],
+    ['https://far.example.org/x', 'refused', '', []],
+    ['ftp://new.example.org/x', 'refused', '', []],
+  ] as const) {
+    const [first] = await all(url, more, stored, { ...entry, validated: url === deb ? 1 : 0 })
+    t.equal(first?.fate, fate, `${url} ${first?.answer}`)
+  }
+})
 
 t.test('a target that is routed to a host of no list is refused', async t => {
   const found = await findings('new.example.org/far/x')

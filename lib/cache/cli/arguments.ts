@@ -3,8 +3,19 @@
  */
 import { type CommandLine, pathOption, program } from '../../command-line.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
+import { expected, type Read, right } from '../../config/reading.ts'
 
 export type Line = CommandLine<typeof cachesvc>
+
+/** The orders of `list`. */
+const listOrders = ['url', 'size', 'used'] as const
+
+export type ListOrder = (typeof listOrders)[number]
+
+function readListOrder(text: string): Read<ListOrder> {
+  const order = listOrders.find(one => one === text)
+  return order === undefined ? expected(text, 'url, size or used') : right(order)
+}
 
 export const cachesvc = program({
   name: 'cachesvc',
@@ -54,6 +65,10 @@ export const cachesvc = program({
     suite: {
       ...{ of: ['export'], value: 'NAME', many: true },
       help: 'only this suite, with the packages its indexes name; may be repeated',
+    },
+    sort: {
+      ...{ of: ['list'], value: 'ORDER', default: 'url', read: readListOrder },
+      help: 'list by `url`, by `size`, the largest first, or by last use, `used`, the latest first',
     },
     json: { of: ['verify-repos', 'list', 'status', 'stats'], help: 'print JSON' },
   },

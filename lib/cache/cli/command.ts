@@ -67,13 +67,13 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     }
     case 'list': {
       const { printList } = await import('./list.ts')
-      return printList(operands[0], config, { json })
+      return printList(operands[0], config, { json, sort: options.sort })
     }
     case 'remove':
     case 'refresh': {
       if (!dryRun) return ask({ do: run, of })
       const { printChosen } = await import('./list.ts')
-      return printChosen(of, config)
+      return printChosen(run, of, config)
     }
     case 'import': {
       const { printImport } = await import('./bundle.ts')

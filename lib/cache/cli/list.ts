@@ -8,54 +8,116 @@ import { countOf } from '../../figures.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { chosenBy, fitting } from '../control/selection.ts'
+import { chosenBy, fitting, proposal } from '../control/selection.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
+import type { ListOrder } from './arguments.ts'
 import { complain } from './terminal.ts'
 
 /**
- * Prints every entry whose key matches, by key: a line each under a head line, fields separated by tabs for other programs to
+ * Prints every entry whose key matches, in order: a line each under a head line, fields separated by tabs for other programs to
  * read, or JSON. A failure when no entry matches.
  */
 export async function printList(
   pattern: string | undefined,
   config: Config,
-  { json }: { readonly json: boolean },
+  { json, sort }: { readonly json: boolean; readonly sort: ListOrder },
 ): Promise<ExitCode> {
-  const found = await sorted(config, fitting(`*${pattern ?? ''}*`))
-  if (found.length === 0) {
-    const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
-    await complain(`${config.cacheDirectory} holds nothing${sought}`)
+  let separator = '\n'
+  const jsonOf = ({ key, size, digest, lastUsed }: ListedEntry): string => {
+    const used = new Date(lastUsed).toISOString()
+    const line = `${separator}${JSON.stringify({ url: key, bytes: size, lastUsed: used, sha256: digest })}`
+    separator = ',\n'
+    return line
   }
-  if (json) await printJson(found)
-  else if (found.length > 0) {
-    await print('bytes\tlast used\tSHA-256\tURL\n')
-    await printLines(found, lineOf)
-  }
-  return found.length > 0 ? exitCodes.success : exitCodes.failure
+  if (json) await print('[')
+  const found = await withStore(config, async store => {
+    let count = 0
+    for await (const some of inOrder(store, fitting(`*${pattern ?? ''}*`), orders[sort])) {
+      if (!json && count === 0) await print('bytes\tlast used\tSHA-256\tURL\n')
+      await printLines(some, json ? jsonOf : lineOf)
+      count += some.length
+    }
+    return count
+  })
+  if (json) await print('\n]\n')
+  if (found > 0) return exitCodes.success
+  const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
+  await complain(`${config.cacheDirectory} holds nothing${sought}`)
+  return exitCodes.failure
 }
 
 /** Prints the URLs that `remove` or `refresh` would mean. A failure when there is none. */
-export async function printChosen(text: string, config: Config): Promise<ExitCode> {
+export async function printChosen(
+  act: 'remove' | 'refresh',
+  text: string,
+  config: Config,
+): Promise<ExitCode> {
   const chosen = chosenBy(text, rulesOf(config))
-  if (typeof chosen === 'string') {
-    await complain(chosen)
-    return exitCodes.usage
-  }
-  const found = await sorted(config, chosen)
-  await printLines(found, ({ key }) => `${key}\n`)
-  await complain(`${countOf(found.length, 'file')}; nothing was changed`)
-  return found.length > 0 ? exitCodes.success : exitCodes.failure
+  return withStore(config, async store => {
+    let count = 0
+    if (typeof chosen === 'string') await complain(chosen)
+    else {
+      for await (const some of inOrder(store, chosen, orders.url)) {
+        await printLines(some, ({ key }) => `${key}\n`)
+        count += some.length
+      }
+      await complain(`${countOf(count, 'file')}; nothing was changed`)
+    }
+    if (count > 0) return exitCodes.success
+    const proposed = await proposal(store, text, act)
+    if (proposed !== undefined) await complain(proposed)
+    return typeof chosen === 'string' ? exitCodes.usage : exitCodes.failure
+  })
 }
 
-/** The entries whose keys match, by key. */
-function sorted(config: Config, matches: (key: string) => boolean): Promise<ListedEntry[]> {
-  return withStore(config, async store => {
-    const found: ListedEntry[] = []
-    for await (const some of store.list()) found.push(...some.filter(({ key }) => matches(key)))
-    return found.sort((a, b) => (a.key < b.key ? -1 : 1))
-  })
+type Order = (a: ListedEntry, b: ListedEntry) => number
+
+const byUrl: Order = (a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))
+
+/** Orders without a tie but for the same entry. */
+const orders: Readonly<Record<ListOrder, Order>> = {
+  url: byUrl,
+  size: (a, b) => b.size - a.size || byUrl(a, b),
+  used: (a, b) => b.lastUsed - a.lastUsed || byUrl(a, b),
+}
+
+/** Entries that are sorted at once: they and as many others are in memory. */
+const mostSorted = 100_000
+
+/**
+ * The entries that match, in order, some at a time. Of more than `most` the store is walked again for each `most`, so that memory is
+ * bounded: a million take some seconds more.
+ */
+export async function* inOrder(
+  store: Pick<ReadableStore, 'list'>,
+  matches: (key: string) => boolean,
+  order: Order,
+  most: number = mostSorted,
+): AsyncGenerator<readonly ListedEntry[]> {
+  let last: ListedEntry | undefined
+  for (;;) {
+    let found: ListedEntry[] = []
+    let worst: ListedEntry | undefined
+    const cut = (): void => {
+      found.sort(order)
+      if (found.length <= most) return
+      found = found.slice(0, most)
+      worst = found.at(-1)
+    }
+    for await (const some of store.list()) {
+      for (const one of some) {
+        if (!matches(one.key) || (last !== undefined && order(one, last) <= 0)) continue
+        if (worst === undefined || order(one, worst) < 0) found.push(one)
+        if (found.length >= 2 * most) cut()
+      }
+    }
+    cut()
+    if (found.length > 0) yield found
+    if (worst === undefined) return
+    last = worst
+  }
 }
 
 /** Lines that are written at once. */
@@ -70,18 +132,6 @@ async function printLines(
     const lines = all.slice(at, at + batch).map(line)
     await print(lines.join(''))
   }
-}
-
-async function printJson(all: readonly ListedEntry[]): Promise<void> {
-  await print('[')
-  let separator = '\n'
-  await printLines(all, ({ key, size, digest, lastUsed }) => {
-    const used = new Date(lastUsed).toISOString()
-    const line = `${separator}${JSON.stringify({ url: key, bytes: size, lastUsed: used, sha256: digest })}`
-    separator = ',\n'
-    return line
-  })
-  await print('\n]\n')
 }
 
 function lineOf({ key, size, digest, lastUsed }: ListedEntry): string {

@@ -20,7 +20,7 @@ import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
 import type { Wrong } from '../verify/report.ts'
-import { chosenBy, refresh, remove } from './selection.ts'
+import { chosenBy, proposal, refresh, remove } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
 
 export interface ControlParts {
@@ -75,14 +75,21 @@ async function changed(
   { rules, store, negative, updates }: ControlParts,
 ): Promise<CommandAnswer> {
   const chosen = chosenBy(text, rules())
-  if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen)
+  const proposed = async () => {
+    const found = await proposal(store, text, act)
+    return found === undefined ? [] : [found]
+  }
+  if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen, ...(await proposed()))
   negative.clear()
   if (act === 'refresh') updates.askAgain()
   const { files, bytes, left } =
     act === 'refresh'
       ? { ...(await refresh(store, chosen)), left: { contents: 0, bytes: 0 } }
       : await remove(store, chosen, keys => updates.removed(keys))
-  if (files === 0) return complaint(exitCodes.failure, `no stored file is meant by ${text}`)
+  if (files === 0) {
+    const none = `no stored file is meant by ${text}`
+    return complaint(exitCodes.failure, none, ...(await proposed()))
+  }
   const did = act === 'remove' ? 'removed' : 'will ask the origin at the next request for'
   if (left.contents === 0) return said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
   const gone = Math.max(0, files - left.contents)

@@ -1,11 +1,12 @@
 /**
  * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
  */
-
+import { countOf } from '../../figures.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { unconfirmed } from '../store/entry.ts'
+import type { ReadableStore } from '../store/reading.ts'
 import type { Store, Unremovable } from '../store/store.ts'
 
 /** Whether a stored file, named by its key, is one of those that are meant. */
@@ -43,6 +44,24 @@ export function fitting(pattern: string): Chosen {
     }
     return url.length - last.length >= at && url.endsWith(last)
   }
+}
+
+/**
+ * For a text that means no stored file: a sentence with the pattern that fits files which have the text anywhere in their URLs, and how
+ * many these are; undefined when there are none.
+ */
+export async function proposal(
+  store: Pick<ReadableStore, 'list'>,
+  text: string,
+  act: 'remove' | 'refresh',
+): Promise<string | undefined> {
+  const within = text.replace(/^\*+|\*+$/g, '')
+  const pattern = `*${within}*`
+  if (within === '' || pattern === text) return undefined
+  const { files } = await forEach(store, fitting(pattern), async ({ size }) => size)
+  if (files === 0) return undefined
+  const word = `'${pattern.replaceAll("'", "'\\''")}'`
+  return `${countOf(files, 'file')} would be meant by ${pattern}: cachesvc ${act} ${word}`
 }
 
 /**
@@ -96,7 +115,7 @@ interface Amount {
 
 /** `act` answers the size of a file that it has dealt with. */
 async function forEach(
-  store: Pick<Store, 'list'>,
+  store: Pick<ReadableStore, 'list'>,
   chosen: Chosen,
   act: (file: ListedEntry) => Promise<number | undefined>,
 ): Promise<Amount> {

@@ -12,7 +12,6 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
-import { redactUrl } from '../../log/redact.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates, type View } from '../../template.ts'
 import { endpointFor, serviceState, upkeepCautions } from './endpoint.ts'
@@ -22,6 +21,7 @@ import { healthCheckPaths, operationsPrefix } from './paths.ts'
 import { readers } from './readers.ts'
 import type { OperationsSources } from './sources.ts'
 import { cacheView } from './views/cache-view.ts'
+import { explainView } from './views/explain-view.ts'
 import { indexView } from './views/index-view.ts'
 import { setupView } from './views/setup-view.ts'
 import { statsView } from './views/stats-view.ts'
@@ -95,8 +95,13 @@ function pageTable(
   const style = read('style.css')
   const icon = read('favicon.ico')
   const usage = read('usage.html')
-  const [, script = ''] = /<script>(.*)<\/script>/s.exec(read('live.mustache').toString()) ?? []
-  const withScript = { fields: policyWithScript(script) }
+  /** For a page that includes this template, which is one script. */
+  const withScript = (template: string) => {
+    const text = read(`${template}.mustache`).toString()
+    const [, script = ''] = /<script>(.*)<\/script>/s.exec(text) ?? []
+    return { fields: policyWithScript(script) }
+  }
+  const [withFigures, withCopy] = [withScript('live'), withScript('copy')]
   const { clock } = sources
   const here = (request: Request) => endpointFor(request, sources)
   const html = (...page: Parameters<Render>) => webResponse('html', render(...page))
@@ -109,8 +114,8 @@ function pageTable(
     [
       '/_cachesvc/',
       async request => {
-        const view = { ...indexView(sources, here(request)), ...(await stateView(sources)) }
-        return webResponse('html', render('index', 'Overview', view), withScript)
+        const view = { ...(await indexView(sources, here(request))), ...(await stateView(sources)) }
+        return webResponse('html', render('index', 'Overview', view), withFigures)
       },
     ],
     ['/_cachesvc/live', () => liveResponse(live)],
@@ -127,7 +132,10 @@ function pageTable(
     ],
     [
       '/_cachesvc/setup',
-      request => html('setup', 'Setup', setupView(sources, here(request), request)),
+      request => {
+        const view = setupView(sources, here(request), request)
+        return webResponse('html', render('setup', 'Setup', view), withCopy)
+      },
     ],
     ['/_cachesvc/setup.sh', request => webResponse('text', setupScript({ here: here(request) }))],
     [
@@ -162,27 +170,6 @@ async function stateView(sources: OperationsSources): Promise<View> {
   const { is, because, cautions } = await serviceState(sources)
   const state = { ready: is === 'ready', doubtful: is === 'doubtful', broken: is === 'broken' }
   return { ...state, because, cautions }
-}
-
-/** The longest URL `explain` takes. */
-const longestUrl = 2048
-
-/** URLs of the kinds that the Explain page understands: an index, a package, an archive behind TLS. */
-const explained = [
-  'http://archive.example.org/debian/dists/stable/InRelease',
-  'http://archive.example.org/debian/pool/main/h/hello/hello_2.10-3_amd64.deb',
-  'https://packages.example.com/debian/dists/stable/InRelease',
-].map(text => ({ text, href: `/_cachesvc/explain?${new URLSearchParams({ url: text })}` }))
-
-/** The form, and what is known of the URL in the query's `url`, if it has one. */
-async function explainView(sources: OperationsSources, query = ''): Promise<View> {
-  const url = new URLSearchParams(query).get('url')?.trim() ?? ''
-  const tooLong = url.length > longestUrl
-  const asked = url !== '' && !tooLong
-  const [verdict = false, ...reasons] = asked ? await sources.explain(url) : []
-  const examples = asked ? [] : explained
-  const shown = tooLong ? '' : redactUrl(url)
-  return { url: shown, tooLong, longestUrl, asked, verdict, reasons, examples }
 }
 
 function liveResponse(live: Live): Response {

@@ -66,7 +66,10 @@ export interface Listener {
 
 /** What the service does now and did lately. */
 export interface ActivityReport
-  extends Pick<Activity, 'started' | 'rates' | 'requests' | 'problems' | 'archives' | 'clients'> {
+  extends Pick<
+    Activity,
+    'started' | 'rates' | 'runs' | 'problems' | 'archives' | 'clients' | 'clientsToday'
+  > {
   /** Of clients. */
   readonly connections: number
   readonly arriving: readonly Arriving[]
@@ -116,4 +119,17 @@ export type LastVerification = Readonly<Record<(typeof verificationFigures)[numb
 export interface Explanation {
   readonly question: string
   readonly answer: string
+  /** Of the first finding: what becomes of a request, as far as it is known. */
+  readonly fate?: RequestFate | undefined
 }
+
+/**
+ * What becomes of a request:
+ * - hit: the store answers
+ * - asks: the store answers once the origin has confirmed the copy
+ * - miss: the origin's content is the answer
+ * - tunnel: the proxy carries it unread
+ * - refused: a rule refuses it
+ * - failed: there is no file to answer with
+ */
+export type RequestFate = 'hit' | 'asks' | 'miss' | 'tunnel' | 'refused' | 'failed'

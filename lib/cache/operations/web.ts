@@ -1,6 +1,6 @@
 /**
  * Responses of the web interface: their media types and the security fields every one of them carries.
- * The content security policy allows no frame, nothing from elsewhere, and no script but that of the overview.
+ * The content security policy allows no frame, nothing from elsewhere, and no script but those of the overview and the setup page.
  */
 import { createHash } from 'node:crypto'
 import { Fields } from '../../http/message/field.ts'

@@ -86,10 +86,11 @@ export async function operationsOf(parts: OperationsParts) {
       return rules().routes
     },
     statistics: () => report(statistics.days, statistics.today),
-    history: () => historyReport(statistics.days, statistics.history, statistics.today),
+    history: () => historyReport(statistics.days, statistics.history, clock.now()),
     activity: () => ({
       ...{ started: activity.started, rates: activity.rates },
-      ...{ requests: activity.requests, problems: activity.problems },
+      ...{ runs: activity.runs, problems: activity.problems },
+      clientsToday: activity.clientsToday,
       ...{ archives: activity.archives, clients: activity.clients },
       connections: connections(),
       arriving: fetcher.arriving,

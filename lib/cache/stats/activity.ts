@@ -1,6 +1,7 @@
 /**
- * Keeps the latest requests and problems, the rates of the last minute, and figures of each archive and client since the start, in
- * memory alone and bounded. Counts what is stored of each archive when asked, at most once a minute.
+ * Keeps the latest runs of clients and the latest problems, the rates of the last minute, the number of clients of today, and figures of
+ * each archive and client since the start, in memory alone and bounded. Counts what is stored of each archive when asked, at most
+ * once a minute.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -14,6 +15,8 @@ import type { ReadableStore } from '../store/reading.ts'
 export interface AnsweredRequest {
   readonly at: Milliseconds
   readonly client: string
+  /** The program that asked, such as `apt`. */
+  readonly agent: string
   readonly method: string
   /** The key of the file, or what was asked for. It may have a query: redact it before it is shown. */
   readonly target: string
@@ -24,6 +27,20 @@ export interface AnsweredRequest {
   readonly bytes: number
   readonly duration: number
   readonly complete: boolean
+}
+
+/** Requests of one program on one client without a long pause between them, such as one `apt update`. */
+export interface Run extends Pick<AnsweredRequest, 'client' | 'agent'> {
+  /** When its first request came. */
+  readonly first: Milliseconds
+  /** When its last request was over. */
+  last: Milliseconds
+  count: number
+  hits: number
+  problems: number
+  bytes: number
+  /** Its latest requests, the oldest first. */
+  readonly requests: AnsweredRequest[]
 }
 
 /** The figures of one archive or client. */
@@ -41,8 +58,15 @@ interface Rates {
   readonly bytes: number
 }
 
-/** Latest requests and latest problems that are kept. */
-const kept = 100
+/** Latest problems that are kept. */
+const keptProblems = 100
+/** Latest runs, and latest requests of each, that are kept. */
+const mostRuns = 20
+const keptOfRun = 25
+/** A request that comes so long after all others of its run were over begins another. */
+const pause: Milliseconds = 60_000
+/** Clients that are counted each day. */
+const mostClients = 10_000
 /** Archives and clients whose figures are kept: those seen last. */
 const mostNames = 500
 const seconds = 60
@@ -51,10 +75,13 @@ export class Activity {
   readonly started: Milliseconds
   readonly #clock: Clock
   readonly #begun: Milliseconds
-  readonly #requests: AnsweredRequest[] = []
+  readonly #runs: Run[] = []
+  /** Those that may go on, by client and program. */
+  readonly #open = new Map<string, Run>()
   readonly #problems: AnsweredRequest[] = []
   readonly #archives = new LRUCache<string, Tally>({ max: mostNames })
   readonly #clients = new LRUCache<string, Tally>({ max: mostNames })
+  #today = { from: 0, until: 0, clients: new Set<string>() }
   /** For each second of a minute: which second since the start it is, requests, bytes. */
   readonly #minute = new Float64Array(seconds * 3).fill(-1)
 
@@ -64,14 +91,15 @@ export class Activity {
     this.#begun = clock.elapsed()
   }
 
-  /** Notes an exchange; pages about the proxy itself are none. */
-  note({ request, response, sent, duration, complete }: Exchange): void {
+  /** Notes an exchange, and says whether it is a problem; pages about the proxy itself are none. */
+  note({ request, response, sent, duration, complete }: Exchange): boolean {
     const { outcome, because, key, origin } = response.facts ?? {}
-    if (typeof outcome !== 'string' || outcome === 'operations') return
+    if (typeof outcome !== 'string' || outcome === 'operations') return false
     const at = request.received + duration
     const answered: AnsweredRequest = {
       at,
       client: request.client.address,
+      agent: programOf(request.fields.get('User-Agent')),
       method: request.method,
       target: typeof key === 'string' ? key : targetText(request),
       status: response.status,
@@ -81,20 +109,33 @@ export class Activity {
       duration,
       complete,
     }
-    keep(this.#requests, answered)
-    if (isProblem(answered)) keep(this.#problems, answered)
+    const problem = isProblem(answered)
+    if (problem) keep(this.#problems, answered, keptProblems)
+    this.#addToRun(answered, { began: request.received, problem })
+    this.#countClient(answered)
     this.#count(sent)
     tally(this.#clients, answered.client, answered)
     if (typeof origin === 'string') tally(this.#archives, origin, answered)
+    return problem
   }
 
-  get requests(): readonly AnsweredRequest[] {
-    return latest(this.#requests)
+  /** The latest first. */
+  get runs(): ReadonlyArray<Readonly<Run>> {
+    return this.#runs
+      .map(run => ({ ...run, requests: run.requests.slice(-keptOfRun) }))
+      .sort((a, b) => b.last - a.last)
   }
 
   /** Requests that were refused, failed, broke off or got a stale file for want of an answer; the latest first. */
   get problems(): readonly AnsweredRequest[] {
-    return latest(this.#problems)
+    return this.#problems.slice(-keptProblems).reverse()
+  }
+
+  /** Clients that had a request answered today, since the start; `mostClients` are that many or more. */
+  get clientsToday(): number {
+    const { from, until, clients } = this.#today
+    const now = this.#clock.now()
+    return now >= from && now < until ? clients.size : 0
   }
 
   get archives(): readonly Tally[] {
@@ -119,6 +160,45 @@ export class Activity {
     return { requests: requests / length, bytes: bytes / length }
   }
 
+  #addToRun(
+    answered: AnsweredRequest,
+    { began, problem }: { readonly began: Milliseconds; readonly problem: boolean },
+  ): void {
+    const { at, client, agent, outcome, bytes } = answered
+    const name = `${client} ${agent}`
+    let run = this.#open.get(name)
+    // A clock that was set back begins a run, too.
+    if (run === undefined || Math.abs(began - run.last) >= pause) {
+      run = { client, agent, first: began, last: at, ...noFigures, requests: [] }
+      this.#open.set(name, run)
+      this.#runs.push(run)
+      if (this.#runs.length > mostRuns) this.#dropOldestRun()
+    }
+    run.last = Math.max(run.last, at)
+    run.count += 1
+    run.hits += outcome === 'hit' ? 1 : 0
+    run.problems += problem ? 1 : 0
+    run.bytes += bytes
+    keep(run.requests, answered, keptOfRun)
+  }
+
+  #dropOldestRun(): void {
+    const oldest = this.#runs.reduce((a, b) => (b.last < a.last ? b : a))
+    this.#runs.splice(this.#runs.indexOf(oldest), 1)
+    const name = `${oldest.client} ${oldest.agent}`
+    if (this.#open.get(name) === oldest) this.#open.delete(name)
+  }
+
+  #countClient({ at, client }: AnsweredRequest): void {
+    if (at < this.#today.from || at >= this.#today.until) {
+      const from = new Date(at).setHours(0, 0, 0, 0)
+      const until = new Date(at).setHours(24, 0, 0, 0)
+      this.#today = { from, until, clients: new Set() }
+    }
+    const { clients } = this.#today
+    if (clients.size < mostClients) clients.add(client)
+  }
+
   #count(bytes: number): void {
     const second = this.#second()
     const minute = this.#minute
@@ -133,20 +213,31 @@ export class Activity {
   }
 }
 
-/** Adds the latest, and drops the oldest ones now and then: to drop one for each moves all the others. */
-function keep(all: AnsweredRequest[], one: AnsweredRequest): void {
+const noFigures = { count: 0, hits: 0, problems: 0, bytes: 0 }
+
+/** Adds the latest, and drops the oldest ones now and then, beyond `kept`: to drop one for each moves all the others. */
+function keep(all: AnsweredRequest[], one: AnsweredRequest, kept: number): void {
   all.push(one)
   if (all.length >= 2 * kept) all.splice(0, kept)
 }
 
-function latest(all: readonly AnsweredRequest[]): readonly AnsweredRequest[] {
-  return all.slice(-kept).reverse()
+/**
+ * A file that an archive does not have is no problem: apt asks for an InRelease, and then for a Release when there is none. The
+ * outcome of such a request is `failed` all the same.
+ */
+function isProblem({ outcome, because, status, complete }: AnsweredRequest): boolean {
+  if (!complete || outcome === 'refused' || because.startsWith('stale-origin')) return true
+  return outcome === 'failed' && status !== 404 && status !== 410
 }
 
-function isProblem({ outcome, because, complete }: AnsweredRequest): boolean {
-  return (
-    !complete || outcome === 'refused' || outcome === 'failed' || because.startsWith('stale-origin')
-  )
+const longestProgram = 40
+
+/** The first product of a User-Agent (RFC 9110 section 10.1.5), without its version. apt calls itself `Debian APT-HTTP/1.3`. */
+export function programOf(agent: string | undefined): string {
+  if (agent === undefined || agent === '') return 'unnamed program'
+  if (/\bAPT-/.test(agent.slice(0, 80))) return 'apt'
+  const [name = ''] = /^[^\s/(]*/.exec(agent) ?? []
+  return name === '' ? 'unnamed program' : name.slice(0, longestProgram)
 }
 
 function tally(

@@ -1,14 +1,18 @@
 /**
  * The statistics response, and the figures the pages derive from it. Pure: recorded days in, values out.
  */
-import { day } from '../../async/clock.ts'
+import { day, hour, type Milliseconds } from '../../async/clock.ts'
 import {
   type Counters,
+  calendarDate,
   type Days,
   type History,
-  type Hours,
+  type Hour,
   noCounters,
+  noHour,
   noneUnanswered,
+  outcomeNames,
+  startOfHour,
   sum,
   type Unanswered,
 } from './statistics.ts'
@@ -47,11 +51,18 @@ export interface HistoryReport {
   /** Every day of the calendar up to today, oldest first, at most `chartedDays`; without traffic its figures are 0. */
   readonly days: ReadonlyArray<DayRecord & Unanswered>
   /** Requests of today by hour; undefined when there were none. */
-  readonly hours: Hours['counts'] | undefined
+  readonly hours: HoursOfDay | undefined
+  /** The hour that runs and the 23 before it, oldest first; without traffic their figures are 0. */
+  readonly lastDay: readonly Hour[]
+  readonly problemsToday: number
   readonly unanswered: Unanswered
 }
 
-export function historyReport(days: Days, history: History, today: string): HistoryReport {
+/** Requests of one day, by outcome and hour of the server's time zone. */
+export type HoursOfDay = Readonly<Record<(typeof outcomeNames)[number], readonly number[]>>
+
+export function historyReport(days: Days, history: History, now: Milliseconds): HistoryReport {
+  const today = calendarDate(now)
   const { unanswered, hours } = history
   const [first = today] = [...days.keys(), ...unanswered.keys()].sort()
   const shown: Array<DayRecord & Unanswered> = []
@@ -64,7 +75,11 @@ export function historyReport(days: Days, history: History, today: string): Hist
   }
   return {
     days: shown,
-    hours: hours?.date === today ? hours.counts : undefined,
+    hours: hoursOfDay(hours, today),
+    lastDay: lastDay(hours, now),
+    problemsToday: hours
+      .filter(({ from }) => calendarDate(from) === today)
+      .reduce((all, { problems }) => all + problems, 0),
     unanswered: [...unanswered.values()].reduce(
       (all, one) => ({ refused: all.refused + one.refused, failed: all.failed + one.failed }),
       noneUnanswered,
@@ -72,16 +87,42 @@ export function historyReport(days: Days, history: History, today: string): Hist
   }
 }
 
+/** Undefined when no request was counted on that day. */
+export function hoursOfDay(hours: readonly Hour[], date: string): HoursOfDay | undefined {
+  const those = hours.filter(
+    one => calendarDate(one.from) === date && outcomeNames.some(name => one[name] > 0),
+  )
+  if (those.length === 0) return undefined
+  const of = (name: (typeof outcomeNames)[number]): readonly number[] => {
+    const counts = new Array<number>(24).fill(0)
+    for (const one of those) {
+      const at = new Date(one.from).getHours()
+      counts[at] = (counts[at] ?? 0) + one[name]
+    }
+    return counts
+  }
+  const [hits, misses, tunnel] = [of('hits'), of('misses'), of('tunnel')]
+  return { hits, misses, tunnel, refused: of('refused'), failed: of('failed') }
+}
+
+function lastDay(hours: readonly Hour[], now: Milliseconds): readonly Hour[] {
+  const running = startOfHour(now)
+  return Array.from({ length: 24 }, (_, i) => {
+    const from = running - (23 - i) * hour
+    return hours.find(one => one.from >= from && one.from < from + hour) ?? { from, ...noHour }
+  })
+}
+
 function dayBefore(date: string): string {
   return new Date(Date.parse(`${date}T00:00:00Z`) - day).toISOString().slice(0, 10)
 }
 
 /** Hits per request, 0 to 1; 0 when there were no requests. */
-export function hitRate(counters: Counters): number {
+export function hitRate(counters: Pick<Counters, 'requests' | 'hits'>): number {
   return counters.requests === 0 ? 0 : counters.hits / counters.requests
 }
 
 /** Bytes clients got that no origin had to send, estimated: never less than 0. */
-export function trafficSaved(counters: Counters): number {
+export function trafficSaved(counters: Pick<Counters, 'traffic_up' | 'traffic_down'>): number {
   return Math.max(0, counters.traffic_up - counters.traffic_down)
 }

@@ -8,9 +8,12 @@
  *
  * # Format
  * `{"version":1,"daily":{"2025-01-31":{"requests":3,"hits":1,"misses":1,"tunnel":1,"traffic_down":…, …}},`
- * `"unanswered":{"2025-01-31":{"refused":0,"failed":2}},"hours":{"date":"2025-01-31","hits":[0,…],…}}`
+ * `"unanswered":{"2025-01-31":{"refused":0,"failed":2}},"recent":{"2025-01-31T11:00:00.000Z":{"hits":7,…}},`
+ * `"hours":{"date":"2025-01-31","hits":[0,…],…}}`
  *
- * `unanswered` and `hours` may be absent, as in files of earlier releases; where they make no sense they are left out.
+ * `recent` has the hours with requests among the last 25. `hours` says a part of it again, for earlier releases, which know no
+ * `recent`: the requests of the last day. It is read where `recent` is absent, as in their files. `unanswered` may be absent, too;
+ * what makes no sense of all three is left out.
  * A day whose figures make no sense is left out and named; the others stand.
  */
 import { constants, copyFile, readFile, rename, stat } from 'node:fs/promises'
@@ -20,14 +23,19 @@ import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
 import { isCount, isRecord } from '../../json.ts'
+import { hoursOfDay } from './report.ts'
 import {
   type Counters,
+  calendarDate,
   counterNames,
   type Days,
   type History,
-  type Hours,
+  type Hour,
+  type HourCounters,
+  hourNames,
   noCounters,
   noHistory,
+  noHour,
   outcomeNames,
   Statistics,
   type Unanswered,
@@ -179,16 +187,21 @@ export function decodeDays(text: string): DecodedDays {
     if (counters === undefined) unreadable.push(date)
     else days.set(date, counters)
   }
-  return { days, history: decodeHistory(file), unreadable }
+  return { days, history: decodeHistory(file, days), unreadable }
 }
 
 /** The file's text, days in order of date. */
 export function encodeDays(days: Days, { unanswered, hours }: History = noHistory): string {
+  const last = hours.at(-1)
+  const date = last && calendarDate(last.from)
   const file = {
     version: formatVersion,
     daily: inOrder(days),
     unanswered: inOrder(unanswered),
-    hours: hours && { date: hours.date, ...hours.counts },
+    recent: Object.fromEntries(
+      hours.map(({ from, ...counters }) => [new Date(from).toISOString(), counters]),
+    ),
+    hours: date && { date, ...hoursOfDay(hours, date) },
   }
   return `${JSON.stringify(file)}\n`
 }
@@ -197,7 +210,7 @@ function inOrder(byDate: ReadonlyMap<string, unknown>): object {
   return Object.fromEntries([...byDate].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-function decodeHistory(file: Readonly<Record<string, unknown>>): History {
+function decodeHistory(file: Readonly<Record<string, unknown>>, days: Days): History {
   const unanswered = new Map<string, Unanswered>()
   const found = isRecord(file['unanswered']) ? file['unanswered'] : {}
   for (const [date, value] of Object.entries(found)) {
@@ -205,21 +218,56 @@ function decodeHistory(file: Readonly<Record<string, unknown>>): History {
     const { refused, failed } = value
     if (isCount(refused) && isCount(failed)) unanswered.set(date, { refused, failed })
   }
-  return { unanswered, hours: decodeHours(file['hours']) }
+  const { recent } = file
+  const hours = isRecord(recent) ? decodeRecent(recent) : decodeHours(file['hours'], days)
+  return { unanswered, hours }
 }
 
-function decodeHours(found: unknown): Hours | undefined {
-  if (!isRecord(found)) return undefined
+/** More hours than a file of this release has: half-hour time zones may have changed between its runs. */
+const mostHours = 100
+
+function decodeRecent(recent: Readonly<Record<string, unknown>>): readonly Hour[] {
+  return Object.entries(recent)
+    .flatMap(([moment, value]): readonly Hour[] => {
+      const from = Date.parse(moment)
+      if (Number.isNaN(from) || new Date(from).toISOString() !== moment) return []
+      const counters: Record<keyof HourCounters, number> = { ...noHour }
+      for (const name of hourNames) {
+        const found = isRecord(value) ? value[name] : undefined
+        if (!isCount(found)) return []
+        counters[name] = found
+      }
+      return [{ from, ...counters }]
+    })
+    .sort((a, b) => a.from - b.from)
+    .slice(-mostHours)
+}
+
+/**
+ * The requests of the last day by hour, as earlier releases have them. They do not say the bytes of an hour: those of the day count
+ * for its last hour with requests, so that the sum is right. Each request that was refused or failed was a problem then.
+ */
+function decodeHours(found: unknown, days: Days): readonly Hour[] {
+  if (!isRecord(found)) return []
   const { date } = found
-  if (typeof date !== 'string' || !isDate(date)) return undefined
-  const hoursOf = (name: string): readonly number[] | undefined => {
+  if (typeof date !== 'string' || !isDate(date)) return []
+  const countsOf = (name: string): readonly number[] | undefined => {
     const hours = found[name]
     return Array.isArray(hours) && hours.length === 24 && hours.every(isCount) ? hours : undefined
   }
-  const [hits, misses, tunnel, refused, failed] = outcomeNames.map(hoursOf)
-  return hits && misses && tunnel && refused && failed
-    ? { date, counts: { hits, misses, tunnel, refused, failed } }
-    : undefined
+  const counts = outcomeNames.map(name => [name, countsOf(name)] as const)
+  if (counts.some(([, of]) => of === undefined)) return []
+  const [year = 0, month = 0, day = 0] = date.split('-').map(Number)
+  const hours = Array.from({ length: 24 }, (_, at): Hour => {
+    const of = Object.fromEntries(counts.map(([name, of]) => [name, of?.[at] ?? 0]))
+    const { refused = 0, failed = 0 } = of
+    const from = new Date(year, month - 1, day, at).getTime()
+    return { from, ...noHour, ...of, problems: refused + failed }
+  }).filter(one => outcomeNames.some(name => one[name] > 0))
+  const { traffic_down = 0, traffic_up = 0 } = days.get(date) ?? {}
+  return hours.map((one, i) =>
+    i === hours.length - 1 ? { ...one, traffic_down, traffic_up } : one,
+  )
 }
 
 function decodeCounters(value: unknown): Counters | undefined {

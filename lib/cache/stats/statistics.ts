@@ -1,5 +1,5 @@
 /**
- * Counts requests and traffic by calendar day, and the requests of today by hour. Knows the clock, not files or responses.
+ * Counts requests and traffic by calendar day, and those of the last 24 hours by hour. Knows the clock, not files or responses.
  *
  * # Facts
  * - requests = hits + misses + tunnel, always. Refused and failed requests are counted apart, pages of the operations interface
@@ -11,7 +11,7 @@
  *   traffic saved must not count them.
  * - A day is a calendar day of the server's time zone (TZ). A transfer counts on the day on which it ends.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { type Clock, hour, type Milliseconds } from '../../async/clock.ts'
 
 /** The names are those of the statistics interface; the byte counters are plain bytes. */
 export const counterNames = [
@@ -40,20 +40,29 @@ export const noneUnanswered: Unanswered = { refused: 0, failed: 0 }
 /** What can become of a request, as the hours count it. */
 export const outcomeNames = ['hits', 'misses', 'tunnel', 'refused', 'failed'] as const
 
-/** Requests of one day, by outcome and hour of the server's time zone. */
-export interface Hours {
-  readonly date: string
-  readonly counts: Readonly<Record<(typeof outcomeNames)[number], readonly number[]>>
+/** What an hour counts: requests by outcome, bytes as a day counts them, and problems as the overview shows them. */
+export const hourNames = [...outcomeNames, 'traffic_down', 'traffic_up', 'problems'] as const
+
+export type HourCounters = Readonly<Record<(typeof hourNames)[number], number>>
+
+/** An hour of the server's time zone, by the moment at which it began. */
+export interface Hour extends HourCounters {
+  readonly from: Milliseconds
 }
 
 /** What is kept beside the counters of the statistics interface. */
 export interface History {
   readonly unanswered: ReadonlyMap<string, Unanswered>
-  /** Of the last day with requests; undefined before the first. */
-  readonly hours: Hours | undefined
+  /** The hours with requests among the last 25, oldest first: a day on which clocks are set back has so many. */
+  readonly hours: readonly Hour[]
 }
 
-export const noHistory: History = { unanswered: new Map(), hours: undefined }
+export const noHistory: History = { unanswered: new Map(), hours: [] }
+
+export const noHour: HourCounters = {
+  ...{ hits: 0, misses: 0, tunnel: 0, refused: 0, failed: 0 },
+  ...{ traffic_down: 0, traffic_up: 0, problems: 0 },
+}
 
 export const noCounters: Counters = {
   requests: 0,
@@ -71,17 +80,18 @@ export class Statistics {
   /** The counters of the day of the last count. */
   #day: { readonly date: string; readonly counters: Mutable } = { date: '', counters: noCounters }
   readonly #unanswered: Map<string, Unanswered>
-  #hours: { readonly date: string; readonly counts: Record<Outcome, number[]> } | undefined
+  #hours: readonly MutableHour[]
+  /** The counters of the hour of the last count. */
+  #hour: MutableHour | undefined
   #changes = 0
-  /** The hour of the last count, kept because it is asked for with every request. */
-  #now = { date: '', hour: 0, from: 0, until: 0 }
+  /** The date and the hour of the last count, kept because they are asked for with every request. */
+  #now = { date: '', from: 0, until: 0 }
 
   constructor(clock: Clock, recorded: Days = new Map(), history: History = noHistory) {
     this.#clock = clock
     this.#days = new Map(recorded)
     this.#unanswered = new Map(history.unanswered)
-    const { date = '', counts } = history.hours ?? {}
-    this.#hours = counts && { date, counts: mapOutcomes(name => [...counts[name]]) }
+    this.#hours = history.hours.map(one => ({ ...one }))
   }
 
   /** A request answered from the store, with the bytes of content its client got. */
@@ -90,7 +100,9 @@ export class Statistics {
     day.requests += 1
     day.hits += 1
     day.traffic_up += up
-    this.#count('hits')
+    const hour = this.#changedHour()
+    hour.hits += 1
+    hour.traffic_up += up
   }
 
   /** A request answered from the origin: the bytes its client got, and those fetched for it that `fetched` is not told of. */
@@ -100,19 +112,23 @@ export class Statistics {
     day.misses += 1
     day.traffic_down += bytes.down
     day.traffic_up += bytes.up
-    this.#count('misses')
+    const hour = this.#changedHour()
+    hour.misses += 1
+    hour.traffic_down += bytes.down
+    hour.traffic_up += bytes.up
   }
 
   /** Bytes fetched from an origin, for one client, several or none. */
   fetched(down: number): void {
     this.#changed().traffic_down += down
+    this.#changedHour().traffic_down += down
   }
 
   tunnel(): void {
     const day = this.#changed()
     day.requests += 1
     day.tunnel += 1
-    this.#count('tunnel')
+    this.#changedHour().tunnel += 1
   }
 
   /** Bytes a tunnel carried since the last call, both ways together. */
@@ -126,7 +142,14 @@ export class Statistics {
     const before = this.#unanswered.get(today) ?? noneUnanswered
     this.#unanswered.set(today, { ...before, [how]: before[how] + 1 })
     this.#changes += 1
-    this.#count(how)
+    this.#changedHour()[how] += 1
+  }
+
+  /** A request that stands among the problems of the overview. It is in another counter, too. */
+  problem(): void {
+    this.#current()
+    this.#changes += 1
+    this.#changedHour().problems += 1
   }
 
   get days(): Days {
@@ -145,21 +168,21 @@ export class Statistics {
     const now = this.#clock.now()
     // A clock that was set anew falls outside of the hour.
     if (now < this.#now.from || now >= this.#now.until) {
-      const hour = new Date(now).getHours()
-      const until = new Date(now).setHours(hour + 1, 0, 0, 0)
-      this.#now = { date: calendarDate(now), hour, from: now, until }
+      const from = startOfHour(now)
+      this.#now = { date: calendarDate(now), from, until: from + hour }
     }
     return this.#now
   }
 
-  /** Counts it for the hour that `#current` has found. */
-  #count(outcome: Outcome): void {
-    const { date, hour } = this.#now
-    if (this.#hours?.date !== date) {
-      this.#hours = { date, counts: mapOutcomes(() => new Array<number>(24).fill(0)) }
-    }
-    const counts = this.#hours.counts[outcome]
-    counts[hour] = (counts[hour] ?? 0) + 1
+  /** The counters of the hour that `#current` has found, which the caller changes. */
+  #changedHour(): MutableHour {
+    const { from } = this.#now
+    if (this.#hour?.from === from) return this.#hour
+    // Hours of the future are those of a clock that was set back.
+    const earlier = this.#hours.filter(one => one.from > from - keptHours && one.from < from)
+    this.#hour = this.#hours.find(one => one.from === from) ?? { from, ...noHour }
+    this.#hours = [...earlier, this.#hour]
+    return this.#hour
   }
 
   /** Grows with every change, so that a writer sees whether it has written the latest. */
@@ -182,14 +205,9 @@ export class Statistics {
 
 type Mutable = Record<keyof Counters, number>
 
-type Outcome = (typeof outcomeNames)[number]
+type MutableHour = Record<keyof HourCounters, number> & Pick<Hour, 'from'>
 
-function mapOutcomes<T>(of: (name: Outcome) => T): Record<Outcome, T> {
-  return {
-    ...{ hits: of('hits'), misses: of('misses'), tunnel: of('tunnel') },
-    ...{ refused: of('refused'), failed: of('failed') },
-  }
-}
+const keptHours: Milliseconds = 25 * hour
 
 /** Both together. */
 export function sum(a: Counters, b: Counters): Counters {
@@ -205,4 +223,10 @@ export function calendarDate(moment: Milliseconds): string {
   const month = String(date.getMonth() + 1).padStart(2, '0')
   const day = String(date.getDate()).padStart(2, '0')
   return `${year}-${month}-${day}`
+}
+
+/** When the hour of a moment began in the server's time zone: there are zones that are half an hour apart from UTC. */
+export function startOfHour(moment: Milliseconds): Milliseconds {
+  const local = moment - new Date(moment).getTimezoneOffset() * 60_000
+  return moment - (((local % hour) + hour) % hour)
 }

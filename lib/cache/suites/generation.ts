@@ -37,7 +37,7 @@ export interface ReleaseFile extends Content {
 
 /**
  * What is known about the signature of a Release file:
- * - good: a key of the keyrings signed it; `by` is its fingerprint
+ * - good: a key of the keyrings signed it; `by` is its fingerprint, `owner` its first user ID, as the keyring has it
  * - unknown-key: it is signed by keys that are in no keyring, or that are not valid there, such as an expired copy
  * - bad: a known key's signature does not fit, or Release.gpg was made for another Release
  * - unsigned: there is no signature
@@ -46,6 +46,13 @@ export interface ReleaseFile extends Content {
 export interface Signature {
   readonly is: 'good' | 'unknown-key' | 'bad' | 'unsigned' | 'unchecked'
   readonly by?: string
+  /** Absent when the key has none, and where an earlier release judged the signature. */
+  readonly owner?: string
+}
+
+/** Whose key it was, in words: the user ID and the fingerprint. */
+export function signerText({ by = '', owner }: Pick<Signature, 'by' | 'owner'>): string {
+  return owner === undefined ? by : `${owner}, key ${by}`
 }
 
 /** An index of packages whose table is on disk. */
@@ -273,6 +280,7 @@ const isGeneration = recordOf({
   signature: recordOf({
     is: oneOf('good', 'unknown-key', 'bad', 'unsigned', 'unchecked'),
     by: optional(isText),
+    owner: optional(isText),
   }),
   adopted: isNumber,
   indexes: listOf(recordOf({ table: isSha256, root: isText })),

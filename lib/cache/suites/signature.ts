@@ -91,20 +91,30 @@ async function judged(verify: Verify, keysOf: KeysOf, now: Milliseconds): Promis
   const known = await keysOf(all.signatures.map(({ keyID }) => keyID.toHex()))
   let bad: Signature | undefined
   for (const key of known) {
-    const by = key.getFingerprint()
+    const signer = { by: key.getFingerprint(), ...ownerOf(key) }
     for (const date of dates) {
       const { signatures } = await verify({ verificationKeys: [key], date })
       for (const { verified } of signatures) {
         try {
           await verified
-          return { is: 'good', by }
+          return { is: 'good', ...signer }
         } catch (error) {
-          if (error instanceof Error && mismatches.has(error.message)) bad ??= { is: 'bad', by }
+          if (error instanceof Error && mismatches.has(error.message))
+            bad ??= { is: 'bad', ...signer }
         }
       }
     }
   }
   return bad ?? { is: 'unknown-key' }
+}
+
+const longestOwner = 120
+
+/** The first user ID of a certificate, on one line: `Example Archive <archive@example.org>`. A keyring says it, and no signature. */
+function ownerOf(key: Key): Pick<Signature, 'owner'> {
+  const [id = ''] = key.getUserIDs()
+  const owner = id.replace(/[\p{C}\s]+/gu, ' ').trim()
+  return owner === '' ? {} : { owner: owner.slice(0, longestOwner) }
 }
 
 async function readKeys(

@@ -8,7 +8,7 @@ import { parentOf } from '../archive/path.ts'
 import { maxReleaseBytes, readRelease } from '../archive/release.ts'
 import type { KnownRelease } from '../archive/suite-layout.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
-import type { Signature } from '../suites/generation.ts'
+import { type Signature, signerText } from '../suites/generation.ts'
 import { distrusted, type SuitePolicy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signature.ts'
 import type { HashedContents } from './hashing.ts'
@@ -90,7 +90,7 @@ export async function readStoredRelease(
     if (signature.is !== 'bad') {
       return { ...known, signature, refused: distrusted(signature, policy) }
     }
-    const by = signature.by === undefined ? '' : `, by the key ${signature.by}`
+    const by = signature.by === undefined ? '' : `, by ${signerText(signature)}`
     const sentence = `its signature is bad${by}`
     return { because: 'signature', sentence, ...(according && { according }) }
   } catch (error) {

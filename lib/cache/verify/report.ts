@@ -3,7 +3,7 @@
  */
 import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../../figures.ts'
-import type { Signature } from '../suites/generation.ts'
+import { type Signature, signerText } from '../suites/generation.ts'
 
 /** What can be wrong with a file. Its content: the bytes on disk are not those that were stored, or not there. */
 const whatIsWrong = {
@@ -94,7 +94,10 @@ export function reportText(report: VerificationReport, fate: (wrong: Wrong) => s
   })
   for (const { release, signature, refused } of report.repositories) {
     const use = refused === undefined ? '' : `, so it is not used (archives[].verify is require)`
-    const by = signature?.is === 'good' ? ` by ${signature.by?.toUpperCase()}` : ''
+    const by =
+      signature?.is === 'good'
+        ? ` by ${signerText({ ...signature, by: signature.by?.toUpperCase() ?? '' })}`
+        : ''
     lines.push(`${release}: ${signatureWords[signature?.is ?? 'off']}${by}${use}`)
   }
   for (const { key, because } of report.unread) lines.push(`${key}: not read: ${because}`)

@@ -15,6 +15,7 @@ t.test('serve is what happens without a command', t => {
   const options = {
     ...{ config: undefined, 'cache-dir': undefined, listen: [] },
     ...{ 'check-config': false, 'dry-run': false, json: false, archive: [], suite: [] },
+    sort: 'url',
   }
   const bare = { run: 'command', line: { run: 'serve', operands: [], options } }
   t.strictSame(read(), bare)
@@ -97,5 +98,13 @@ t.test('the help fits a terminal and names every command and option', t => {
   for (const line of text.split('\n')) t.ok(line.length <= 80, line)
   for (const name of Object.keys(cachesvc.options)) t.match(text, `--${name}`)
   for (const name of Object.keys(cachesvc.commands)) t.match(text, new RegExp(`^  ${name} `, 'm'))
+  t.end()
+})
+
+t.test('list has orders by name', t => {
+  t.match(read('list', '--sort', 'size'), { line: { options: { sort: 'size' } } })
+  t.match(read('list', '--sort=used', 'gcc'), { line: { options: { sort: 'used' } } })
+  t.match(message('list', '--sort', 'age'), 'found "age", expected url, size or used')
+  t.match(message('stats', '--sort', 'size'), /--sort/)
   t.end()
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { chosenBy, refresh, remove } from '../../../lib/cache/control/selection.ts'
+import { chosenBy, proposal, refresh, remove } from '../../../lib/cache/control/selection.ts'
 import { ownIdentity } from '../../../lib/cache/policy/hosts.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../../lib/cache/policy/routing.ts'
@@ -124,4 +124,20 @@ t.test('what is to be refreshed makes room in the same order as before', async t
   t.equal(new Set(Object.values(before)).size, 3)
   await refresh(store, () => true)
   t.strictSame(await used(), before)
+})
+
+t.test('a text that means no file gets a pattern proposed, when one fits', async t => {
+  const { store } = await opened(t)
+  for (const name of ['gcc-12_1_amd64.deb', 'libgcc-s1_1_amd64.deb', "it's"]) {
+    await keep(store, `http://archive.example.org/${name}`, Buffer.from(name))
+  }
+  const said = "2 files would be meant by *gcc*: cachesvc remove '*gcc*'"
+  for (const text of ['gcc', 'gcc*', '*gcc']) t.equal(await proposal(store, text, 'remove'), said)
+  t.equal(
+    await proposal(store, "it's", 'refresh'),
+    "1 file would be meant by *it's*: cachesvc refresh '*it'\\''s*'",
+  )
+  for (const text of ['vim', '*gcc*', '*', '']) {
+    t.equal(await proposal(store, text, 'remove'), undefined, text)
+  }
 })

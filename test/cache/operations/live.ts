@@ -77,7 +77,7 @@ t.test(
     const events = iterate(live.open())
     const figures = figuresOf((await events.next()).value)
     const places = [...html.matchAll(/data-live="(\w+)">([^<]+)</g)]
-    t.equal(places.length, 8)
+    t.equal(places.length, 10)
     for (const [, name = '', text = ''] of places) t.equal(figures[name], text, name)
     live.close()
   },

@@ -5,6 +5,7 @@ import { HtmlValidate, StaticConfigLoader } from 'html-validate'
 import t from 'tap'
 import type { OperationsSources } from '../../../lib/cache/operations/sources.ts'
 import { report } from '../../../lib/cache/stats/report.ts'
+import { suiteState } from '../../fixtures/cache/activity.ts'
 import {
   ask,
   fullConfig,
@@ -69,15 +70,15 @@ t.test('every page is valid HTML by the strictest rules there are', async t => {
 })
 
 t.test(
-  'no page but the overview has script, and none inline style, frames, or anything from elsewhere',
+  'no pages but the overview and setup have script, and none inline style, frames, or anything from elsewhere',
   async t => {
     for (const [name, given] of services) {
       for (const path of paths) {
         const html = await render(given, path)
         const tags = html.match(/<[a-z][^>]*>/gi) ?? []
         const wrong = tags.filter(tag => {
-          // The policy of the overview names this script by its digest.
-          if (tag === '<script>' && path === '') return false
+          // The policies of these pages name the script by its digest.
+          if (tag === '<script>' && (path === '' || path === 'setup')) return false
           if (/^<(script|style|iframe|object|embed|base|img)\b/i.test(tag)) return true
           if (/ (on\w+|style)=/i.test(tag)) return true
           const address = / (?:href|action|src)="([^"]*)"/.exec(tag)?.[1]
@@ -246,6 +247,13 @@ t.test('the cache page says which suites are adopted, and why one is behind', as
     '<code>http://archive.example.org/debian/dists/stable</code> Kept for now: the origin has a newer one',
   )
   t.match(page, 'signed by <code>89ABCDEF01234567</code>')
+  const [by, owner] = ['0123456789abcdef'.repeat(3), 'Example Archive <archive@example.org>']
+  const suites = () => [suiteState({ signature: { is: 'good', by, owner } })]
+  t.match(
+    await render(fullSources({ suites }), 'cache'),
+    'signed by Example Archive &#60;archive@example.org&#62;, key <code>0123456789ABCDEF</code>',
+    'whose key it is',
+  )
   t.match(page, 'not checked: no keyring')
   t.match(page, '<strong>(past)</strong>')
   t.match(await render(sources(), 'cache'), 'None yet. A suite is adopted when')

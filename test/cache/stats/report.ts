@@ -6,7 +6,19 @@ import {
   report,
   trafficSaved,
 } from '../../../lib/cache/stats/report.ts'
-import { type Counters, noCounters, noHistory, sum } from '../../../lib/cache/stats/statistics.ts'
+import {
+  type Counters,
+  noCounters,
+  noHistory,
+  noHour,
+  sum,
+} from '../../../lib/cache/stats/statistics.ts'
+
+Object.assign(process.env, { TZ: 'UTC' })
+
+/** In the middle of a day, which is the third of March 2025. */
+const third = Date.UTC(2025, 2, 3, 12, 34)
+const hour = 3_600_000
 
 function day(hits: number): Counters {
   return { ...noCounters, requests: hits, hits, traffic_up: hits * 1000 }
@@ -81,7 +93,7 @@ t.test('byte counters stay whole numbers in JSON, however large', async t => {
 t.test('the hit rate is hits per request, 0 with no requests', async t => {
   t.equal(hitRate(noCounters), 0)
   t.equal(hitRate({ ...noCounters, requests: 8, hits: 2 }), 0.25)
-  t.equal(hitRate({ ...noCounters, requests: 3, tunnel: 3 }), 0)
+  t.equal(hitRate({ requests: 3, hits: 0 }), 0, 'tunnels alone')
 })
 
 t.test(
@@ -97,7 +109,7 @@ t.test('the charts have every day of the calendar up to today, 75 at most', asyn
     ['2025-02-27', day(1)],
     ['2025-03-02', day(2)],
   ])
-  const { days: shown } = historyReport(sparse, noHistory, '2025-03-03')
+  const { days: shown } = historyReport(sparse, noHistory, third)
   t.strictSame(
     shown.map(({ date, requests }) => [date, requests]),
     [
@@ -108,25 +120,23 @@ t.test('the charts have every day of the calendar up to today, 75 at most', asyn
       ['2025-03-03', 0],
     ],
   )
-  const long = historyReport(new Map([['2020-01-01', day(1)]]), noHistory, '2025-03-03').days
+  const long = historyReport(new Map([['2020-01-01', day(1)]]), noHistory, third).days
   t.equal(long.length, 75)
   t.equal(long.at(-1)?.date, '2025-03-03')
-  t.equal(historyReport(new Map(), noHistory, '2025-03-03').days.length, 1)
+  t.equal(historyReport(new Map(), noHistory, third).days.length, 1)
   const ahead = new Map([['2031-01-01', day(1)]])
-  t.strictSame(historyReport(ahead, noHistory, '2025-03-03').days, [], 'the clock was set back')
+  t.strictSame(historyReport(ahead, noHistory, third).days, [], 'the clock was set back')
 })
 
-t.test('refused and failed requests, by day and in all; hours of today alone', async t => {
-  const zeros = new Array<number>(24).fill(0)
-  const counts = { hits: zeros, misses: zeros, tunnel: zeros, refused: zeros, failed: zeros }
+t.test('refused and failed requests, by day and in all', async t => {
   const history = {
     unanswered: new Map([
       ['2025-03-01', { refused: 1, failed: 2 }],
       ['2025-03-03', { refused: 3, failed: 0 }],
     ]),
-    hours: { date: '2025-03-03', counts },
+    hours: [],
   }
-  const found = historyReport(new Map(), history, '2025-03-03')
+  const found = historyReport(new Map(), history, third)
   t.strictSame(found.unanswered, { refused: 4, failed: 2 })
   t.strictSame(
     found.days.map(({ refused, failed }) => [refused, failed]),
@@ -136,6 +146,30 @@ t.test('refused and failed requests, by day and in all; hours of today alone', a
       [3, 0],
     ],
   )
-  t.equal(found.hours, counts)
-  t.equal(historyReport(new Map(), history, '2025-03-04').hours, undefined)
+})
+
+t.test('the hours of today by outcome, and the last 24 over midnight', async t => {
+  const at = (when: number, counters: Partial<typeof noHour>) => ({
+    ...{ ...noHour, ...counters },
+    from: Date.UTC(2025, 2, when < 13 ? 3 : 2, when),
+  })
+  const hours = [
+    at(12, { hits: 50 }),
+    at(13, { hits: 1, problems: 5 }),
+    at(0, { misses: 2, problems: 1 }),
+    at(12, { hits: 3, failed: 1, problems: 1 }),
+  ].map((one, i) => (i === 0 ? { ...one, from: one.from - 24 * hour } : one))
+  const found = historyReport(new Map(), { ...noHistory, hours }, third)
+  const zeros = new Array<number>(24).fill(0)
+  t.strictSame(found.hours, {
+    ...{ hits: zeros.with(12, 3), misses: zeros.with(0, 2), tunnel: zeros, refused: zeros },
+    failed: zeros.with(12, 1),
+  })
+  t.equal(found.problemsToday, 2)
+  t.equal(found.lastDay.length, 24)
+  t.strictSame([found.lastDay[0], found.lastDay[11], found.lastDay[23]], hours.slice(1))
+  t.strictSame(found.lastDay[1], { ...noHour, from: Date.UTC(2025, 2, 2, 14) })
+  const later = historyReport(new Map(), { ...noHistory, hours }, third + 24 * hour)
+  t.equal(later.hours, undefined)
+  t.equal(later.problemsToday, 0)
 })

@@ -1,7 +1,7 @@
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { noCounters, Statistics } from '../../../lib/cache/stats/statistics.ts'
+import { noCounters, noHour, Statistics } from '../../../lib/cache/stats/statistics.ts'
 import {
   decodeDays,
   encodeDays,
@@ -67,6 +67,7 @@ t.test('the file is exactly the documented format, days in order', async t => {
       '2025-03-14': { ...noCounters, requests: 1, hits: 1, traffic_up: 5 },
     },
     unanswered: {},
+    recent: { '2025-03-14T12:00:00.000Z': { ...noHour, hits: 1, traffic_up: 5 } },
     hours: {
       ...{ date: '2025-03-14', hits: none.with(12, 1) },
       ...{ misses: none, tunnel: none, refused: none, failed: none },
@@ -259,17 +260,44 @@ t.test('refused and failed requests and the hours are kept; what makes no sense 
   statistics.unanswered('refused')
   const { days, history } = statistics
   t.strictSame(decodeDays(encodeDays(days, history)).history, history)
-  const none = { unanswered: new Map(), hours: undefined }
+  const none = { unanswered: new Map(), hours: [] }
   for (const rest of [
     '',
     ',"unanswered":[],"hours":null',
     ',"unanswered":{"2025-02-30":{"refused":1,"failed":1},"2025-01-01":{"refused":-1,"failed":1}}',
     ',"hours":{"date":"2025-01-01","hits":[1]}',
     ',"hours":{"date":"tomorrow"}',
+    ',"recent":{"today":{},"2025-03-14T12:00:00.000Z":{"hits":-1},"2025-03-14T11:00:00.000Z":1}',
   ]) {
     const decoded = decodeDays(`{"version":1,"daily":{}${rest}}`)
     t.strictSame(decoded.history, none, rest)
     t.strictSame(decoded.unreadable, [])
   }
+  t.end()
+})
+
+t.test('hours of an earlier release are taken over, with the bytes of their day', t => {
+  const none = new Array<number>(24).fill(0)
+  const counts = { hits: none.with(3, 5).with(9, 2), misses: none, tunnel: none }
+  const hours = { date: '2025-03-14', ...counts, refused: none.with(3, 1), failed: none.with(3, 2) }
+  const daily = { '2025-03-14': { ...good, requests: 7, hits: 7, misses: 0 } }
+  const text = JSON.stringify({ version: 1, daily, unanswered: {}, hours })
+  const { history, days } = decodeDays(text)
+  t.strictSame(history.hours, [
+    { ...noHour, from: Date.UTC(2025, 2, 14, 3), hits: 5, refused: 1, failed: 2, problems: 3 },
+    { ...noHour, from: Date.UTC(2025, 2, 14, 9), hits: 2, traffic_down: 10, traffic_up: 30 },
+  ])
+  const { recent, ...rest } = JSON.parse(encodeDays(days, history))
+  t.equal(Object.keys(recent).length, 2)
+  t.strictSame(rest, JSON.parse(text), 'an earlier release reads what it wrote')
+  t.end()
+})
+
+t.test('a file with more hours than a day has is cut', t => {
+  const moment = (i: number) => new Date(noon - i * 3_600_000).toISOString()
+  const recent = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [moment(i), noHour]))
+  const { hours } = decodeDays(JSON.stringify({ version: 1, daily: {}, recent })).history
+  t.equal(hours.length, 100)
+  t.equal(hours.at(-1)?.from, noon)
   t.end()
 })

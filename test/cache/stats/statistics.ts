@@ -1,5 +1,12 @@
 import t from 'tap'
-import { calendarDate, noCounters, Statistics, sum } from '../../../lib/cache/stats/statistics.ts'
+import {
+  calendarDate,
+  noCounters,
+  noHour,
+  Statistics,
+  startOfHour,
+  sum,
+} from '../../../lib/cache/stats/statistics.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const hour = 3_600_000
@@ -166,31 +173,54 @@ t.test('refused and failed requests are counted apart, by day', async t => {
   t.match([...statistics.days.values()], [{ requests: 1, hits: 1 }])
 })
 
-t.test('the hours are those of today', async t => {
-  const { clock, statistics } = start()
-  t.equal(statistics.history.hours, undefined)
-  statistics.hit(1)
-  statistics.miss({ down: 1, up: 1 })
-  clock.advance(60 * 60_000)
+t.test('the hours go on over midnight and a restart, and end after 25', async t => {
+  const { clock, statistics } = start(Date.UTC(2025, 2, 14, 23, 10))
+  t.strictSame(statistics.history.hours, [])
+  statistics.hit(100)
+  statistics.miss({ down: 20, up: 30 })
+  statistics.fetched(7)
+  clock.advance(hour)
   statistics.tunnel()
   statistics.unanswered('failed')
+  statistics.problem()
+  const eleven = Date.UTC(2025, 2, 14, 23)
+  const first = { ...noHour, from: eleven, hits: 1, misses: 1, traffic_up: 130, traffic_down: 27 }
+  const next = { ...noHour, from: eleven + hour, tunnel: 1, failed: 1, problems: 1 }
   const { hours } = statistics.history
-  const at = (counts: readonly number[] = []) => counts.indexOf(1)
-  t.equal(at(hours?.counts.misses), at(hours?.counts.hits))
-  t.equal(at(hours?.counts.tunnel), at(hours?.counts.hits) + 1)
-  t.equal(at(hours?.counts.failed), at(hours?.counts.hits) + 1)
+  t.strictSame(hours, [first, next])
   const restarted = new Statistics(clock, statistics.days, statistics.history)
   restarted.tunnel()
-  t.equal(Math.max(...(restarted.history.hours?.counts.tunnel ?? [])), 2, 'a restart goes on')
-  t.equal(Math.max(...(hours?.counts.tunnel ?? [])), 1, 'and leaves alone what it was given')
-  clock.advance(24 * 60 * 60_000)
+  t.strictSame(restarted.history.hours, [first, { ...next, tunnel: 2 }], 'a restart goes on')
+  t.strictSame(hours, [first, next], 'and leaves alone what it was given')
+  for (let i = 0; i < 100; i += 1) {
+    clock.advance(hour / 2)
+    statistics.hit(1)
+  }
+  t.equal(statistics.history.hours.length, 25)
+  t.equal(statistics.history.hours.at(-1)?.from, startOfHour(clock.now()))
+  t.equal(statistics.history.hours[0]?.from, startOfHour(clock.now()) - 24 * hour)
+})
+
+t.test('hours of a clock that was set back are forgotten', async t => {
+  const { clock, statistics } = start()
   statistics.hit(1)
-  t.equal(
-    statistics.history.hours?.counts.hits.reduce((a, b) => a + b),
-    1,
-  )
-  t.equal(
-    statistics.history.hours?.counts.tunnel.reduce((a, b) => a + b),
-    0,
+  clock.set(Date.UTC(2025, 2, 14, 8))
+  statistics.hit(1)
+  t.strictSame(
+    statistics.history.hours.map(({ from }) => from),
+    [Date.UTC(2025, 2, 14, 8)],
   )
 })
+
+t.test(
+  'hours begin where those of the time zone do, and the one that comes twice is two',
+  async t => {
+    Object.assign(process.env, { TZ: 'Asia/Kolkata' })
+    t.equal(startOfHour(Date.UTC(2025, 2, 14, 12, 10)), Date.UTC(2025, 2, 14, 11, 30))
+    Object.assign(process.env, { TZ: 'Europe/Berlin' })
+    for (const minutes of [0, 30, 59]) {
+      t.equal(startOfHour(Date.UTC(2025, 9, 26, 0, minutes)), Date.UTC(2025, 9, 26, 0))
+      t.equal(startOfHour(Date.UTC(2025, 9, 26, 1, minutes)), Date.UTC(2025, 9, 26, 1))
+    }
+  },
+)

@@ -92,7 +92,8 @@ t.test('an old copy of a key is no reason to call a signature bad', async t => {
   t.match(await check(changed, 'old.asc'), { is: 'bad' }, 'expired, changed')
   for (const names of [['old.asc', 'new.asc'], ['new.asc', 'old.asc'], ['.']]) {
     const by = extended.publicKey.getFingerprint()
-    t.strictSame(await check(signed, ...names), { is: 'good', by }, names.join())
+    const owner = 'Test Archive <archive@example.org>'
+    t.strictSame(await check(signed, ...names), { is: 'good', by, owner }, names.join())
     t.match(await check(changed, ...names), { is: 'bad' }, 'changed')
   }
 })
@@ -108,4 +109,25 @@ t.test('keyrings are files and directories, and need not be there', async t => {
   t.equal(await check([join(directory, 'empty')]), 'unchecked')
   await writeFile(join(directory, 'empty', 'old.asc'), '-----BEGIN PGP PUBLIC KEY BLOCK-----\n')
   t.equal(await check([join(directory, 'empty')]), 'unsigned', 'a file without keys is passed over')
+})
+
+t.test('a good signature names the owner of its key, on one line', async t => {
+  const directory = t.testdir()
+  const now = Date.now() + 5000
+  for (const [userIDs, owner] of [
+    [
+      [{ name: 'Example Archive', email: 'archive@example.org' }],
+      'Example Archive <archive@example.org>',
+    ],
+    [[{ name: 'First' }, { name: 'Second' }], 'First'],
+    [[{ name: `A\n\u202Eb${'c'.repeat(500)}` }], `A b${'c'.repeat(117)}`],
+  ] as const) {
+    const key = await generateKey({ userIDs: [...userIDs], format: 'object' })
+    const path = join(directory, 'keys.gpg')
+    await writeFile(path, Buffer.from(key.publicKey.write()))
+    const message = await createCleartextMessage({ text })
+    const signed = Buffer.from(await sign({ message, signingKeys: key.privateKey }))
+    const found = await checkSignature(signed, undefined, { keyrings: [path], now })
+    t.strictSame(found, { is: 'good', by: key.publicKey.getFingerprint(), owner })
+  }
 })

@@ -68,6 +68,7 @@ t.test('what was found about the signature of each suite', t => {
     [undefined, 'signature not checked (archives[].verify is off)'],
     [{ is: 'unchecked' }, 'signature not checked (there is no keyring)'],
     [{ is: 'good', by: 'abcdef' }, 'signed by ABCDEF'],
+    [{ is: 'good', by: 'ab', owner: 'An <a@b>' }, 'signed by An <a@b>, key AB'],
     [{ is: 'unknown-key' }, 'key not known'],
     [{ is: 'unsigned' }, 'not signed'],
     [{ is: 'bad' }, 'signature bad'],

@@ -102,6 +102,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
     validUntil: validUntil === undefined ? 'no end' : moment(validUntil),
     expired,
     signature: signatureWords[signature.is],
+    owner: signature.owner ?? false,
     signer: signature.by?.slice(-16).toUpperCase() ?? false,
     files: countOf(files, 'file'),
     size: size(bytes),

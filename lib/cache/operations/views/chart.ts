@@ -134,6 +134,30 @@ export function chart(
   }
 }
 
+/** Width and height of a small line. */
+const small = { width: 480, height: 84, margin: 6 }
+
+/** What templates/operations/spark.mustache is filled with. */
+export type SparkView = ReturnType<typeof spark>
+
+/** A small line without an axis, of shares from 0 to 1 at even distances; undefined where it has a gap. */
+export function spark(
+  values: ReadonlyArray<number | undefined>,
+  words: (at: number, value: number) => string,
+) {
+  const { width, height, margin } = small
+  const step = (width - 2 * margin) / Math.max(1, values.length - 1)
+  const dots = values.map((value, at) => {
+    if (value === undefined) return undefined
+    const y = round(height - margin - value * (height - 2 * margin))
+    return { x: round(margin + at * step), y, words: words(at, value) }
+  })
+  return {
+    curves: runsOf(dots).map(run => ({ points: run.map(({ x, y }) => `${x},${y}`).join(' ') })),
+    dots: dots.filter(dot => dot !== undefined),
+  }
+}
+
 /** Neighbours without a gap between them. */
 function runsOf<T>(list: ReadonlyArray<T | undefined>): ReadonlyArray<readonly T[]> {
   const runs: T[][] = [[]]

@@ -1,6 +1,5 @@
 /**
- * The values of the index page. It shows what the service does, which clients use it, what went wrong, and how it is set up.
- * Pure.
+ * The values of the index page. It shows what the service does and saves, which clients use it, what went wrong, and how it is set up.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import {
@@ -20,16 +19,20 @@ import { formatAuthority } from '../../../http/message/target.ts'
 import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
-import type { AnsweredRequest, Tally } from '../../stats/activity.ts'
+import type { AnsweredRequest, Run, Tally } from '../../stats/activity.ts'
 import { hitRate, trafficSaved } from '../../stats/report.ts'
-import { calendarDate, noCounters } from '../../stats/statistics.ts'
-import type { Endpoint } from '../endpoint.ts'
+import { calendarDate, type Hour } from '../../stats/statistics.ts'
+import { type Endpoint, isLoopback } from '../endpoint.ts'
 import type { ActivityReport, Listener, OperationsSources } from '../sources.ts'
+import { type SparkView, spark } from './chart.ts'
 
-export function indexView(sources: OperationsSources, here: Endpoint): View {
+export async function indexView(sources: OperationsSources, here: Endpoint): Promise<View> {
   const { config, httpsMode, routing } = sources
   return {
     url: here.url,
+    unused: isUnused(sources),
+    ...diskView(await usageOf(sources), sources),
+    ...rateLine(sources.history().lastDay),
     ...activityView(sources.activity(), sources),
     mode: { tunnel: false, intercept: false, disabled: false, [httpsMode]: true },
     authority: authorityView(sources),
@@ -46,22 +49,103 @@ export function indexView(sources: OperationsSources, here: Endpoint): View {
 }
 
 /** Lines of each table. */
-const most = { requests: 15, problems: 15, names: 10, arriving: 10 }
+const most = { runs: 12, problems: 15, names: 10, arriving: 10 }
+
+/** Whether no machine but this one has asked yet: then the page says how to use the service. */
+function isUnused({ activity, statistics }: OperationsSources): boolean {
+  const { clients } = activity()
+  const ours = clients.reduce((sum, { requests }) => sum + requests, 0)
+  return clients.every(({ name }) => isLoopback(name)) && statistics().totals.requests <= ours
+}
 
 /** The figures that open pages get anew all the time. */
-export function liveFigures({ clock, statistics, activity }: OperationsSources) {
+export function liveFigures({ clock, activity, history }: OperationsSources) {
   const now = clock.now()
-  const today = statistics().daily.find(({ date }) => date === calendarDate(now)) ?? noCounters
-  const { started, rates, connections, arriving } = activity()
+  const { lastDay, problemsToday } = history()
+  const last = lastDay.reduce(sumOfHours)
+  const requests = requestsOf(last)
+  const { started, rates, connections, arriving, clientsToday } = activity()
   return {
     uptime: elapsed(now - started),
     requestRate: rate(rates.requests),
     byteRate: size(Math.round(rates.bytes)),
-    todayRate: percent(hitRate(today)),
-    todayRequests: countOf(today.requests, 'request'),
-    todaySaved: size(trafficSaved(today)),
-    connections: count(connections),
+    dayRate: requests === 0 ? 'none' : percent(hitRate({ requests, hits: last.hits })),
+    dayRequests: countOf(requests, 'request'),
+    daySaved: size(trafficSaved(last)),
+    clientsToday: count(clientsToday),
+    problemsToday: count(problemsToday),
+    connections: countOf(connections, 'connection'),
     transfers: countOf(arriving.length, 'download'),
+  }
+}
+
+function requestsOf({ hits, misses, tunnel }: Hour): number {
+  return hits + misses + tunnel
+}
+
+function sumOfHours(a: Hour, b: Hour): Hour {
+  return {
+    from: b.from,
+    ...{ hits: a.hits + b.hits, misses: a.misses + b.misses, tunnel: a.tunnel + b.tunnel },
+    ...{ refused: a.refused + b.refused, failed: a.failed + b.failed },
+    ...{ problems: a.problems + b.problems, traffic_up: a.traffic_up + b.traffic_up },
+    traffic_down: a.traffic_down + b.traffic_down,
+  }
+}
+
+/** The hit rate of each hour, as a line; `line` is false when there was no request. */
+function rateLine(
+  hours: readonly Hour[],
+): { readonly line: false } | { readonly line: SparkView & { readonly range: string } } {
+  const rates = hours.map(hour => {
+    const requests = requestsOf(hour)
+    return requests === 0 ? undefined : hitRate({ requests, hits: hour.hits })
+  })
+  const known = rates.filter(rate => rate !== undefined)
+  if (known.length === 0) return { line: false }
+  const words = (at: number, value: number) =>
+    `${timeOfDay(hours[at]?.from ?? 0).slice(0, 5)} UTC: ${percent(value)}`
+  const [least, most] = [percent(Math.min(...known)), percent(Math.max(...known))]
+  const range =
+    least === most
+      ? `${least} in each hour with requests`
+      : `Between ${least} and ${most} in an hour with requests`
+  return { line: { ...spark(rates, words), range } }
+}
+
+type Usage = Awaited<ReturnType<OperationsSources['usage']>>
+
+/** Undefined when the disk does not say: the rest of the page stands all the same. */
+async function usageOf(sources: OperationsSources): Promise<Usage | undefined> {
+  try {
+    return await sources.usage()
+  } catch {
+    return undefined
+  }
+}
+
+/** Room of the cache: of its quota when it has one, else of the file system. */
+function diskView(usage: Usage | undefined, { config, nothingStored }: OperationsSources): View {
+  const { bytes, filesystem } = usage ?? { bytes: 0, filesystem: undefined }
+  const quota = config.retention.size
+  const { used, free } = filesystem ?? { used: 0, free: 0 }
+  const room = used + free
+  const limit = quota > 0 ? quota : room
+  const share = (part: number) => Math.min(1, part / Math.max(1, limit))
+  const full = nothingStored() !== undefined
+  // Of a file system the cache has one part, and other programs have the rest.
+  const taken = share(quota > 0 ? bytes : used)
+  return {
+    stored: usage === undefined ? 'unknown' : size(bytes),
+    quota: quota > 0 && size(quota),
+    free: room > 0 && `${size(free)} free`,
+    gauge: usage !== undefined &&
+      limit > 0 && {
+        taken: (taken * 100).toFixed(1),
+        cache: ((full ? 0 : share(bytes)) * 100).toFixed(1),
+        words: `${percent(taken)} of the ${quota > 0 ? 'quota' : 'file system'}`,
+      },
+    full,
   }
 }
 
@@ -69,7 +153,7 @@ export function liveFigures({ clock, statistics, activity }: OperationsSources) 
 function activityView(activity: ActivityReport, sources: OperationsSources): View {
   const { clock, config } = sources
   const now = clock.now()
-  const { started, arriving, requests, problems, archives, clients } = activity
+  const { started, arriving, runs, problems, archives, clients } = activity
   const named = (all: readonly Tally[]) => all.slice(0, most.names).map(one => tallyView(one, now))
   return {
     ...liveFigures(sources),
@@ -84,8 +168,11 @@ function activityView(activity: ActivityReport, sources: OperationsSources): Vie
         share: length ? Math.min(100, Math.floor((received / length) * 100)) : undefined,
       })),
     showActivity: config.index.activity,
-    problems: problems.slice(0, most.problems).map(one => answeredView(one, now)),
-    requests: requests.slice(0, most.requests).map(one => answeredView(one, now)),
+    startedToday: calendarDate(started) === calendarDate(now),
+    problems: problems.slice(0, most.problems).map(one => {
+      return { ...answeredView(one, now), by: `${one.client}, ${one.agent}` }
+    }),
+    runs: runs.slice(0, most.runs).map(run => runView(run, now)),
     archives: named(archives),
     clientTallies: named(clients),
   }
@@ -101,13 +188,33 @@ function tallyView({ name, requests, hits, bytes, last }: Tally, now: Millisecon
   }
 }
 
+/** One line about a run, and its latest requests. */
+function runView(
+  { client, agent, first, last, requests, ...figures }: Readonly<Run>,
+  now: Milliseconds,
+): View {
+  const earlier = figures.count - requests.length
+  return {
+    client,
+    agent,
+    day: date(first) === date(now) ? '' : `${date(first)} `,
+    first: { at: timeOfDay(first), instant: new Date(first).toISOString() },
+    last: { at: timeOfDay(last), instant: new Date(last).toISOString() },
+    requests: countOf(figures.count, 'request'),
+    hits: countOf(figures.hits, 'hit'),
+    sent: size(figures.bytes),
+    problems: figures.problems > 0 && countOf(figures.problems, 'problem'),
+    answers: [...requests].reverse().map(one => ({ ...answeredView(one, now), by: '' })),
+    earlier: earlier > 0 && `${countOf(earlier, 'earlier request')}`,
+  }
+}
+
 function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
-  const { at, client, method, target, status, outcome, because, bytes, complete } = answered
+  const { at, method, target, status, outcome, because, bytes, complete } = answered
   const isFile = /^https?:\/\//.test(target)
   return {
     at: date(at) === date(now) ? timeOfDay(at) : moment(at),
     instant: new Date(at).toISOString(),
-    client,
     target: shown(target),
     method: method === 'GET' ? '' : method,
     explain: isFile ? `/_cachesvc/explain?url=${encodeURIComponent(shown(target))}` : '',

@@ -35,7 +35,13 @@ export function setupView(
     onlyHere: listeners.length > 0 && listeners.every(({ address }) => isLoopback(address ?? '')),
     placeholder: listedArchives(config).length === 0,
     placeholderArchive,
-    chapters: chapters(setting),
+    // What most people want stands open, and what has to come before it.
+    chapters: chapters(setting).map(chapter => ({
+      ...chapter,
+      folded:
+        chapter.id !== 'first' && !(chapter.id === 'certificate' && httpsMode === 'intercept'),
+      titles: chapter.examples.map(({ title }) => title).join(' · '),
+    })),
   }
 }
 

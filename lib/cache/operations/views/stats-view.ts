@@ -6,11 +6,12 @@ import { count, countOf, percent, shortCount, shortSize, size, sizeView } from '
 import type { View } from '../../../template.ts'
 import {
   type HistoryReport,
+  type HoursOfDay,
   hitRate,
   type StatisticsReport,
   trafficSaved,
 } from '../../stats/report.ts'
-import type { Counters, Hours, outcomeNames } from '../../stats/statistics.ts'
+import type { Counters, outcomeNames } from '../../stats/statistics.ts'
 import {
   binaryTicks,
   type ChartData,
@@ -88,7 +89,7 @@ function outcomesChart(
   return chart('stacked', data, decimalTicks(highest))
 }
 
-function hoursChart(hours: Hours['counts']): ChartView {
+function hoursChart(hours: HoursOfDay): ChartView {
   const about = { id: 'hours-chart', title: 'Requests today, by hour', places: hourPlaces() }
   const unit = 'hour'
   return outcomesChart({ ...about, of: 'the 24 hours of today', unit }, name => hours[name])

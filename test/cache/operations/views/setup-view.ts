@@ -308,3 +308,20 @@ async function listen(t: Test, server: Server): Promise<number> {
   const address = server.address()
   return typeof address === 'object' ? (address?.port ?? 0) : 0
 }
+
+t.test('what most people want stands open and first, the rest is folded', async t => {
+  const page = await pageOf(sources(), '/_cachesvc/setup')
+  const [open = '', ...folded] = page.split('<details')
+  t.match(
+    open,
+    'echo &#39;Acquire::http::Proxy &#34;http://cache.example.org:3142&#34;;&#39; | sudo tee',
+  )
+  t.match(open, 'sudo sh setup.sh')
+  t.match(open, 'docker build --build-arg')
+  t.notMatch(open, 'cloud-config')
+  t.ok(folded.length > 5)
+  t.match(folded.join(), /<div id="images">[\s\S]*cloud-config/, 'a link leads into what is folded')
+  const reading = await pageOf(sources({ httpsMode: 'intercept' }), '/_cachesvc/setup')
+  const [certificate = ''] = reading.split('<details')
+  t.match(certificate, 'update-ca-certificates', 'what has to come first is not folded')
+})
