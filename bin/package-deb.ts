@@ -37,7 +37,7 @@ const packages: readonly DebianPackage[] = [
         'troubleshooting.md',
         'migration.md',
       ],
-      ...['snapshots.md', 'offline-sites.md'],
+      ...['snapshots.md', 'offline-sites.md', 'metrics.md'],
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
@@ -45,6 +45,7 @@ const packages: readonly DebianPackage[] = [
       ['usr/lib/systemd/system-generators/cachesvc-generator', 'packaging/cachesvc-generator'],
       ['etc/cachesvc/cachesvc.yaml', 'packaging/cachesvc.yaml'],
       ['usr/share/doc/cachesvc/cachesvc.schema.json', 'packaging/cachesvc.schema.json'],
+      ...monitoring('cachesvc'),
     ]),
   },
   {
@@ -62,7 +63,7 @@ const packages: readonly DebianPackage[] = [
     templates: ['auth', 'demo', 'dev-idp'],
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
-      ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
+      ...['installing.md', 'upgrading.md', 'troubleshooting.md', 'metrics.md'],
     ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],
@@ -70,11 +71,20 @@ const packages: readonly DebianPackage[] = [
       ['usr/lib/systemd/system-generators/authproxy-generator', 'packaging/authproxy-generator'],
       ['usr/share/doc/authproxy/examples/authproxy.yaml', 'packaging/authproxy.yaml'],
       ['usr/share/doc/authproxy/examples/authproxy.schema.json', 'packaging/authproxy.schema.json'],
+      ...monitoring('authproxy'),
     ]),
     directories: ['etc/authproxy'],
     suggests: 'nginx | apache2 | haproxy',
   },
 ]
+
+/** Alert rules and the dashboard of a service: where they are installed, and where they are from. */
+function monitoring(name: string): ReadonlyArray<readonly [to: string, from: string]> {
+  return ['alerts.yaml', 'dashboard.json'].map(file => [
+    `usr/share/doc/${name}/examples/${name}-${file}`,
+    `packaging/monitoring/${name}-${file}`,
+  ])
+}
 
 await run('package-deb', async () => {
   const { values, positionals } = parseArgs({
