@@ -7,7 +7,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
-import type { Failure } from '../../errors.ts'
+import { explainError, type Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
@@ -77,9 +77,17 @@ interface Lacking extends MissingFile {
   readonly left: Milliseconds
 }
 
+/** A file of a new generation that is fetched: why it has not come, in words, or '' once it has. Never rejects. */
+interface ListedFetch {
+  readonly listed: Listed
+  readonly come: Promise<string>
+}
+
 export class Updates {
   readonly #parts: UpdatesParts
   readonly #underWay = new Map<string, UnderWay>()
+  /** Files of new generations that no fetch has begun for, by the keys of their suites. */
+  readonly #queues = new Map<string, readonly unknown[]>()
   /** Suites whose Release the origin did not confirm when it was last asked. */
   readonly #behind: SuitesBehind
 
@@ -428,30 +436,52 @@ export class Updates {
       at,
       main.map(({ path }) => ({ path, because: 'it has not come yet' })),
     )
+    const fetches = this.#fetchInTurn(at, waiting, byHash)
     const lacking: Lacking[] = []
     const hurried = new Promise<string>(resolve => {
       hurry.addEventListener('abort', () => resolve(late), { once: true })
     })
-    const work = async (): Promise<void> => {
-      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-        // Those that most clients use get some time in any case: the hold may have begun long before this question. A client waits for
-        // `update` at most, and should get the new one then.
-        const least = holdOf(next) === longestHold ? update / 2 : 0
-        const end = begun + Math.max(least, holdOf(next) - heldFor)
-        const wait = Math.max(0, end - clock.elapsed())
-        const come = hurry.aborted ? Promise.resolve(late) : this.#fetchListed(at, next, byHash)
-        const because = await inTime(
-          Promise.race([come.then(reason => reason ?? ''), hurried]),
-          clock,
-          wait,
-        )
-        if (because === '' || optional?.has(next.path)) continue
-        const left = hurry.aborted ? 0 : holdOf(next) - heldFor - (clock.elapsed() - begun)
-        lacking.push({ path: next.path, because: because ?? late, left })
-      }
+    const judge = async ({ listed, come }: ListedFetch): Promise<void> => {
+      const hold = holdOf(listed)
+      // Those that most clients use get some time in any case: the hold may have begun long before this question. A client waits for
+      // `update` at most, and should get the new one then.
+      const least = hold === longestHold ? update / 2 : 0
+      const wait = Math.max(0, begun + Math.max(least, hold - heldFor) - clock.elapsed())
+      const because = hurry.aborted
+        ? late
+        : await inTime(Promise.race([come, hurried]), clock, wait)
+      if (because === '' || optional?.has(listed.path)) return
+      const left = hurry.aborted ? 0 : hold - heldFor - (clock.elapsed() - begun)
+      lacking.push({ path: listed.path, because: because ?? late, left })
     }
-    await Promise.all(Array.from({ length: atOnce }, work))
+    await Promise.all(fetches.map(judge))
     return lacking
+  }
+
+  /**
+   * Fetches files in their order, a few at a time, also those that come too late to be waited for: so a slow origin keeps connections for
+   * clients. A later call for the same suite takes the place of what no fetch has begun for.
+   */
+  #fetchInTurn(at: string, files: readonly Listed[], byHash: boolean): readonly ListedFetch[] {
+    const { fetcher } = this.#parts
+    const queue: { readonly listed: Listed; readonly settle: (because: string) => void }[] = []
+    const fetches = files.map(listed => {
+      const come = new Promise<string>(settle => queue.push({ listed, settle }))
+      return { listed, come }
+    })
+    this.#queues.set(at, queue)
+    const work = async (): Promise<void> => {
+      while (this.#queues.get(at) === queue && !fetcher.closing) {
+        const next = queue.shift()
+        if (next === undefined) break
+        const fetched = this.#fetchListed(at, next.listed, byHash)
+        next.settle(await fetched.then(because => because ?? '', explainError))
+      }
+      for (const { settle } of queue.splice(0)) settle('another update of the suite has begun')
+      if (this.#queues.get(at) === queue) this.#queues.delete(at)
+    }
+    for (let n = 0; n < atOnce; n += 1) void work()
+    return fetches
   }
 
   /** Fetches a file by its digests, else by its name. Why it has not come, in words; undefined when it has. */

@@ -93,6 +93,7 @@ export class Fetcher {
   /** Why the last response to each of these keys was not stored. */
   readonly #notStored = new LRUCache<string, NotStoredReason>({ max: mostNotStored })
   #onIdle: (() => void) | undefined
+  #closing = false
 
   constructor(options: FetcherOptions) {
     this.#options = options
@@ -171,8 +172,14 @@ export class Fetcher {
     for (const { since } of this.#underWay.values()) yield { begun: since }
   }
 
+  /** The service stops: what no client waits for need not be begun. */
+  get closing(): boolean {
+    return this.#closing
+  }
+
   /** Waits for what is under way; when `deadline` fires the rest is given up and its parts are thrown away. */
   async close(deadline: AbortSignal): Promise<void> {
+    this.#closing = true
     if (this.#underWay.size === 0) return
     const idle = new Promise<void>(resolve => {
       this.#onIdle = resolve

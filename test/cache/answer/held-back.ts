@@ -312,3 +312,26 @@ t.test('the page of the cache names the file', async t => {
     /cachesvc_suite_behind_seconds\{suite=".*dists\/stable",file="main\/binary-amd64\/Packages.gz"\} 12\d/,
   )
 })
+
+t.test('a slow origin is asked for a few files at a time', { timeout }, async t => {
+  const archive = (await changingArchives(t))('debian')
+  const { origin, suite } = archive
+  const languages = ['cs', 'da', 'de', 'es', 'fi', 'fr', 'it', 'ja', 'nl', 'pl', 'pt', 'sv']
+  const paths = languages.map(language => `main/i18n/Translation-${language}.gz`)
+  publish(archive, 1, [...paths, packages])
+  await archive.get(archive.release)
+  await archive.settle()
+  for (const path of [...paths, packages]) await archive.get(`${suite}/${path}`)
+  await archive.settle()
+  publish(archive, 2, [...paths, packages])
+  const asked: string[] = []
+  for (const path of paths) {
+    origin.at(`/${suite}/${path}`, async ({ request }) => {
+      asked.push(path)
+      await request.gone
+    })
+  }
+  t.equal(await dayOf(archive), '2')
+  await archive.get(`${suite}/${packages}`)
+  t.ok(asked.length > 0 && asked.length <= 4, `${asked.length}`)
+})
