@@ -112,7 +112,7 @@ function judgeAnswer(of: Examination, { status, fields }: Answered): Finding {
   }
   if (offersBinding(fields)) {
     return doubtful(
-      `${found} and asks for NTLM or Negotiate, which authenticate a connection`,
+      `${found} and asks for NTLM, Negotiate or the like, which authenticate a connection`,
       'the edge has to keep one connection for each client: see "Windows authentication" in authproxy.md; an application that reads X-Authproxy-User needs no Windows authentication',
     )
   }
