@@ -7,6 +7,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { targetText } from '../../http/server/exchanges.ts'
+import { notStoredReasons } from '../fetch/found.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import type { ReadableStore } from '../store/reading.ts'
 
@@ -24,6 +25,8 @@ export interface AnsweredRequest {
   readonly bytes: number
   readonly duration: number
   readonly complete: boolean
+  /** Why the disk has not got what was fetched; undefined when it has, or when the origin forbids it. */
+  readonly notStored: string | undefined
 }
 
 /** The figures of one archive or client. */
@@ -66,7 +69,7 @@ export class Activity {
 
   /** Notes an exchange; pages about the proxy itself are none. */
   note({ request, response, sent, duration, complete }: Exchange): void {
-    const { outcome, because, key, origin } = response.facts ?? {}
+    const { outcome, because, key, origin, notStored } = response.facts ?? {}
     if (typeof outcome !== 'string' || outcome === 'operations') return
     const at = request.received + duration
     const answered: AnsweredRequest = {
@@ -80,6 +83,8 @@ export class Activity {
       bytes: sent,
       duration,
       complete,
+      notStored:
+        typeof notStored === 'string' && !notStoredReasons.has(notStored) ? notStored : undefined,
     }
     keep(this.#requests, answered)
     if (isProblem(answered)) keep(this.#problems, answered)
@@ -92,7 +97,10 @@ export class Activity {
     return latest(this.#requests)
   }
 
-  /** Requests that were refused, failed, broke off or got a stale file for want of an answer; the latest first. */
+  /**
+   * Requests that were refused, failed, broke off, got a stale file for want of an answer, or whose file the disk did not take; the
+   * latest first.
+   */
   get problems(): readonly AnsweredRequest[] {
     return latest(this.#problems)
   }
@@ -143,10 +151,9 @@ function latest(all: readonly AnsweredRequest[]): readonly AnsweredRequest[] {
   return all.slice(-kept).reverse()
 }
 
-function isProblem({ outcome, because, complete }: AnsweredRequest): boolean {
-  return (
-    !complete || outcome === 'refused' || outcome === 'failed' || because.startsWith('stale-origin')
-  )
+function isProblem({ outcome, because, complete, notStored }: AnsweredRequest): boolean {
+  if (!complete || notStored !== undefined) return true
+  return outcome === 'refused' || outcome === 'failed' || because.startsWith('stale-origin')
 }
 
 function tally(

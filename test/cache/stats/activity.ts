@@ -48,6 +48,8 @@ t.test('what was refused, failed, broke off or had to be stale is a problem', as
     [{ facts: { outcome: 'failed', because: 'ORIGIN_CLOSED' } }, true],
     [{ facts: { because: 'stale-origin-slow' } }, true],
     [{ complete: false }, true],
+    [{ facts: { outcome: 'miss', because: 'absent', notStored: 'no space left' } }, true],
+    [{ facts: { outcome: 'miss', because: 'absent', notStored: 'private' } }, false],
   ]
   for (const [given, problem] of cases) {
     const before = activity.problems.length

@@ -102,7 +102,8 @@ function tallyView({ name, requests, hits, bytes, last }: Tally, now: Millisecon
 }
 
 function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
-  const { at, client, method, target, status, outcome, because, bytes, complete } = answered
+  const { at, client, method, target, status, outcome, bytes, complete, notStored } = answered
+  const because = notStored === undefined ? answered.because : `served, not stored: ${notStored}`
   const isFile = /^https?:\/\//.test(target)
   return {
     at: date(at) === date(now) ? timeOfDay(at) : moment(at),
