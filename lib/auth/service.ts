@@ -139,7 +139,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   let rules: Rules = {
     config,
     backend: backendOf(config),
-    brand: await readBrand(config.pages),
+    brand: await readBrand(config),
   }
   /** Settings that wait for a restart. */
   let waiting: readonly string[] = []
@@ -294,7 +294,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       if ('problems' in again) return again.problems
       const next = inForce(config, again.config, rules.config)
       // These may fail, so they come first: a reload takes effect whole or not at all.
-      const brand = await readBrand(next.pages)
+      const brand = await readBrand(next)
       const backend = backendOf(next)
       // Compared with the start: settings that need a restart stay pending across later reloads.
       waiting = needRestart(config, again.config, rules.config)

@@ -23,9 +23,22 @@ const logo =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 1"><path fill="#004d40" d="M0 0h4v1H0z"/></svg>'
 
 const brands = {
-  plain: { logo: false, logoPath, colour: '#0b57a4', colourDark: '#8ac0ff', contact: false },
+  plain: {
+    application: 'app.example.org',
+    logo: false,
+    logoPath,
+    colour: '#0b57a4',
+    colourDark: '#8ac0ff',
+    contact: false,
+  },
   own: {
-    ...{ logo: true, logoPath, colour: '#004d40', colourDark: '#80cbc4' },
+    ...{
+      application: 'Time sheets',
+      logo: true,
+      logoPath,
+      colour: '#004d40',
+      colourDark: '#80cbc4',
+    },
     contact: { text: 'helpdesk@example.org', href: 'mailto:helpdesk@example.org' },
   },
 } as const

@@ -40,7 +40,9 @@ t.test('a disk that fills up in the middle of a fill', withTmpfs, async t => {
   const cache = await TestCache.start(t, { origins: [origin], directory, clock })
   const half = new Gate()
   origin.at(deb, file({ content, etag: '"1"', pauses: [{ at: 1_000_000, gate: half }] }))
-  origin.at('/small', file({ content: 'small', etag: '"1"' }))
+  for (const path of ['/small', '/another']) {
+    origin.at(path, file({ content: 'small', etag: '"1"' }))
+  }
   await cache.warm(origin.url('/small'))
   const [one, other] = [await cache.client(), await cache.client()]
   await one.request('GET', origin.url(deb))
@@ -60,6 +62,12 @@ t.test('a disk that fills up in the middle of a fill', withTmpfs, async t => {
   const red = await cache.get('/_cachesvc/healthz')
   t.equal(red.status, 503)
   t.match(red.text, 'no space left')
+  const missed = cache.log.lines.filter(({ facts }) => facts?.['key'] === origin.url(deb)).at(-1)
+  t.match(missed?.facts?.['notStored'], /no space left/, 'the log says so at the end')
+  t.match((await cache.get('/_cachesvc/')).text, /served, not stored: .*no space left/)
+  t.match(await cache.command({ do: 'status' }), { out: /Store .*, full\n/ })
+  const next = await cache.get(origin.url('/another'))
+  t.match(next.fields.get('X-Cache'), /^MISS \(not stored: .*no space left/)
   t.equal((await cache.get(origin.url('/small'))).fields.get('X-Cache'), 'HIT')
   t.strictSame(await cache.files('v2/tmp'), [])
 

@@ -135,7 +135,7 @@ async function checkAround({
   ])
   const machine = { clock: systemClock, random: randomBytes }
   const of = { config, from, warnings: [], groups: undefined, ...machine }
-  const logo = readBrand(config.pages).then(
+  const logo = readBrand(config).then(
     () => [],
     error => wrong(explainError(error), 'make it readable for the user of the service'),
   )

@@ -6,11 +6,16 @@ import { readPath } from '../../config/setting-kinds.ts'
 import { group, type Kind, kind, optional, setting } from '../../config/settings.ts'
 
 /** A place to ask for help: any single line, such as a URL, a mail address or a telephone number. */
-const contact: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found => {
-  const what = 'a mail address, an https URL, or a line of text of at most 200 characters'
-  const fits = typeof found === 'string' && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,200}$/u.test(found)
-  return fits && found.trim() !== '' ? right(found) : expected(found, what)
-})
+const contact = lineOfText(
+  'a mail address, an https URL, or a line of text of at most 200 characters',
+)
+
+function lineOfText(what: string): Kind<string> {
+  return kind({ name: 'text', json: { type: 'string' } }, found => {
+    const fits = typeof found === 'string' && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,200}$/u.test(found)
+    return fits && found.trim() !== '' ? right(found) : expected(found, what)
+  })
+}
 
 /** Media types of logos by the end of the file name. */
 export const logoTypes: Readonly<Record<string, string>> = {
@@ -70,6 +75,11 @@ export const pages = group(
     contact: optional(contact, 'none is shown', 'pages:\n  contact: helpdesk@example.org').says(
       'Contact of the people who help: a mail address, an `https://` URL, or any line of text such as a telephone number.',
     ),
+    application: optional(
+      lineOfText('a line of text of at most 200 characters'),
+      'the domain',
+      'pages:\n  application: Time sheets',
+    ).says('Name of the application, above each page: at most 200 characters.'),
     logo: optional(logo, 'none', 'pages:\n  logo: /etc/authproxy/logo.svg').says(
       'Logo above each page: a file of at most 256 KiB that ends with `.svg`, `.png`, `.jpg`, `.jpeg` or `.webp`. It is read at start and on reload, and answered at `/__authproxy/logo`, without a login; that path is then no longer the backend’s.',
     ),

@@ -10,6 +10,7 @@ import { logoPath, type OwnDocument } from './own-document.ts'
 export interface Brand {
   /** What templates are given. */
   readonly shown: {
+    readonly application: string
     readonly logo: boolean
     readonly logoPath: string
     readonly colour: string
@@ -22,12 +23,15 @@ export interface Brand {
 const LARGEST_LOGO = 256 * 1024
 
 /** Reads the logo. Throws a Failure when it cannot be read. */
-export async function readBrand(pages: Config['pages']): Promise<Brand> {
-  const { logo, colour, colourDark } = pages
+export async function readBrand({
+  pages,
+  domain,
+}: Pick<Config, 'pages' | 'domain'>): Promise<Brand> {
+  const { logo, colour, colourDark, application = domain } = pages
   const text = pages.contact
   const contact = text !== undefined && { text, href: hrefOf(text) }
   return {
-    shown: { logo: logo !== undefined, logoPath, colour, colourDark, contact },
+    shown: { application, logo: logo !== undefined, logoPath, colour, colourDark, contact },
     logo: logo === undefined ? undefined : await readLogo(logo),
   }
 }

@@ -114,13 +114,14 @@ export const samlFailures = {
   /** The time is signed by the IdP and no secret, and the administrator can correct it. */
   clocks_differ: {
     ...login,
-    text: 'The clocks of this server and of the identity provider differ by about {seconds} seconds.',
+    text: 'The clocks of this server and of the identity provider differ by about {amount} {unit}.',
+    person: ['Tell your administrator the reference below.'],
     administrator: 'Set both clocks by NTP.',
   },
   /** As `clocks_differ`, when the answer is too old. */
   clocks_differ_late: {
     ...login,
-    text: 'The clocks of this server and of the identity provider differ by about {seconds} seconds, or its answer was that long on its way.',
+    text: 'The clocks of this server and of the identity provider differ by about {amount} {unit}, or its answer was that long on its way.',
     administrator: 'Set both clocks by NTP.',
   },
   'xml_too-large': tooMuch,
@@ -232,7 +233,7 @@ export const samlFailures = {
   },
   lost_clock: {
     ...lost,
-    text: '{said} The clocks of this server and of the identity provider differ by about {seconds} seconds.',
+    text: '{said} The clocks of this server and of the identity provider differ by about {amount} {unit}.',
     person: ['Try again in a few minutes.'],
     administrator: 'Set both clocks by NTP.',
   },

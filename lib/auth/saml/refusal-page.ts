@@ -43,7 +43,7 @@ export function refused(
     code,
     as: refusal.as ?? status?.as ?? textFor(code, seconds),
     words: {
-      seconds: `${Math.abs(seconds ?? 0)}`,
+      ...roughly(Math.abs(seconds ?? 0)),
       ...{ base, back: refusal.back ?? `${base}/` },
       clock: timeText(saml.clock.now()),
     },
@@ -105,6 +105,18 @@ function isFailureCode(code: string): code is FailureCode {
   return Object.hasOwn(failures, code)
 }
 
+/** A time as a person says it. The units are sentences of the languages; the log and `explain` have the seconds. */
+export function roughly(seconds: Seconds): {
+  readonly amount: string
+  readonly unit: 'seconds' | 'minutes' | 'hour' | 'hours' | 'days'
+} {
+  const [minutes, hours] = [Math.round(seconds / 60), Math.round(seconds / 3600)]
+  if (seconds < 120) return { amount: `${seconds}`, unit: 'seconds' }
+  if (minutes < 55) return { amount: `${minutes}`, unit: 'minutes' }
+  if (hours < 48) return { amount: `${hours}`, unit: hours === 1 ? 'hour' : 'hours' }
+  return { amount: `${Math.round(seconds / 86_400)}`, unit: 'days' }
+}
+
 function clockSentence(seconds: number): string {
   return seconds >= 0
     ? `the clock of the IdP is ${seconds} s ahead of ours`
@@ -145,7 +157,7 @@ export async function lostSession(
     as: `lost_${cause}`,
     words: {
       said: said[code],
-      seconds: `${Math.round(Math.abs(ahead) / 1000)}`,
+      ...roughly(Math.round(Math.abs(ahead) / 1000)),
       cookies: `${count} (${bytes} bytes)`,
       clock: timeText(saml.clock.now()),
       ...{ base: saml.config().baseUrl, back, there },

@@ -58,7 +58,15 @@ export function arrivingRepresentation(
     size: length,
     validators: validatorsGiven(draft, now),
     fields: baseFields(draft).followedBy(made),
-    facts: { outcome: 'miss', because, ...(notStored && { notStored }), ...file.about },
+    facts: {
+      outcome: 'miss',
+      because,
+      // The disk may fail after the head was sent: the log is written at the end.
+      get notStored() {
+        return download.because
+      },
+      ...file.about,
+    },
     open: (first, last) =>
       download.canJoin(first)
         ? {

@@ -65,7 +65,9 @@ export function statusText(status: Status): string {
       line('', `${size(received)}${length === undefined ? '' : ` of ${size(length)}`}  ${url}`),
     )
   const more = downloads.length - mostListed
-  const free = store.free === undefined ? '' : `, ${size(store.free)} free`
+  // What is free is too little for what was to be stored: its number would say that there is room.
+  const full = because?.includes('no space left') === true
+  const free = store.free === undefined ? '' : full ? ', full' : `, ${size(store.free)} free`
   return [
     `cachesvc ${status.version} is ${states[state]}\n`,
     ...reasons.map(reason => `  ${reason}\n`),

@@ -88,6 +88,11 @@ export type Found =
 /** Why a response of an origin is passed on and not stored: its fields forbid it, or it is plainly not the file. */
 export type NotStoredReason = UnstorableReason | Impostor
 
+/** All of them. Whatever else is a reason for not storing is a sentence about the disk or the room on it. */
+export const notStoredReasons: ReadonlySet<string> = new Set<NotStoredReason>([
+  ...(['private', 'no-store', 'vary', 'partial', 'page', 'empty', 'format'] as const),
+])
+
 /** Told of what happens. */
 export interface FetchEvents {
   /** Told of the origin whose content broke off or was wrong. */

@@ -8,6 +8,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { targetText } from '../../http/server/exchanges.ts'
+import { notStoredReasons } from '../fetch/found.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import type { ReadableStore } from '../store/reading.ts'
 
@@ -27,6 +28,8 @@ export interface AnsweredRequest {
   readonly bytes: number
   readonly duration: number
   readonly complete: boolean
+  /** Why the disk has not got what was fetched; undefined when it has, or when the origin forbids it. */
+  readonly notStored: string | undefined
 }
 
 /** Requests of one program on one client without a long pause between them, such as one `apt update`. */
@@ -93,7 +96,7 @@ export class Activity {
 
   /** Notes an exchange, and says whether it is a problem; pages about the proxy itself are none. */
   note({ request, response, sent, duration, complete }: Exchange): boolean {
-    const { outcome, because, key, origin } = response.facts ?? {}
+    const { outcome, because, key, origin, notStored } = response.facts ?? {}
     if (typeof outcome !== 'string' || outcome === 'operations') return false
     const at = request.received + duration
     const answered: AnsweredRequest = {
@@ -108,6 +111,8 @@ export class Activity {
       bytes: sent,
       duration,
       complete,
+      notStored:
+        typeof notStored === 'string' && !notStoredReasons.has(notStored) ? notStored : undefined,
     }
     const problem = isProblem(answered)
     if (problem) keep(this.#problems, answered, keptProblems)
@@ -126,7 +131,10 @@ export class Activity {
       .sort((a, b) => b.last - a.last)
   }
 
-  /** Requests that were refused, failed, broke off or got a stale file for want of an answer; the latest first. */
+  /**
+   * Requests that were refused, failed, broke off, got a stale file for want of an answer, or whose file the disk did not take; the
+   * latest first.
+   */
   get problems(): readonly AnsweredRequest[] {
     return this.#problems.slice(-keptProblems).reverse()
   }
@@ -225,8 +233,10 @@ function keep(all: AnsweredRequest[], one: AnsweredRequest, kept: number): void 
  * A file that an archive does not have is no problem: apt asks for an InRelease, and then for a Release when there is none. The
  * outcome of such a request is `failed` all the same.
  */
-function isProblem({ outcome, because, status, complete }: AnsweredRequest): boolean {
-  if (!complete || outcome === 'refused' || because.startsWith('stale-origin')) return true
+function isProblem(answered: AnsweredRequest): boolean {
+  const { outcome, because, status, complete, notStored } = answered
+  if (!complete || notStored !== undefined || outcome === 'refused') return true
+  if (because.startsWith('stale-origin')) return true
   return outcome === 'failed' && status !== 404 && status !== 410
 }
 

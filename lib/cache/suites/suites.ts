@@ -355,10 +355,14 @@ export class Suites {
     return { ...signedBy, suite, generation }
   }
 
-  /** What the Release the client was given says about an index under its plain name. */
+  /**
+   * What the Release the client was given says about an index under its plain name. Of a client that was given none lately, such as
+   * curl, it is taken that it has the adopted one.
+   */
   #findIndex(name: string, client: Client): Answer | Promise<Answer> {
     const { suite, path = '' } = this.#known.above(name) ?? {}
-    const generation = suite && generationOf(suite, this.#given.to(client, suite.at))
+    const given = suite && this.#given.to(client, suite.at)
+    const generation = given === undefined ? suite?.generations[0] : generationOf(suite, given)
     if (suite === undefined || generation === undefined) return 'unnamed'
     const source = { suite, generation, table: generation.release.digest }
     return this.#ask([source], pathName(path))

@@ -51,10 +51,16 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     stopping('close the application', async () => application.closeAllConnections())
 
     let certificate: string | undefined
-    const idp = await startDevIdp(anyPort, {
-      ...{ profile, people, wantSigned: false, hosts: [] },
-      ...{ encryptTo: () => certificate, encryptParts: false },
-    })
+    // A fixed port beside the public one, so that bookmarks and packet filters hold.
+    const { port: wanted } = settings
+    const idpPort = wanted === 0 || wanted === 65_535 ? 0 : wanted + 1
+    const idp = await startDevIdp(
+      { ...anyPort, port: idpPort, option: '--port' },
+      {
+        ...{ profile, people, wantSigned: false, hosts: [] },
+        ...{ encryptTo: () => certificate, encryptParts: false },
+      },
+    )
     stop.unshift(...idp.service.stop)
 
     // The edge comes first: the gateway has to know the public port.

@@ -40,7 +40,7 @@ export const devIdp = program({
     'want-signed': { help: 'say in the metadata that requests are to be signed' },
     for: {
       ...{ value: 'HOST', many: true },
-      help: 'also serve a gateway on HOST; may be repeated',
+      help: 'also serve a gateway with the domain HOST, which is no name of this machine alone; may be repeated',
     },
   },
 })
@@ -56,7 +56,7 @@ export const demo = program({
   options: {
     port: {
       ...{ value: 'PORT', default: '8443', read: readDemoPort },
-      help: 'the public port (8443)',
+      help: 'the public port (8443); the identity provider has the next one',
     },
     profile,
     users: {

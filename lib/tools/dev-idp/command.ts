@@ -73,15 +73,19 @@ export async function peopleOf(file: string | undefined): Promise<readonly Perso
   return undefined
 }
 
-/** Starts it on a loopback address, port 0 is any free one; answers with its origin, such as `http://127.0.0.1:8989`. */
+/** Starts it on a loopback address, port 0 is any free one; `option` names another. Answers with its origin, such as `http://127.0.0.1:8989`. */
 export async function startDevIdp(
-  { address = '127.0.0.1', port: wanted }: ListenAddress,
+  {
+    address = '127.0.0.1',
+    port: wanted,
+    option = '--listen',
+  }: ListenAddress & { readonly option?: string },
   rules: DevIdpRules,
 ) {
   let provider: DevProvider | undefined
   // The server comes first: the addresses in the metadata need its port.
   const server = createDevIdpServer(() => provider)
-  const port = await listening(server, { address, port: wanted }, '--listen')
+  const port = await listening(server, { address, port: wanted }, option)
   const baseUrl = `http://${formatAuthority({ host: address, port })}`
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   provider = new DevProvider({

@@ -99,8 +99,9 @@ export function serviceOf(entityId: string, hosts: readonly string[]): ServicePr
   if (!['https:', 'http:'].includes(url.protocol) || url.pathname !== SUFFIX || url.search !== '') {
     return `an entity ID of a gateway ends in ${SUFFIX}; this one is ${entityId.slice(0, 200)}`
   }
-  if (!isLocal(url.hostname) && !hosts.includes(url.hostname)) {
-    return `${url.hostname} is not on this machine; start the development IdP with --for ${url.hostname} to accept it`
+  const named = hosts.some(host => host.toLowerCase() === url.hostname)
+  if (!isLocal(url.hostname) && !named) {
+    return `${url.hostname} is a name that others may have as well. Without being told, the development IdP serves only names that can mean nothing but this machine: localhost, 127.0.0.1, and names below .localhost, .test and .example. Start it with --for ${url.hostname} to serve this gateway too`
   }
   return { entityId, acs: `${url.origin}/saml/acs`, slo: `${url.origin}/saml/slo` }
 }

@@ -47,7 +47,7 @@ t.test('a sentence has the same places in every language', t => {
     for (const [english, text] of Object.entries(table ?? {})) {
       t.strictSame(places(text), places(english), english)
       if (!Object.is(text, english)) continue
-      t.match(english, /^Continue$/, 'said in its own language')
+      t.match(english, /^(?:Continue|minutes)$/, 'said in its own language')
     }
   }
   t.end()

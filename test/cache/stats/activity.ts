@@ -126,6 +126,8 @@ t.test('what was refused, failed, broke off or had to be stale is a problem', as
     [{ facts: { outcome: 'failed', because: 'origin-410' }, status: 410 }, false],
     [{ facts: { outcome: 'failed', because: 'no-snapshot' }, status: 404 }, false],
     [{ facts: { outcome: 'failed', because: 'origin-404' }, status: 404, complete: false }, true],
+    [{ facts: { outcome: 'miss', because: 'absent', notStored: 'no space left' } }, true],
+    [{ facts: { outcome: 'miss', because: 'absent', notStored: 'private' } }, false],
   ]
   for (const [given, problem] of cases) {
     const before = activity.problems.length

@@ -210,7 +210,8 @@ function runView(
 }
 
 function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
-  const { at, method, target, status, outcome, because, bytes, complete } = answered
+  const { at, method, target, status, outcome, bytes, complete, notStored } = answered
+  const because = notStored === undefined ? answered.because : `served, not stored: ${notStored}`
   const isFile = /^https?:\/\//.test(target)
   return {
     at: date(at) === date(now) ? timeOfDay(at) : moment(at),

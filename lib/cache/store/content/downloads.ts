@@ -177,8 +177,10 @@ export class Downloads {
   }
 
   #destination(length: number | undefined): Destination {
-    const { disk, layout, log, room } = this.#parts
+    const { disk, health, layout, log, room } = this.#parts
     if (disk.hung) return { because: 'the disk does not answer' }
+    // A trial tells within seconds that it takes writes again; until then a response must not say that it is stored.
+    if (!health.state.writable) return { because: health.state.because }
     const because = room.refusal(length ?? 0)
     room.look()
     if (because === undefined) return { path: layout.temporaryFile(), refusal: this.#refusal }
