@@ -67,18 +67,17 @@ t.test('packages with their own Node.js', { skip: noBuild }, async t => {
   const work = directoryFor(t)
   const pin = await packNode(work)
   const debs = join(work, 'debs')
-  const made = await build(debs, pin, 'amd64,arm64')
+  const made = await build(debs, pin, architecture)
   t.equal(made.code, 0, made.stderr)
   const names = ['cachesvc', 'authproxy'].flatMap(name => [
     `${name}_${slim}_all.deb`,
-    `${name}_${carrying}_amd64.deb`,
-    `${name}_${carrying}_arm64.deb`,
+    `${name}_${carrying}_${architecture}.deb`,
   ])
   t.strictSame((await readdir(debs)).sort(), names.sort())
 
   await t.test('are the same when they are built again', async t => {
     const again = join(work, 'again')
-    t.equal((await build(again, pin, 'arm64')).code, 0)
+    t.equal((await build(again, pin, '')).code, 0)
     const digests = async (directory: string) => {
       const names = (await readdir(again)).sort()
       const contents = await Promise.all(names.map(name => readFile(join(directory, name))))
@@ -161,7 +160,7 @@ t.test('packages with their own Node.js', { skip: noBuild }, async t => {
     origin.forget()
     t.strictSame(await client('second', 'main'), carried)
     t.strictSame(origin.seen(/\/pool\//), [], 'from the store')
-    await publish()
+    await publish(join(debs, names[0] ?? ''))
     t.strictSame(await client('third', 'main'), carried, 'signed by another key')
   })
 })
