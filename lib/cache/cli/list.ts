@@ -83,12 +83,12 @@ const orders: Readonly<Record<ListOrder, Order>> = {
   used: (a, b) => b.lastUsed - a.lastUsed || byUrl(a, b),
 }
 
-/** Entries that are sorted at once: they and as many others are in memory. */
-const mostSorted = 100_000
+/** About so many entries are sorted at once, and no others are in memory then: some 70 MB. */
+const mostSorted = 250_000
 
 /**
- * The entries that match, in order, some at a time. Of more than `most` the store is walked again for each `most`, so that memory is
- * bounded: a million take some seconds more.
+ * The entries that match, in order, some at a time. Of more than `most` a first walk over the store finds where to divide them, and
+ * each part has a walk of its own: memory is bounded, and a million take five walks.
  */
 export async function* inOrder(
   store: Pick<ReadableStore, 'list'>,
@@ -96,28 +96,44 @@ export async function* inOrder(
   order: Order,
   most: number = mostSorted,
 ): AsyncGenerator<readonly ListedEntry[]> {
-  let last: ListedEntry | undefined
-  for (;;) {
-    let found: ListedEntry[] = []
-    let worst: ListedEntry | undefined
-    const cut = (): void => {
-      found.sort(order)
-      if (found.length <= most) return
-      found = found.slice(0, most)
-      worst = found.at(-1)
-    }
+  let from: ListedEntry | undefined
+  for (const to of await divided(store, matches, { order, most })) {
+    const found: ListedEntry[] = []
     for await (const some of store.list()) {
       for (const one of some) {
-        if (!matches(one.key) || (last !== undefined && order(one, last) <= 0)) continue
-        if (worst === undefined || order(one, worst) < 0) found.push(one)
-        if (found.length >= 2 * most) cut()
+        const after = from === undefined || order(one, from) > 0
+        if (matches(one.key) && after && (to === undefined || order(one, to) <= 0)) found.push(one)
       }
     }
-    cut()
-    if (found.length > 0) yield found
-    if (worst === undefined) return
-    last = worst
+    if (found.length > 0) yield found.sort(order)
+    from = to
   }
+}
+
+const mostSamples = 4000
+
+/** The last entry of each part; undefined for the last part, which has all that is left. Judges by entries at even distances. */
+async function divided(
+  store: Pick<ReadableStore, 'list'>,
+  matches: (key: string) => boolean,
+  { order, most }: { readonly order: Order; readonly most: number },
+): Promise<ReadonlyArray<ListedEntry | undefined>> {
+  let samples: ListedEntry[] = []
+  let [count, distance] = [0, 1]
+  for await (const some of store.list()) {
+    for (const one of some) {
+      if (!matches(one.key)) continue
+      if (count % distance === 0) samples.push(one)
+      count += 1
+      if (samples.length < mostSamples) continue
+      samples = samples.filter((_, i) => i % 2 === 0)
+      distance *= 2
+    }
+  }
+  samples.sort(order)
+  const each = Math.max(1, Math.floor(most / distance))
+  const bounds = samples.filter((_, i) => i % each === each - 1 && i < samples.length - 1)
+  return [...bounds, undefined]
 }
 
 /** Lines that are written at once. */

@@ -36,13 +36,25 @@ t.test('every entry comes once and in order, however few are sorted at once', as
   }
 })
 
-t.test('what is sorted at once needs one walk', async t => {
+t.test('what is sorted at once needs two walks', async t => {
   const store = storeOf(1000)
   const matches = (key: string) => key.endsWith('7')
   let count = 0
   for await (const some of inOrder(store, matches, bySize, 100)) count += some.length
   t.equal(count, 100)
-  t.equal(store.walks(), 1)
+  t.equal(store.walks(), 2)
+})
+
+t.test('parts of many entries are of about the size that is wanted', async t => {
+  const sizes: number[] = []
+  for await (const some of inOrder(storeOf(20_000), () => true, bySize, 5000)) {
+    sizes.push(some.length)
+  }
+  t.equal(
+    sizes.reduce((a, b) => a + b),
+    20_000,
+  )
+  for (const size of sizes) t.ok(size < 10_000, String(size))
 })
 
 t.test('nothing that matches is nothing to print', async t => {

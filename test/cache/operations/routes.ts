@@ -256,6 +256,14 @@ t.test('explain leads with the verdict, and has examples until it is asked', asy
   const page = textOf(await ask(fullSources(), '/_cachesvc/explain', { query }))
   t.match(page, /<h2 id="answer">Answer<\/h2>\s*<p class="verdict"><span>A request now<\/span>/)
   t.notMatch(page, 'id="examples"')
+  const refusing = fullSources({
+    explain: () => [{ question: 'A request now', answer: 'is refused.', fate: 'refused' }],
+  })
+  t.match(
+    textOf(await ask(refusing, '/_cachesvc/explain', { query })),
+    /<p class="verdict refused"><strong class="fate">.*✕.* Refused\.<\/strong>/,
+    'a refusal does not look like a hit',
+  )
 })
 
 t.test('explain bounds what it is given', async t => {

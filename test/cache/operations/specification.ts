@@ -157,7 +157,7 @@ t.test('2. cache page: object count, bytes, filesystem use, retention policy', a
   t.match(cache, '48,213')
   t.match(cache, /61\.7 GiB[\s\S]*66,249,870,541 bytes/)
   t.match(cache, /role="meter" [^>]*aria-valuenow="40\.21" aria-valuetext="40\.2%"/)
-  t.match(cache, 'Stored files nobody asked for in 60 days are removed.')
+  t.match(cache, 'Stored files that no client asked for in 60 days are removed.')
   const forever = { ...plainConfig, expiration: { unusedDays: 0 } }
   const kept = await pageOf(sources({ config: forever }), '/_cachesvc/cache')
   t.match(kept, 'Automatic expiration is disabled')
