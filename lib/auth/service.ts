@@ -18,12 +18,14 @@ import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { newInstanceId } from './access/instance-id.ts'
+import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { probeAnswerer } from './doctor/probe.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
+import { passesAgain } from './gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
@@ -220,16 +222,26 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     limits: limitsOf(config),
     fastPath: true,
   })
-  const stopEnding = endWithSessions({
+  const ending = endWithSessions({
     ...tools,
     lasting: () => main.underWay(),
     whyEnded: session => sessions.whyEnded(session),
+    passes: (request, session) => {
+      const path = placeOf(request, rules.config.domain)?.path
+      // As old as the login was when the request came: it may last longer than its rule asks of new ones.
+      const now = request.received
+      const client = clientAddress(request)
+      return (
+        path !== undefined &&
+        passesAgain({ request, path, client, now, instanceId }, session, rules.config)
+      )
+    },
   })
   const { drain } = config.timeouts
   stop.unshift(
     stopStep('end WebSockets and event streams, finish running requests', drain, deadline => {
       closing.abort()
-      return main.close(deadline).finally(stopEnding)
+      return main.close(deadline).finally(ending.stop)
     }),
   )
 
@@ -267,6 +279,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       log.setLevel(next.log.level)
       // Requests that are under way keep their old backend; its connections go when they are idle.
       rules = { config: next, backend, brand }
+      ending.rulesChanged()
       await keys.check()
       return []
     },

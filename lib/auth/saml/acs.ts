@@ -68,6 +68,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     config: saml.config(),
     idp: saml.source.last?.entityId ?? '',
     requests: new Map(open.map(flow => [requestIdOf(flow), flow.began])),
+    asks: new Map(open.map(flow => [requestIdOf(flow), flow.asks])),
   }
   const checked = checkAssertion(verified, expected, saml.clock.now())
   if (!checked.ok) {
@@ -125,7 +126,7 @@ async function startSession(
   let location = loginAddress(baseUrl, relayedReturn(baseUrl, posted.relayState ?? ''))
   if (flow !== undefined) {
     location = backAddress(baseUrl, flow.id)
-    const last = { at: now, depth: flow.depth, ahead }
+    const last = { at: now, depth: flow.depth, ahead, asks: flow.asks }
     fields = fields
       .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
       // A logout of before is over: a late answer to it must not end this session.

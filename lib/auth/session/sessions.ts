@@ -43,6 +43,9 @@ export interface CookieDiagnosis {
  */
 export type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
 
+/** Characters of an AuthnContextClassRef that are kept; a rule names none that is longer. */
+const LONGEST_CONTEXT = 301
+
 interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
@@ -106,6 +109,8 @@ export class Sessions {
       nameId: subject.nameId,
       sessionIndex: subject.sessionIndex,
       authenticated: subject.authenticated,
+      authnInstant: subject.authnInstant,
+      authnContext: subject.authnContext?.slice(0, LONGEST_CONTEXT),
       identitySettings: config.identityDigest,
       created: now,
       expires: Math.min(now + config.session.lifetime, subject.sessionEnds ?? Infinity),

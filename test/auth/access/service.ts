@@ -1,0 +1,255 @@
+/**
+ * The rules of access in the running service: the table of verdicts by requests and by upgrades, and what a person and a program
+ * read who are refused.
+ */
+import { EventEmitter, once } from 'node:events'
+import t, { type Test } from 'tap'
+import type { Config } from '../../../lib/auth/config/config.ts'
+import { accessTable, rulesOfSet, tablePeople } from '../../fixtures/gateway/access-table.ts'
+import {
+  domain,
+  type Gateway,
+  gatewayConfig,
+  startGateway,
+} from '../../fixtures/gateway/gateway.ts'
+import { nodeBackend } from '../../fixtures/gateway/node-backend.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+
+const start = Date.UTC(2030, 0, 1)
+const handshake = {
+  Upgrade: 'websocket',
+  Connection: 'Upgrade',
+  'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+  'Sec-WebSocket-Version': '13',
+}
+
+interface Seen {
+  readonly url: string
+  readonly user: string | undefined
+}
+
+/** A backend that remembers what reached it, and agrees to each WebSocket. */
+async function backendOf(t: Test) {
+  const seen: Seen[] = []
+  const events = new EventEmitter()
+  const target = await nodeBackend(
+    t,
+    (request, response) => {
+      seen.push({ url: request.url ?? '', user: request.headers['x-authproxy-user']?.toString() })
+      if (request.url !== '/events') return void response.end('page')
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+      response.on('close', () => events.emit('left', request.url))
+      response.write('begun')
+    },
+    server =>
+      server.on('upgrade', (request, socket) => {
+        seen.push({ url: request.url ?? '', user: request.headers['x-authproxy-user']?.toString() })
+        socket
+          .on('error', () => {})
+          .on('close', () => events.emit('left', request.url))
+          .on('end', () => socket.end())
+          .resume()
+        socket.write('HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nbegun')
+        t.teardown(() => socket.destroy())
+      }),
+  )
+  return { target, seen, events }
+}
+
+function logIn(gateway: Gateway, who: string): Promise<string> | string {
+  const person = tablePeople[who]
+  if (person === undefined) return ''
+  const { email, groups, department, ago, context } = person
+  const attributes = { email: [email], groups, ...(department ? { department: [department] } : {}) }
+  return gateway.logIn(attributes, {
+    authnInstant: ago === undefined ? undefined : start - ago,
+    authnContext: context,
+  })
+}
+
+const statuses: Readonly<Record<string, number>> = {
+  allowed: 200,
+  login: 401,
+  'step-up': 401,
+  refused: 403,
+  ambiguous: 400,
+}
+
+for (const upgrade of [false, true]) {
+  t.test(`72, 73: the table of verdicts, by ${upgrade ? 'upgrades' : 'requests'}`, async t => {
+    const clock = new ManualClock(start)
+    for (const set of ['A', 'B', 'C']) {
+      const { target, seen } = await backendOf(t)
+      const gateway = await startGateway(t, {
+        target,
+        clock,
+        settings: { access: rulesOfSet(set) },
+      })
+      const cookies = new Map<string, string>()
+      for (const who of Object.keys(tablePeople)) cookies.set(who, await logIn(gateway, who))
+      for (const { who, method, path, verdict, ...row } of accessTable) {
+        if (row.set !== set || (upgrade && method !== 'GET')) continue
+        seen.length = 0
+        const client = await RawClient.connect(t, gateway.port)
+        const cookie = cookies.get(who)
+        await client.request(method, path, {
+          Host: domain,
+          ...(cookie === undefined ? {} : { Cookie: cookie }),
+          ...(upgrade ? handshake : {}),
+        })
+        const { status } = await client.head()
+        const wanted = verdict === 'allowed' && upgrade ? 101 : statuses[verdict]
+        const what = `${set} ${who} ${method} ${path}`
+        t.equal(status, wanted, what)
+        const reached = seen.map(({ url, user }) => [url, user])
+        const user = cookie === undefined ? undefined : tablePeople[who]?.email
+        t.same(
+          reached,
+          verdict === 'allowed' ? [[path, user]] : [],
+          `${what}: what reached the backend`,
+        )
+        client.end()
+      }
+    }
+  })
+}
+
+async function arranged(t: Test, set = 'A', more: Readonly<Record<string, unknown>> = {}) {
+  const { target, seen, events } = await backendOf(t)
+  const clock = new ManualClock(start)
+  const directory = t.testdir()
+  let config: Config | undefined
+  const settings = { access: rulesOfSet(set), ...more }
+  const options = { target, clock, directory, settings }
+  const gateway = await startGateway(t, { ...options, reload: () => config ?? gateway.config })
+  const reload = async (changed: Readonly<Record<string, unknown>>) => {
+    config = gatewayConfig({
+      domain,
+      idpMetadataURL: 'https://idp.example.org/metadata',
+      configPath: gateway.config.configPath,
+      proxy: { listenAddress: '127.0.0.1:0', targetURL: target },
+      ...changed,
+    })
+    t.same(await gateway.service.reload(), [])
+  }
+  const ask = async (path: string, fields: Record<string, string> = {}, method = 'GET') => {
+    const client = await RawClient.connect(t, gateway.port)
+    await client.request(method, path, { Host: domain, ...fields })
+    return client.response({ to: method })
+  }
+  return { gateway, seen, events, clock, reload, ask }
+}
+
+const page = { Accept: 'text/html', 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'document' }
+
+t.test(
+  'a person who is refused reads who they are and what is needed, and is sent nowhere',
+  async t => {
+    const { gateway, ask } = await arranged(t)
+    const cookie = await logIn(gateway, 'aud')
+    const answer = await ask('/admin/x?y=1', { ...page, Cookie: cookie }, 'DELETE')
+    t.equal(answer.status, 403)
+    const html = (await ask('/data', { ...page, Cookie: cookie })).text
+    t.match(html, 'signed in as aud@example.org')
+    t.match(html, 'groups: a*n*a')
+    t.match(html, '>Sign in as someone else<')
+    t.match(html, /href="https:\/\/app\.example\.org\/__authproxy-redirect\?[^"]*data/)
+    const german = await ask('/data', { ...page, Cookie: cookie, 'Accept-Language': 'de' })
+    t.match(german.text, 'Als andere Person anmelden')
+    t.equal(german.status, 403)
+    t.notOk(german.fields.has('Location'))
+    const post = await ask(
+      '/admin/x',
+      { Accept: 'text/html', Cookie: cookie, 'Content-Length': '0' },
+      'POST',
+    )
+    t.match(post.text, 'Ask ops@example.org for the group ')
+    t.match(post.text, 'groups: ops, admins; department: IT, Site *')
+    t.same(gateway.logins, [])
+  },
+)
+
+t.test('a program reads JSON with the number of the rule; the log has the line of it', async t => {
+  const { gateway, ask } = await arranged(t)
+  const cookie = await logIn(gateway, 'aud')
+  const answer = await ask('/data', { Cookie: cookie })
+  t.match(JSON.parse(answer.text), {
+    error: 'access_denied',
+    rule: 7,
+    needed: ['groups: a*n*a'],
+    message: /signed in as aud@example.org/,
+  })
+  const line = gateway.log.lines.find(({ message }) => message === 'request')
+  t.match(line?.facts, {
+    outcome: 'refused',
+    because: 'access',
+    why: 'not-among',
+    rule: 7,
+    user: 'aud@example.org',
+  })
+  const closed = await ask('/metrics')
+  t.match(JSON.parse(closed.text), { error: 'access_denied', rule: 1 })
+  const odd = await ask('/public/%2e%2e/admin/', { Cookie: cookie })
+  t.match(JSON.parse(odd.text), { error: 'ambiguous_address', rule: null })
+})
+
+t.test('accessTell: false keeps what is needed to itself', async t => {
+  const { gateway, ask } = await arranged(t, 'A', { accessTell: false })
+  const cookie = await logIn(gateway, 'aud')
+  const html = (await ask('/data', { ...page, Cookie: cookie })).text
+  t.match(html, 'signed in as aud@example.org')
+  t.notMatch(html, 'a*n*a')
+  const { text } = await ask('/data', { Cookie: cookie })
+  t.notMatch(text, 'a*n*a')
+})
+
+t.test('75: where anyone may, a client without a session cannot claim to be a user', async t => {
+  const { gateway, ask, seen } = await arranged(t)
+  const claims = { 'X-Authproxy-User': 'root', X_Authproxy_Groups: 'ops' }
+  t.equal((await ask('/public/x', claims)).status, 200)
+  t.same(seen, [{ url: '/public/x', user: undefined }])
+  const cookie = await logIn(gateway, 'ada')
+  t.equal((await ask('/public/x', { ...claims, Cookie: cookie })).status, 200)
+  t.equal(seen.at(-1)?.user, 'ada@example.org')
+})
+
+t.test('without rules nothing changes, and passthrough paths are judged before rules', async t => {
+  const { gateway, ask } = await arranged(t, 'B', { passthroughPaths: ['/open/'] })
+  t.equal((await ask('/open/x')).status, 200)
+  t.equal((await ask('/open/..%2fx')).status, 400, 'no longer a login')
+  t.equal(gateway.config.access?.rules.length, 2)
+  const bare = await startGateway(t)
+  t.equal(bare.config.access, undefined)
+})
+
+t.test('76: rules that are changed end what they no longer allow, within a second', async t => {
+  const { gateway, events, clock, reload, ask } = await arranged(t, 'C')
+  const cookie = await logIn(gateway, 'ada')
+  const begin = async (path: string, more: Record<string, string> = {}) => {
+    const client = await RawClient.connect(t, gateway.port)
+    await client.request('GET', path, { Host: domain, Cookie: cookie, ...more })
+    await client.head()
+    return client
+  }
+  const left: string[] = []
+  events.on('left', (path: string) => left.push(path))
+  await begin('/events')
+  await begin('/socket', handshake)
+  const kept = await begin('/kept', handshake)
+  await reload({
+    access: [
+      { path: '/kept', allow: [{ users: 'ada@*' }] },
+      { path: '/', allow: [{ groups: 'ops' }] },
+    ],
+  })
+  const gone = (async () => {
+    while (left.length < 2) await once(events, 'left')
+  })()
+  clock.advance(1000)
+  await gone
+  t.same(left.sort(), ['/events', '/socket'])
+  t.equal((await ask('/events', { Cookie: cookie })).status, 403)
+  await kept.write('still here')
+  t.ok(gateway.log.lines.some(({ facts }) => facts['because'] === 'rules'))
+})
