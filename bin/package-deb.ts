@@ -3,6 +3,7 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { access } from '../lib/auth/cli/access.ts'
 import { authproxy } from '../lib/auth/cli/arguments.ts'
 import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { packageRoot } from '../lib/package.ts'
@@ -49,12 +50,13 @@ const packages: readonly DebianPackage[] = [
     ],
     completed: {
       table: authproxy,
-      within: [devIdp, demo],
+      within: [access, devIdp, demo],
       named: { INSTANCE: '/etc/authproxy' },
     },
     templates: ['auth', 'demo', 'dev-idp'],
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
+      ...['access-rules.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
     ],
     files: new Map([

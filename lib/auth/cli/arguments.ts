@@ -22,10 +22,11 @@ export const authproxy = program({
     explain: {
       operands: 'REFERENCE [INSTANCE]',
       // A failure page says `SAML-ERROR 1a2b3c4d-5`; people copy what they see.
-      ignores: /^(?:SAML|PROXY)-ERROR:?$/,
+      ignores: /^(?:(?:SAML|PROXY)-ERROR|ACCESS-REFUSED):?$/,
       summary: 'say why a request or a login failed',
     },
     'rotate-keys': { operands: '[INSTANCE]', summary: 'make new keys; the old ones retire later' },
+    access: { readsTheRest: true, summary: 'say what the rules of access make of a request' },
     'dev-idp': { readsTheRest: true, summary: 'run an identity provider for development' },
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },
   },

@@ -26,7 +26,9 @@ export function checkAccess(values: SettingValues): {
     const { allow, login, methods } = rule
     if (methods?.length === 0) wrong(at('methods'), 'names no method; leave it out to mean all')
     if (typeof allow !== 'string') {
-      for (const { path, text } of wrongWith(allow, values)) wrong(at('allow', ...path), text)
+      for (const { path, ...more } of wrongWith(allow, values)) {
+        problems.push({ ...more, path: at('allow', ...path) })
+      }
       for (const { path, text } of doubtful(allow, values)) warn(at('allow', ...path), text)
     }
     if (login?.maxAge !== undefined && login.maxAge <= saml.clockSkew) {

@@ -8,7 +8,7 @@ import type { Path } from '../../config/reading.ts'
 import { tokenDigest } from '../access/passthrough.ts'
 import { tokenScope } from '../access/token-scope.ts'
 import { nameIdFormats } from '../saml/core/vocabulary.ts'
-import { accessOf } from './setting-access.ts'
+import { accessOf, ruleAttributes } from './setting-access.ts'
 import type { SettingValues } from './settings.ts'
 
 export type Config = ReturnType<typeof configOf>
@@ -70,6 +70,8 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
       requestSigning: values.samlRequestSigning,
       nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? nameIdFormats.transient),
       allowSha1: allowSHA1,
+      /** Attributes that the log has of each login: those the rules of `access` name, and the groups. */
+      ruleAttributes: ruleAttributes(values.access),
       /** What the rules of `access` need of a login, in their order. */
       ruleLogins: values.access.map(({ login }) => login),
     },

@@ -147,3 +147,11 @@ export function accessOf(
     })),
   )
 }
+
+/** The attributes that rules name, and `groups`. */
+export function ruleAttributes(values: ValuesOf<typeof access>): readonly string[] {
+  const named = values.flatMap(({ allow }) =>
+    typeof allow === 'string' ? [] : allow.flatMap(description => [...description.keys()]),
+  )
+  return [...new Set(['groups', ...named])].filter(name => name !== 'users')
+}

@@ -11,6 +11,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
 import { browserIn, ownValues } from '../session/cookie.ts'
+import type { Session } from '../session/token.ts'
 import { type PostedMessage, readPost } from './binding/post.ts'
 import {
   type AssertionVerdict,
@@ -119,6 +120,10 @@ async function startSession(
     encrypted,
     client: saml.clientAddress(request),
     clockAheadMs: ahead,
+    // By these the log can be judged by other rules (cli/replay.ts).
+    attributes: loggedAttributes(saml, session),
+    authnInstant: session.authnInstant && new Date(session.authnInstant),
+    authnContext: session.authnContext,
     ...(assertion.unread.length === 0 ? {} : { unread: assertion.unread }),
   })
   const { baseUrl } = saml.config()
@@ -133,6 +138,11 @@ async function startSession(
       .plus('Set-Cookie', keepKnown(saml, { last }))
   }
   return { ...redirect(303, location, fields), facts: { saml: 'accepted' } }
+}
+
+function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'>) {
+  const names = saml.config().ruleAttributes
+  return Object.fromEntries(names.map(name => [name, attributes.get(name) ?? []]))
 }
 
 /**
