@@ -40,7 +40,7 @@ import { type CreateSamlService, createSamlService, type SamlReadings } from './
 import { endWithSessions } from './session/ending.ts'
 import { RevocationList, revocationsFile } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
-import { SessionTokens } from './session/token.ts'
+import { type ReadSession, SessionTokens } from './session/token.ts'
 
 export interface ServiceOptions {
   readonly config: Config
@@ -222,20 +222,31 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     limits: limitsOf(config),
     fastPath: true,
   })
+  const passes = (request: Request, session: ReadSession | undefined) => {
+    const path = placeOf(request, rules.config.domain)?.path
+    // As old as the login was when the request came: it may last longer than its rule asks of new ones.
+    const now = request.received
+    const client = clientAddress(request)
+    return (
+      path !== undefined &&
+      passesAgain({ request, path, client, now, instanceId }, session, rules.config)
+    )
+  }
+  /** Why what a session let through ends with a later login in its browser, where rules look at who it is. */
+  const whyReplaced = (session: ReadSession, request: Request) => {
+    const later = rules.config.access && sessions.laterThan(session)
+    if (later === undefined) return undefined
+    if (later.subject !== session.subject) return 'other-user'
+    const { attributes, authnInstant, authnContext } = later
+    return passes(request, { ...session, attributes, authnInstant, authnContext })
+      ? undefined
+      : 'rules'
+  }
   const ending = endWithSessions({
     ...tools,
     lasting: () => main.underWay(),
-    whyEnded: session => sessions.whyEnded(session),
-    passes: (request, session) => {
-      const path = placeOf(request, rules.config.domain)?.path
-      // As old as the login was when the request came: it may last longer than its rule asks of new ones.
-      const now = request.received
-      const client = clientAddress(request)
-      return (
-        path !== undefined &&
-        passesAgain({ request, path, client, now, instanceId }, session, rules.config)
-      )
-    },
+    whyEnded: (session, request) => sessions.whyEnded(session) ?? whyReplaced(session, request),
+    passes,
   })
   const { drain } = config.timeouts
   stop.unshift(

@@ -115,12 +115,24 @@ export function trialLines(trial: Trial, { is, access, because }: TrialVerdict):
   return [...lines, `because ${because}`]
 }
 
-/** A session as the gate looks at one. */
+/** A session as the gate looks at one. Written out: copying it from parts costs more than the judgement. */
 function sessionOf(person: Person, now: number): ReadSession {
-  const { subject, attributes, authnInstant, authnContext } = person
   return {
-    ...{ browser: '', id: '', subject, attributes, issuer: '', nameId: undefined },
-    ...{ sessionIndex: undefined, identitySettings: '', authenticated: now, created: now },
-    ...{ authnInstant, authnContext, expires: Infinity, issued: now, lapses: Infinity, kid: '' },
+    subject: person.subject,
+    attributes: person.attributes,
+    authnInstant: person.authnInstant,
+    authnContext: person.authnContext,
+    browser: '',
+    id: '',
+    issuer: '',
+    nameId: undefined,
+    sessionIndex: undefined,
+    identitySettings: '',
+    authenticated: now,
+    created: now,
+    expires: Number.POSITIVE_INFINITY,
+    issued: now,
+    lapses: Number.POSITIVE_INFINITY,
+    kid: '',
   }
 }

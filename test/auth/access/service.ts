@@ -5,12 +5,15 @@
 import { EventEmitter, once } from 'node:events'
 import t, { type Test } from 'tap'
 import type { Config } from '../../../lib/auth/config/config.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
 import { accessTable, rulesOfSet, tablePeople } from '../../fixtures/gateway/access-table.ts'
 import {
   domain,
   type Gateway,
   gatewayConfig,
+  requestWith,
   startGateway,
+  subject,
 } from '../../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../../fixtures/gateway/node-backend.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
@@ -252,4 +255,33 @@ t.test('76: rules that are changed end what they no longer allow, within a secon
   t.equal((await ask('/events', { Cookie: cookie })).status, 403)
   await kept.write('still here')
   t.ok(gateway.log.lines.some(({ facts }) => facts['because'] === 'rules'))
+})
+
+t.test('76: a later login in the same browser ends what it would not be allowed', async t => {
+  for (const [groups, email, ends] of [
+    [['staff'], 'ada@example.org', true],
+    [['staff', 'ops'], 'ada@example.org', false],
+    [['ops'], 'bob@example.org', true],
+  ] as const) {
+    const { target, events } = await backendOf(t)
+    const clock = new ManualClock(start)
+    const access = [{ path: '/', allow: [{ groups: 'ops' }] }]
+    const gateway = await startGateway(t, { target, clock, settings: { access } })
+    const cookie = await gateway.logIn({ email: ['ada@example.org'], groups: ['ops'] })
+    const client = await RawClient.connect(t, gateway.port)
+    await client.request('GET', '/socket', { Host: domain, Cookie: cookie, ...handshake })
+    t.equal((await client.head()).status, 101)
+    let left = false
+    events.on('left', () => {
+      left = true
+    })
+    clock.advance(1000)
+    const asked = requestWith(Fields.of(['Cookie', cookie]))
+    const made = await gateway.sessions.establish(subject({ email: [email], groups }), asked)
+    t.ok('session' in made)
+    const gone = ends ? once(events, 'left') : undefined
+    clock.advance(1000)
+    await gone
+    t.equal(left, ends, `${email} ${groups.join(' ')}`)
+  }
 })
