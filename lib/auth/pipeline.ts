@@ -244,6 +244,7 @@ async function login(
   const { place, from, rule, session } = to
   const needs = rule?.login
   const signedIn = session !== undefined
+  const asks = needs === undefined ? {} : { needs, signedIn }
   const { config } = rules()
   const { domain, baseUrl: base } = config
   const returnTo = pathAndQuery(place)
@@ -272,10 +273,10 @@ async function login(
       },
     })
   }
-  if (form === undefined) return saml.startLogin(request, { returnTo, needs, signedIn })
+  if (form === undefined) return saml.startLogin(request, { returnTo, ...asks })
   const { origin } = form
   return origin === undefined
-    ? saml.startLogin(request, { returnTo, form, needs, signedIn })
+    ? saml.startLogin(request, { returnTo, form, ...asks })
     : saml.askAboutForm(request, { returnTo, form: { ...form, origin } })
 }
 
