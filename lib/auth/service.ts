@@ -29,7 +29,7 @@ import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
 import { passesAgain } from './gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
-import { lockOf } from './keys/dynamic-file.ts'
+import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
 import { readBrand } from './pages/brand.ts'
@@ -107,7 +107,9 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...(modulusLength === undefined ? {} : { modulusLength }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
-  const owned = await own(propertyOf(config), { clock, log })
+  const owned = await own(propertyOf(config), { clock, log }).catch((error: unknown) => {
+    throw cannotSave(config.configPath, error)
+  })
   stop.push(stopStep('let the dynamic configuration go', 2000, () => owned.release()))
   const records = await FailureRecords.open({ ...tools, path: failuresFile(config.configPath) })
   stop.unshift(stopStep('keep the last failures', 2000, () => records.flush()))

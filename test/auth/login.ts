@@ -191,7 +191,7 @@ t.test(
     const { gateway, send } = await arranged(t)
     const page = await send(`GET / HTTP/1.1\nHost: other.example.org\n${navigation}\n\n`)
     t.match(page.text, /<html lang="en">/)
-    t.match(page.text, /<main>\s*<h1>/)
+    t.match(page.text, /<main>\s*<p class="application">[^<]+<\/p>\s*<h1>/)
     t.notMatch(page.text, /<script|src=|https?:\/\/(?!app\.example\.org)/)
     const fields = 'fields' in page ? page.fields : undefined
     t.equal(fields?.get('Cache-Control'), 'no-store')

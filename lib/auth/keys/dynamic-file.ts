@@ -94,7 +94,9 @@ export async function checkSaveable(path: string): Promise<void> {
   }
 }
 
-function cannotSave(path: string, error: unknown): Failure {
+/** The Failure of a file that cannot be written: which, why, and what to do. One that there is already stays. */
+export function cannotSave(path: string, error: unknown): Failure {
+  if (error instanceof Failure) return error
   const directory = dirname(path)
   const mend: Readonly<Record<string, string>> = {
     ENOENT: `the directory ${directory} does not exist; make it and give it to the service user`,
