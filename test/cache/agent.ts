@@ -22,7 +22,10 @@ t.test('an archive that admits only the agent of apt admits cachesvc', async t =
   t.equal((await cache.get(origin.url(deb), fields)).status, 200)
   t.equal((await cache.get(origin.url(release))).status, 200)
   for (const { fields } of origin.requests) {
-    t.match(fields.get('User-Agent'), /^Debian APT-HTTP\/1\.3 \(cachesvc\/\d+\.\d+\.\d+\)$/)
+    t.match(
+      fields.get('User-Agent'),
+      /^Debian APT-HTTP\/1\.3 \(cachesvc\/\d+\.\d+\.\d+(?:-git)?\)$/,
+    )
   }
 })
 
