@@ -44,7 +44,7 @@ t.test('the default port is no part of the key', async t => {
   for (const url of ['http://archive.example.org/a.deb', 'http://archive.example.org:80/a.deb']) {
     t.equal((await ask(url)).status, 504)
   }
-  const keys = cache.log.lines.flatMap(({ facts }) => facts['key'] ?? [])
+  const keys = cache.log.lines.flatMap(({ facts }) => facts['key'] ?? facts['target'] ?? [])
   t.strictSame([...new Set(keys)], ['http://archive.example.org/a.deb'])
 })
 

@@ -62,7 +62,7 @@ t.test('a disk that fills up in the middle of a fill', withTmpfs, async t => {
   const red = await cache.get('/_cachesvc/healthz')
   t.equal(red.status, 503)
   t.match(red.text, 'no space left')
-  const missed = cache.log.lines.filter(({ facts }) => facts?.['key'] === origin.url(deb)).at(-1)
+  const missed = cache.log.lines.filter(({ facts }) => facts?.['target'] === origin.url(deb)).at(-1)
   t.match(missed?.facts?.['notStored'], /no space left/, 'the log says so at the end')
   t.match((await cache.get('/_cachesvc/')).text, /served, not stored: .*no space left/)
   t.match(await cache.command({ do: 'status' }), { out: /Store .*, full\n/ })
