@@ -115,10 +115,8 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
   const { name } = token
   const scope = rules.passthroughTokens.find(each => each.name === name)?.scope
   const { method, fields } = request
-  if (
-    scope !== undefined &&
-    !isInScope(scope, { method, fields, path, query, client: asked.client })
-  ) {
+  const wanted = { method, fields, path, query, client: asked.client }
+  if (scope !== undefined && !isInScope(scope, wanted)) {
     return { ...refused('scope'), token: name }
   }
   return { verdict: 'passthrough', because: 'token', name }
