@@ -61,6 +61,7 @@ export interface AskedOfGate {
   readonly request: Pick<Request, 'method' | 'fields' | 'version'>
   /** Path as it is forwarded. */
   readonly path: string
+  readonly query?: string | undefined
   /** IP address of the client as far as it can be believed. */
   readonly client: string
   readonly now: Milliseconds
@@ -97,7 +98,7 @@ export function passesAgain(
 
 /** What is decided whoever asks; undefined when the session is to be looked at. */
 function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefined {
-  const { request, path, now, instanceId } = asked
+  const { request, path, query, now, instanceId } = asked
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
   // Without signed identities, or a logo, that path is the backend's like any other.
@@ -114,7 +115,8 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
   const { name } = token
   const scope = rules.passthroughTokens.find(each => each.name === name)?.scope
   const { method, fields } = request
-  if (scope !== undefined && !isInScope(scope, { method, fields, path, client: asked.client })) {
+  const wanted = { method, fields, path, query, client: asked.client }
+  if (scope !== undefined && !isInScope(scope, wanted)) {
     return { ...refused('scope'), token: name }
   }
   return { verdict: 'passthrough', because: 'token', name }
@@ -122,7 +124,7 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
 
 /** What the rules say; without any, all who are signed in may. */
 function withSession(
-  { request, path, now }: AskedOfGate,
+  { request, path, query, now }: AskedOfGate,
   session: ReadSession | undefined,
   { access }: GateRules,
 ): Verdict {
@@ -131,7 +133,7 @@ function withSession(
       ? loginNeeded(request, { because: 'no-session' })
       : { verdict: 'authenticated', session }
   }
-  const judged = judge(access, wantedBy(request, path, access), { person: session, now })
+  const judged = judge(access, wantedBy(request, { path, query }, access), { person: session, now })
   switch (judged.verdict) {
     case 'allowed':
       return session === undefined ? { verdict: 'anyone' } : { verdict: 'authenticated', session }

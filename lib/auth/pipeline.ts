@@ -100,10 +100,10 @@ export function answer<A extends Response | TakenOver>(
   if (place === undefined) return failurePage({ request, code: 'foreign_target' })
 
   // 2. What may it do? Most sessions are known, and are not to wait for a turn.
-  const { path } = place
+  const { path, query } = place
   const session = () => sessions.read(request)
   const now = clock.now()
-  const verdict = gate({ request, path, client, now, instanceId, session }, config)
+  const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
   const asked = { request, place, client, rules, parts, forward }
   return whenReady(verdict, judged => carryOut(judged, asked))
 }

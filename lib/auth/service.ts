@@ -247,13 +247,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     fastPath: true,
   })
   const passes = (request: Request, session: ReadSession | undefined) => {
-    const path = placeOf(request, rules.config.domain)?.path
+    const place = placeOf(request, rules.config.domain)
     // As old as the login was when the request came: it may last longer than its rule asks of new ones.
     const now = request.received
     const client = clientAddress(request)
     return (
-      path !== undefined &&
-      passesAgain({ request, path, client, now, instanceId }, session, rules.config)
+      place !== undefined &&
+      passesAgain({ ...place, request, client, now, instanceId }, session, rules.config)
     )
   }
   /** Why what a session let through ends with a later login in its browser, where rules look at who it is. */

@@ -3,10 +3,11 @@
  * length of what a client sends.
  *
  * # Facts
- * - No rule reads the query, and HEAD is judged as GET.
+ * - No rule reads the query but for `_method`, and HEAD is judged as GET.
  * - Where any rule restricts, a path that servers read in different ways is refused whatever it begins with; so is one that an
  *   application could take for a path of another rule (path-rule.ts), unless that rule lets the person in as well.
- * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET): then both methods have to be allowed.
+ * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET) or from `_method` in the query, of a GET as well
+ *   (WordPress): then both methods have to be allowed. PHP takes a dot or a space in such a name for the underscore.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -199,11 +200,11 @@ export function whyNotFulfilled(
 /** What is asked for by a request with these fields. */
 export function wantedBy(
   { method, fields }: { readonly method: string; readonly fields: Fields },
-  path: string,
+  { path, query }: { readonly path: string; readonly query?: string | undefined },
   { methods }: AccessRules,
 ): Wanted {
   if (methods.size === 0) return { method, path, alsoMethods: NONE }
-  const named = namedMethods(fields)
+  const named = namedMethods(fields, query)
   // Whichever of so many an application takes: each that a rule names, and one that none does.
   const alsoMethods = named.size > MOST_NAMED ? [...methods, 'OTHER'] : [...named]
   return { method, path, alsoMethods }
@@ -212,9 +213,10 @@ export function wantedBy(
 const NONE: readonly string[] = []
 const MOST_NAMED = 10
 
-/** The methods that fields of a request name besides that of its first line. */
-export function namedMethods(fields: Fields): ReadonlySet<string> {
+/** The methods that fields and query of a request name besides that of its first line. */
+export function namedMethods(fields: Fields, query: string | undefined): ReadonlySet<string> {
   const named = new Set<string>()
+  for (const value of methodsInQuery(query)) named.add(value)
   for (const [name, value] of fields) {
     if (name.length > LONGEST_OVERRIDE || !OVERRIDE.test(name)) continue
     for (const word of value.toUpperCase().match(/[A-Z]+/g) ?? []) named.add(word)
@@ -222,8 +224,24 @@ export function namedMethods(fields: Fields): ReadonlySet<string> {
   return named
 }
 
+function methodsInQuery(query = ''): readonly string[] {
+  // Most have neither the word nor a character of it escaped.
+  if (!/method|%/i.test(query)) return NONE
+  return query.split(/[&;]/).flatMap(pair => {
+    const [name = '', value = ''] = pair.replaceAll('+', ' ').split(/=(.*)/s, 2).map(unescaped)
+    return /^[^a-z0-9]+method$/i.test(name) ? (value.toUpperCase().match(/[A-Z]+/g) ?? []) : []
+  })
+}
+
+/** Escapes of ASCII as what they stand for; the names of methods have no others. */
+function unescaped(text: string): string {
+  return text.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  )
+}
+
 /** Names of fields that frameworks take the method from, in whatever spelling. */
-const OVERRIDE = /^(?:x[^a-z0-9])?(?:http[^a-z0-9])?method(?:[^a-z0-9]override)?$/i
+const OVERRIDE = /^(?:x[^a-z0-9])?(?:http[^a-z0-9])?method(?:[^a-z0-9]?override)?$/i
 const LONGEST_OVERRIDE = 'X-HTTP-Method-Override'.length
 
 /** The rules in words, for a person who is refused: `groups: ops or admins; department: IT`. One text for each description. */

@@ -36,6 +36,7 @@ export function isInScope(
     readonly fields: Fields
     /** As it is forwarded. */
     readonly path: string
+    readonly query?: string | undefined
     readonly client: string
   },
 ): boolean {
@@ -43,7 +44,7 @@ export function isInScope(
   if (methods !== undefined) {
     const asked = [
       request.method === 'HEAD' ? 'GET' : request.method,
-      ...namedMethods(request.fields),
+      ...namedMethods(request.fields, request.query),
     ]
     if (!asked.every(method => methods.has(method))) return false
   }

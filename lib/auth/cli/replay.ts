@@ -6,6 +6,7 @@
  * - A line `signed in` has the groups of the person, and the other attributes that rules named then; the requests behind it are
  *   judged with them. A person whose login is not in the log, or of whom an attribute is not, may remain undecided.
  * - The log has no method that a field names, so that is not judged.
+ * - Lines in the journal have no time of their own: without that of the journal no age of a login can be told.
  */
 import { isRecord, type JsonObject } from '../../json.ts'
 import { type Person, placeOfRule } from '../access/rules.ts'
@@ -55,7 +56,8 @@ export class Replay {
     }
     if (!isRecord(found)) return
     if (found['message'] === 'signed in') this.#signedIn(found)
-    else if (found['message'] === 'request') this.#request(found)
+    else if (found['message'] === 'request')
+      this.#request(found, momentOf(found, line.slice(0, at)))
   }
 
   /** What was found, for people. */
@@ -110,8 +112,8 @@ export class Replay {
     })
   }
 
-  #request(line: JsonObject): void {
-    const { method, target, user, time, client } = line
+  #request(line: JsonObject, now: number): void {
+    const { method, target, user, client } = line
     const before = wasLetIn(line)
     if (before === undefined || typeof method !== 'string' || typeof target !== 'string') return
     const path = pathOf(target)
@@ -128,14 +130,14 @@ export class Replay {
     const who = typeof user === 'string' ? user : undefined
     const known = who === undefined ? undefined : this.#people.get(who)
     const person = who === undefined ? undefined : (known ?? strangerNamed(who))
-    const now = Date.parse(String(time)) || 0
     const verdict = tryRequest(this.#config, { method, path, person, now })
     if (verdict.is === 'own') return
     const { access, because } = verdict
     const change = { who: who ?? '(not signed in)', rule: placeOfRule(access?.rule), because }
     if ((verdict.is === 'passes') === before) return
     if (!before) return this.#note('let in', { ...change, ...about })
-    if (isUndecided(verdict, person, known)) return this.#note('undecided', { ...change, ...about })
+    if (isUndecided(verdict, { person, known, now }))
+      return this.#note('undecided', { ...change, ...about })
     this.#note(verdict.is === 'login' ? 'login' : 'refused', { ...change, ...about })
   }
 
@@ -173,6 +175,11 @@ function wasLetIn({ outcome, because, category, user }: JsonObject): boolean | u
   }
 }
 
+/** The moment of a line: its own, or that which the journal prints before it (`-o short-iso`); NaN when neither says it. */
+function momentOf({ time }: JsonObject, before: string): number {
+  return Date.parse(typeof time === 'string' ? time : (before.split(' ', 1)[0] ?? ''))
+}
+
 /** The path in the target of a line; undefined when there is none. */
 function pathOf(target: string): string | undefined {
   const from = target.startsWith('http') && target.includes('://') ? target.indexOf('://') + 3 : 0
@@ -187,11 +194,21 @@ function strangerNamed(subject: string): Person {
 /** Whether what the rule asks for is not in the log, so that a refusal says nothing. */
 function isUndecided(
   { access }: ReturnType<typeof tryRequest>,
-  person: Person | undefined,
-  known: Person | undefined,
+  {
+    person,
+    known,
+    now,
+  }: {
+    readonly person: Person | undefined
+    readonly known: Person | undefined
+    readonly now: number
+  },
 ): boolean {
   if (person === undefined || access === undefined) return false
-  if (access.verdict === 'step-up') return known?.authnInstant === undefined
+  if (access.verdict === 'step-up') {
+    const timeless = access.because === 'age' && Number.isNaN(now)
+    return timeless || known?.authnInstant === undefined
+  }
   if (access.verdict !== 'refused' && access.verdict !== 'ambiguous') return false
   const allow = access.rule?.allow
   if (allow === undefined || typeof allow === 'string') return false

@@ -237,6 +237,8 @@ export class Answerer {
     const byHash = archive.kind === 'by-hash'
     const used = byHash ? suites.usedBy(allowed.request.client, key) : claim
     if (used === undefined) return undefined
+    const { digest } = archive
+    if (digest !== undefined && !(await updates.names(used, key, digest.hex))) return undefined
     const outdated = updates.outdated(used)
     // What apt says of a package that is not there names the remedy already.
     if (!withReleases.has(archive.kind)) return undefined

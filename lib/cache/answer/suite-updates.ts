@@ -33,6 +33,7 @@ import {
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
+import { namesDigest } from './named-digest.ts'
 import {
   type Behind,
   firstPause,
@@ -45,7 +46,7 @@ interface UpdatesParts {
   readonly rules: () => Rules
   readonly suites: Suites
   readonly fetcher: Fetcher
-  readonly store: Pick<Store, 'get' | 'put' | 'remove'>
+  readonly store: Pick<Store, 'get' | 'put' | 'remove' | 'content'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -194,16 +195,10 @@ export class Updates {
    * A file of this generation of a suite cannot be had: the origin has other content, or none. Asks the origin at once
    * whether it has a newer Release file, and has nothing hold that back. Whether clients get a newer one now. Never rejects.
    */
-  async outdated({ suite, generation }: Pick<Claim, 'suite' | 'generation'>): Promise<boolean> {
-    const { store, clock, rules } = this.#parts
-    const stored = async (): Promise<Entry | undefined> => {
-      for (const { name } of releasesOf(generation)) {
-        const entry = await store.get(`${suite}/${name}`)
-        if (entry !== undefined) return entry
-      }
-      return undefined
-    }
-    const entry = await stored()
+  async outdated(used: Pick<Claim, 'suite' | 'generation'>): Promise<boolean> {
+    const { clock, rules } = this.#parts
+    const { suite, generation } = used
+    const entry = await this.#stored(used)
     const uri = entry && parseUri(entry.key)
     if (entry === undefined || uri === undefined || 'problem' in uri) return false
     if (releaseIn(generation, entry.digest) === undefined) return true
@@ -216,10 +211,41 @@ export class Updates {
       const wanted = { key: entry.key, uri, archive: classify(uri.path), stored: entry }
       if (asks) await this.check({ ...wanted, insist: true }, entry)
       else await this.#underWay.get(entry.key)?.done
-      const now = await stored()
+      const now = await this.#stored(used)
       return now !== undefined && releaseIn(generation, now.digest) === undefined
     }
     return (await inTime(ask(), clock, rules().config.suites.update)) ?? false
+  }
+
+  /**
+   * Whether the Release file of a generation names the index with this key, which has a digest in its name: a client can make one up, and
+   * that the origin has no such file says nothing then. Taken as true where clients get another Release file now, because nothing
+   * follows from it then. Never rejects.
+   */
+  async names(
+    used: Pick<Claim, 'suite' | 'generation'>,
+    key: string,
+    hex: string,
+  ): Promise<boolean> {
+    const { store, log } = this.#parts
+    const entry = await this.#stored(used)
+    if (entry === undefined || releaseIn(used.generation, entry.digest) === undefined) return true
+    return namesDigest(store, entry, { key, hex }).catch((error: unknown) => {
+      log.warn('a Release file cannot be read', { key: entry.key, error })
+      return false
+    })
+  }
+
+  /** The Release file that is stored in the place of that of a generation. */
+  async #stored({
+    suite,
+    generation,
+  }: Pick<Claim, 'suite' | 'generation'>): Promise<Entry | undefined> {
+    for (const { name } of releasesOf(generation)) {
+      const entry = await this.#parts.store.get(`${suite}/${name}`)
+      if (entry !== undefined) return entry
+    }
+    return undefined
   }
 
   /**

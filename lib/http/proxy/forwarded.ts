@@ -70,6 +70,9 @@ const FORWARDING: ReadonlySet<string> = new Set([
   ...['x-original-url', 'x-rewrite-url', 'x-original-uri', 'x-original-path', 'x-override-url'],
   ...['x-forwarded-uri', 'x-forwarded-url', 'x-forwarded-path', 'x-forwarded-prefix'],
   'x-envoy-original-path',
+  // A beginning of the path that servers cut off before they choose what to run: gunicorn takes the first two names, with "_", from a
+  // proxy on the same machine as it comes, Daphne the third; middleware for WSGI takes the last.
+  ...['script-name', 'path-info', 'daphne-root-path', 'x-script-name'],
 ])
 
 /** To respell a name of a megabyte takes a tenth of a second. */

@@ -52,6 +52,8 @@ t.test(
     const cookie = await logIn(gateway, 'aud')
     const answer = await ask('/admin/x?y=1', { ...page, Cookie: cookie }, 'DELETE')
     t.equal(answer.status, 403)
+    t.equal((await ask('/admin/x?y=1', { ...page, Cookie: cookie })).status, 200)
+    t.equal((await ask('/admin/x?_method=DELETE', { ...page, Cookie: cookie })).status, 400)
     const html = (await ask('/data', { ...page, Cookie: cookie })).text
     t.match(html, 'signed in as aud@example.org')
     t.match(html, 'groups: a*n*a')

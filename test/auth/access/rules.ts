@@ -31,7 +31,7 @@ t.test('72, 73, 74, 75: two hundred requests have the verdict of the table', t =
   for (const { set, who, method, path, verdict, line } of accessTable) {
     const access = sets.get(set)
     if (access === undefined) throw new Error(set)
-    const wanted = wantedBy({ method, fields: Fields.empty }, path, access)
+    const wanted = wantedBy({ method, fields: Fields.empty }, { path }, access)
     const judged = judge(access, wanted, { person: personOf(who, now), now })
     t.same([judged.verdict, judged.rule?.line], [verdict, line], `${set} ${who} ${method} ${path}`)
   }
@@ -47,15 +47,37 @@ t.test('74: a method that a field names has to be allowed as well', t => {
     ['X_Method_Override', 'PUT', 'ambiguous'],
     ['X-HTTP-Method-Override', 'GET, PATCH', 'ambiguous'],
     ['X.HTTP.Method.Override', 'PATCH', 'ambiguous'],
+    ['X-HTTP-MethodOverride', 'PATCH', 'ambiguous'],
     ['X-HTTP-Method-Override', `${'A B C D E F G H I J K L M'}`, 'ambiguous'],
     ['X-HTTP-Method-Override', 'GET', 'allowed'],
     ['X-HTTP-Method-Override', 'REPORT', 'allowed'],
     ['X-Other', 'DELETE', 'allowed'],
   ] as const) {
     const fields = Fields.of([name, value])
-    const wanted = wantedBy({ method: 'GET', fields }, '/admin/x', access)
+    const wanted = wantedBy({ method: 'GET', fields }, { path: '/admin/x' }, access)
     const judged = judge(access, wanted, { person: aud, now })
     t.equal(judged.verdict, verdict, `${name}: ${value}`)
+  }
+  for (const [query, verdict] of [
+    ['_method=DELETE', 'ambiguous'],
+    ['a=1&_method=delete&b', 'ambiguous'],
+    ['_METHOD=Put', 'ambiguous'],
+    ['%5fm%65thod=%44ELETE', 'ambiguous'],
+    ['+.method=DELETE', 'ambiguous'],
+    ['a;_method=PATCH', 'ambiguous'],
+    ['_method=GET', 'allowed'],
+    ['_method', 'allowed'],
+    ['method=DELETE', 'allowed'],
+    ['x_method=DELETE&my_method=DELETE', 'allowed'],
+    ['q=_method=DELETE', 'allowed'],
+    ['%ff%', 'allowed'],
+  ] as const) {
+    const wanted = wantedBy(
+      { method: 'GET', fields: Fields.empty },
+      { path: '/admin/x', query },
+      access,
+    )
+    t.equal(judge(access, wanted, { person: aud, now }).verdict, verdict, query)
   }
   t.end()
 })

@@ -58,6 +58,7 @@ t.test(
     t.equal((await send(head('GET', '/api/x'))).status, 200, 'whatever the rules say')
     t.equal((await send(head('GET', '/admin'))).status, 401)
     t.equal((await send(head('POST', '/api/x'))).status, 401)
+    t.equal((await send(head('GET', '/api/x?_method=DELETE'))).status, 401)
     t.equal((await send(head('GET', '/api/..%2fadmin'))).status, 401)
     t.same(
       backend.requests.map(({ target }) => target),

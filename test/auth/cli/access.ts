@@ -135,6 +135,35 @@ t.test('a log is judged by other rules, with the groups of each login', t => {
   t.end()
 })
 
+t.test('lines of the journal have the time that the journal prints, or none', t => {
+  const signedIn = JSON.stringify({
+    subject: 'omar@example.org',
+    attributes: { groups: ['ops'], department: ['IT'] },
+    authnInstant: new Date(now).toISOString(),
+    authnContext: 'https://refeds.org/profile/mfa',
+    message: 'signed in',
+  })
+  const posted = JSON.stringify({
+    ...{ method: 'POST', status: 200, client: '192.0.2.1', target: `${domain}/admin/x` },
+    ...{ outcome: 'forwarded', because: 'session', user: 'omar@example.org', message: 'request' },
+  })
+  const at = (minutes: number) =>
+    new Date(now + minutes * 60_000).toISOString().replace(/\..*/, '+0000')
+  const none = { refused: 0, login: 0, 'let in': 0, undecided: 0 }
+  for (const [before, counts] of [
+    [`${at(1)} app authproxy[7]: `, none],
+    [`${at(60)} app authproxy[7]: `, { ...none, login: 1 }],
+    ['', { ...none, undecided: 1 }],
+    ['Nov 26 16:00:00 app authproxy[7]: ', { ...none, undecided: 1 }],
+  ] as const) {
+    const replay = new Replay(configOfSet('A'))
+    replay.take(`${before}${signedIn}`)
+    replay.take(`${before}${posted}`)
+    t.same(replay.counts(), counts, before)
+  }
+  t.end()
+})
+
 t.test(
   'verdicts on the log of a service are those the service gives for the same requests',
   async t => {

@@ -189,6 +189,41 @@ t.test(
   },
 )
 
+t.test(
+  'a digest that the Release file of the client does not name ends no hold',
+  { timeout },
+  async t => {
+    for (const digests of [['SHA256'], ['SHA256', 'SHA512'], ['SHA512']] as const) {
+      const more = 'Acquire-By-Hash: yes\n'
+      const archive = await begun(t, { more, digests })
+      archive.clock.advance(6000)
+      publish(archive, 2, { more, digests })
+      for (const path of [packages, other]) archive.origin.at(`/${archive.suite}/${path}`, gone)
+      const client = await archive.cache.client()
+      const ask = (path: string) => client.get(archive.origin.url(`/${path}`), asked)
+      // One that gives SHA-512 alone is not held back.
+      const day = digests.some(name => name === 'SHA256') ? '1' : '2'
+      t.match((await ask(archive.release)).text, `Version: ${day}`)
+      const before = archive.origin.seen(`/${archive.release}`).length
+      for (const [name, digits] of [
+        ['SHA256', 64],
+        ['SHA512', 128],
+        ['MD5Sum', 32],
+      ] as const) {
+        const made = `${archive.suite}/main/i18n/by-hash/${name}/${'a'.repeat(digits)}`
+        const answer = await ask(made)
+        t.notMatch(answer.fields.get('Cache-Status'), 'RELEASE_OUTDATED', made)
+      }
+      t.equal(
+        archive.origin.seen(`/${archive.release}`).length,
+        before,
+        'the origin is not asked for it',
+      )
+      t.equal(await dayOf(archive), day, `${digests}`)
+    }
+  },
+)
+
 t.test('what the current Release file names wrong for good ends no hold', { timeout }, async t => {
   const archive = await begun(t)
   const { origin, clock, release, suite } = archive
