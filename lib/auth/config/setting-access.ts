@@ -2,7 +2,8 @@
  * Settings of the rules that say who may do what, and what they become.
  */
 
-import { expected, right } from '../../config/reading.ts'
+import { METHODS } from 'node:http'
+import { expected, nearest, type Read, right } from '../../config/reading.ts'
 import { duration } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -30,18 +31,24 @@ export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found
   return problem === undefined ? right(found) : expected(found, what, problem)
 })
 
-/** The name of a method (RFC 9110 section 9.1). */
+/** The name of a method that a request can have (RFC 9110 section 9.1): with any other it is answered with 501. */
 export const method: Kind<string> = kind({ name: 'method', json: string }, found => {
-  const what = 'a method such as GET or POST'
-  if (typeof found !== 'string') return expected(found, what)
-  if (found === 'HEAD') return expected(found, what, 'HEAD goes with GET; write GET')
-  if (/^[A-Z][A-Z-]{0,31}$/.test(found)) return right(found)
-  const upper = found.toUpperCase()
-  const mend = /^[A-Z][A-Z-]{0,31}$/.test(upper)
-    ? `methods have capitals; write ${upper}`
-    : undefined
-  return expected(found, what, mend)
+  if (found !== 'HEAD') return readMethod(found)
+  return expected(found, A_METHOD, 'HEAD goes with GET; write GET')
 })
+
+export function readMethod(found: unknown): Read<string> {
+  if (typeof found !== 'string') return expected(found, A_METHOD)
+  if (METHODS.includes(found)) return right(found)
+  const upper = found.toUpperCase()
+  if (METHODS.includes(upper)) {
+    return expected(found, A_METHOD, `methods have capitals; write ${upper}`)
+  }
+  const near = nearest(upper, METHODS)
+  return expected(found, A_METHOD, near === undefined ? undefined : `did you mean ${near}?`)
+}
+
+const A_METHOD = 'a method such as GET or POST'
 
 /** A value of an attribute; `*` stands for any text. */
 const pattern: Kind<string> = kind({ name: 'pattern', json: string }, found => {
