@@ -2,7 +2,7 @@
  * Settings of the rules that say who may do what, and what they become.
  */
 
-import { METHODS } from 'node:http'
+import { METHODS as known } from 'node:http'
 import { expected, nearest, type Read, right } from '../../config/reading.ts'
 import { duration } from '../../config/setting-kinds.ts'
 import {
@@ -31,7 +31,7 @@ export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found
   return problem === undefined ? right(found) : expected(found, what, problem)
 })
 
-/** The name of a method that a request can have (RFC 9110 section 9.1): with any other it is answered with 501. */
+/** The name of a method that a request can have (RFC 9110 section 9.1): with any other it is answered here, with 501 or 405. */
 export const method: Kind<string> = kind({ name: 'method', json: string }, found => {
   if (found !== 'HEAD') return readMethod(found)
   return expected(found, A_METHOD, 'HEAD goes with GET; write GET')
@@ -49,6 +49,9 @@ export function readMethod(found: unknown): Read<string> {
 }
 
 const A_METHOD = 'a method such as GET or POST'
+
+/** TRACE and CONNECT are answered with 405, and no rule is asked. */
+const METHODS = known.filter(name => name !== 'TRACE' && name !== 'CONNECT')
 
 /** A value of an attribute; `*` stands for any text. */
 const pattern: Kind<string> = kind({ name: 'pattern', json: string }, found => {
