@@ -64,7 +64,7 @@ const packages: readonly DebianPackage[] = [
     templates: ['auth', 'demo', 'dev-idp'],
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
-      ...['access-rules.md', 'metrics.md'],
+      ...['authproxy-applications.md', 'access-rules.md', 'metrics.md', 'migration.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
     ],
     files: new Map([

@@ -14,7 +14,8 @@ export function metricsList(
   const parts = [
     '<!-- Written by `npm run manual` from the code that measures: change that, not this file. -->',
     '# Metrics',
-    'Both services answer with the Prometheus text format: cachesvc at `/_cachesvc/metrics` of every listener, authproxy at `/metrics` of `admin.listenAddress`. Counters begin at 0 at each start. `packaging/monitoring/` has rules for alerts and dashboards for Grafana, made of these metrics.',
+    'Both services answer with the Prometheus text format: cachesvc at `/_cachesvc/metrics` of every listener, authproxy at `/metrics` of `admin.listenAddress`. Counters begin at 0 at each start.',
+    ...watching,
     '## cachesvc',
     'A host is a label only after a file of it was served, and only the first 64 are; all others are `other`. Suites are labels while they are behind, at most 20.',
     table(own('cachesvc')),
@@ -27,11 +28,33 @@ export function metricsList(
   return ['docs/metrics.md', `${parts.join('\n\n')}\n`]
 }
 
+/** What brings the metrics, the alerts and the dashboards to a Prometheus and a Grafana that run already. */
+const watching = [
+  '## Alerts and dashboards',
+  '`packaging/monitoring/` has rules for alerts and dashboards for Grafana. The Debian packages install them in `/usr/share/doc/cachesvc/examples/` and `/usr/share/doc/authproxy/examples/`. Copy the rules to the machine of Prometheus. They know the services by the names of these two jobs, in `prometheus.yml`:',
+  `\`\`\`yaml
+rule_files:
+  - /etc/prometheus/cachesvc-alerts.yaml
+  - /etc/prometheus/authproxy-alerts.yaml
+scrape_configs:
+  - job_name: cachesvc
+    metrics_path: /_cachesvc/metrics
+    #basic_auth: { username: any, password: SECRET }      # with index.password
+    static_configs:
+      - targets: [proxy.example.org:3142]
+  - job_name: authproxy
+    static_configs:
+      - targets: [app.example.org:9080]                   # admin.listenAddress of each instance
+\`\`\``,
+  'cachesvc needs no setting for this, unless `index.clients` names who may read its pages: then it has to name the machine of Prometheus. authproxy answers where `admin.listenAddress` says, and nowhere when it is not set. It asks for no password there, so let a packet filter admit Prometheus alone.',
+  '`promtool check config /etc/prometheus/prometheus.yml` and `sudo systemctl reload prometheus` put it in force. Which person an alert reaches is a matter of Alertmanager; the label `severity` is `critical` or `warning`. In Grafana, Dashboards > New > Import takes each `…-dashboard.json`; the list at the top of the dashboard has the data source.',
+]
+
 function table(metrics: readonly MetricFacts[]): string {
   const rows = metrics.map(({ name, type, help, labels }) => [
     `\`${name}\``,
     type,
-    unitOf(name),
+    unitOf(name, help),
     labels.map(label => `\`${label}\``).join(', '),
     help,
   ])
@@ -40,8 +63,9 @@ function table(metrics: readonly MetricFacts[]): string {
     .join('\n')
 }
 
-/** The unit that a name ends with. */
-function unitOf(name: string): string {
+/** The unit that a name ends with. Seconds of a moment are those since 1970. */
+function unitOf(name: string, help: string): string {
+  if (help.includes('since the epoch')) return 'seconds since 1970'
   const base = name.replace(/_total$/, '')
   return (
     ['timestamp_seconds', 'seconds', 'bytes']

@@ -58,7 +58,7 @@ t.test('list and explain tell what a running service has', async t => {
   const explained = await run('explain', origin.url(deb))
   t.match(
     explained.stderr,
-    `the running service answered with its own settings, not with those of ${config}`,
+    `the running service answered with the settings in force, and did not read ${config} for that`,
   )
   t.equal(explained.code, 0)
   for (const line of [

@@ -4,6 +4,7 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
@@ -43,7 +44,7 @@ async function asNewer(directory: string, name: string): Promise<void> {
 }
 
 /**
- * Nothing of what somebody ran on this machine by hand; a systemd that writes down what it is told; a package of Node.js where the
+ * Nothing of what was run on this machine by hand; a systemd that writes down what it is told; a package of Node.js where the
  * machine has Node.js without one.
  */
 const prepare = (work: string) => `set -e
@@ -119,6 +120,24 @@ t.test('packages', { skip }, async t => {
           .map(line => line.slice(0, 10)),
       )
       t.strictSame([...modes].sort(), ['-rw-r--r--', '-rwxr-xr-x', 'drwxr-xr-x', 'lrwxrwxrwx'])
+    }
+  })
+
+  await t.test('the documents that a document leads to are in one of the packages', async t => {
+    const held = new Map<string, string>()
+    for (const name of ['cachesvc', 'authproxy']) {
+      const tree = join(work, `documents-${name}`)
+      await command('dpkg-deb', ['-x', file(name), tree])
+      const folder = join(tree, 'usr/share/doc', name)
+      for (const file of await readdir(folder)) {
+        if (file.endsWith('.md')) held.set(file, await readFile(join(folder, file), 'utf8'))
+      }
+    }
+    t.ok(held.size > 10)
+    for (const [file, text] of held) {
+      for (const [, to = ''] of text.matchAll(/\]\(([\w-]+\.md)/g)) {
+        t.ok(held.has(to), `${file}: ${to}`)
+      }
     }
   })
 

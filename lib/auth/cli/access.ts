@@ -6,13 +6,15 @@ import { basename, extname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../async/clock.ts'
 import { type CommandLine, obey, pathOption, program, WrongUsage } from '../../command-line.ts'
-import { quoted, type Read, right, wrong } from '../../config/reading.ts'
+import { nearest, quoted, type Read, right, wrong } from '../../config/reading.ts'
 import { parseDuration } from '../../config/units.ts'
 import { whyUnreadable } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Person } from '../access/rules.ts'
+import { attributeNames } from '../config/check-access.ts'
 import { loadConfig } from '../config/load-config.ts'
+import { readMethod } from '../config/setting-access.ts'
 import { Replay } from './replay.ts'
 import { trialLines, tryRequest } from './trial.ts'
 
@@ -42,7 +44,10 @@ export const access = program({
       help: 'how long ago the person has signed in (0s)',
     },
     context: { value: 'URI', help: 'the authentication context of the login' },
-    method: { value: 'METHOD', default: 'GET', help: 'the method of the request (GET)' },
+    method: {
+      ...{ value: 'METHOD', read: readMethod, default: 'GET' },
+      help: 'the method of the request (GET)',
+    },
     log: {
       value: 'FILE',
       help: 'judge the requests of a log, `-` for standard input: who would newly be refused, who newly let in',
@@ -91,6 +96,14 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
   if (!loaded.ok) {
     await print(`${loaded.problems.join('\n')}\n`, process.stderr)
     return exitCodes.configuration
+  }
+  const known = attributeNames(loaded.value.identity.claims)
+  for (const [name] of options.attribute) {
+    if (known.includes(name)) continue
+    const near = nearest(name, known)
+    const mend =
+      near === undefined ? 'identity.attributes names those of your own' : `did you mean ${near}?`
+    throw new WrongUsage(`--attribute: no attribute has the name ${quoted(name)}; ${mend}`)
   }
   if (options.log !== undefined) return replay(new Replay(loaded.value), options.log)
   const now = systemClock.now()

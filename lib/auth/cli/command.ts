@@ -39,6 +39,7 @@ export async function command(line: Line): Promise<ExitCode> {
     const bare = operands.length === 0 && options.config === undefined
     const absent = !existsSync(loaded.from)
     if (bare && absent) await tell(firstSteps)
+    if (run === 'explain' && operands.length === 1 && absent) await tell(howToExplain)
     if (run !== 'status' || absent) return exitCodes.configuration
     // The instance runs on with its old configuration, and is asked most when the new one is wrong.
     const { askInstance, likelyConfigPath } = await import('./ask.ts')
@@ -121,6 +122,9 @@ async function printSocketUnit(loaded: LoadedConfig): Promise<ExitCode> {
 
 const firstSteps =
   'no instance is set up. To try authproxy on this machine: authproxy demo. To set one up: SETTING UP in authproxy(8); an example is /usr/share/doc/authproxy/examples/authproxy.yaml, or packaging/authproxy.yaml of the source'
+
+const howToExplain =
+  'explain takes the reference of a page, and the instance after it: authproxy explain REFERENCE INSTANCE'
 
 /** What `--check-config` looks at beyond the settings: what the service reads at start, and where it writes. */
 async function checkAround({

@@ -5,7 +5,7 @@ import type { Remark } from '../../config/reading.ts'
 import { nearest } from '../../config/reading.ts'
 import { covers, type PathRule, pathRule } from '../access/path-rule.ts'
 import { type Allowed, fits } from '../access/rules.ts'
-import { claimTable } from '../identity/claim.ts'
+import { type Claim, claimTable } from '../identity/claim.ts'
 import type { SettingValues } from './settings.ts'
 
 type Rule = SettingValues['access'][number]
@@ -105,9 +105,15 @@ function doubtful(allow: Exclude<Allowed, string>, { identity }: SettingValues):
 }
 
 function attributesOf({ identity }: SettingValues): readonly string[] {
-  const own = identity.attributes.map(({ name, from, list }) => {
-    return { name, field: name, list, aliases: from }
-  })
+  return attributeNames(
+    identity.attributes.map(({ name, from, list }) => {
+      return { name, field: name, list, aliases: from }
+    }),
+  )
+}
+
+/** The names that attributes of a session can have, `own` being those of `identity.attributes`. */
+export function attributeNames(own: readonly Claim[]): readonly string[] {
   return [...claimTable(own).map(({ name }) => name), 'domain', 'groupsOverage']
 }
 

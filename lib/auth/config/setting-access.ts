@@ -2,7 +2,8 @@
  * Settings of the rules that say who may do what, and what they become.
  */
 
-import { expected, right } from '../../config/reading.ts'
+import { METHODS as known } from 'node:http'
+import { expected, nearest, type Read, right } from '../../config/reading.ts'
 import { duration } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -30,18 +31,27 @@ export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found
   return problem === undefined ? right(found) : expected(found, what, problem)
 })
 
-/** The name of a method (RFC 9110 section 9.1). */
+/** The name of a method that a request can have (RFC 9110 section 9.1): with any other it is answered here, with 501 or 405. */
 export const method: Kind<string> = kind({ name: 'method', json: string }, found => {
-  const what = 'a method such as GET or POST'
-  if (typeof found !== 'string') return expected(found, what)
-  if (found === 'HEAD') return expected(found, what, 'HEAD goes with GET; write GET')
-  if (/^[A-Z][A-Z-]{0,31}$/.test(found)) return right(found)
-  const upper = found.toUpperCase()
-  const mend = /^[A-Z][A-Z-]{0,31}$/.test(upper)
-    ? `methods have capitals; write ${upper}`
-    : undefined
-  return expected(found, what, mend)
+  if (found !== 'HEAD') return readMethod(found)
+  return expected(found, A_METHOD, 'HEAD goes with GET; write GET')
 })
+
+export function readMethod(found: unknown): Read<string> {
+  if (typeof found !== 'string') return expected(found, A_METHOD)
+  if (METHODS.includes(found)) return right(found)
+  const upper = found.toUpperCase()
+  if (METHODS.includes(upper)) {
+    return expected(found, A_METHOD, `methods have capitals; write ${upper}`)
+  }
+  const near = nearest(upper, METHODS)
+  return expected(found, A_METHOD, near === undefined ? undefined : `did you mean ${near}?`)
+}
+
+const A_METHOD = 'a method such as GET or POST'
+
+/** TRACE and CONNECT are answered with 405, and no rule is asked. */
+const METHODS = known.filter(name => name !== 'TRACE' && name !== 'CONNECT')
 
 /** A value of an attribute; `*` stands for any text. */
 const pattern: Kind<string> = kind({ name: 'pattern', json: string }, found => {
@@ -117,7 +127,7 @@ export const access = listOfGroups(
       'Who is allowed. `signed-in`: all who are signed in. `anyone`: also those who are not; the backend is told who asks when a session says so. `nobody`: no one. Or a list of descriptions, of which one has to fit: attributes of the session by name (`groups`, `department`, …; `users` is the name the backend is told), each with a value or a list of values, of which the person has to have one. All attributes of a description have to fit. Values are compared letter by letter; `*` stands for any text.',
     ),
     login: optional(login, 'any login').says(
-      'What the login has to be like, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: the person has authenticated at the identity provider within this time; otherwise it is asked to have them do so anew (ForceAuthn). `context`: the authentication context the identity provider has to name, a URI or a list of them, exactly; it is asked for when the session has another. `mfa` stands for `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
+      'What the login has to be like, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: the person has authenticated at the identity provider within this time; otherwise the identity provider is asked to have them do so anew (ForceAuthn). `context`: the authentication context the identity provider has to name, a URI or a list of them, exactly; it is asked for when the session has another. `mfa` stands for `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
       'The person comes back to the same page, with the form they were about to send. Sessions that were made before the version with this setting count as neither.',
     ),
     message: optional(message).says(
@@ -126,7 +136,7 @@ export const access = listOfGroups(
   },
   'access:\n  - path: /metrics\n    allow: nobody\n  - path: /admin/\n    methods: [POST, PUT, PATCH, DELETE]\n    allow:\n      - groups: [ops, admins]\n        department: [IT, "Site *"]\n      - users: [root@example.org]\n    login: { maxAge: 15m, context: mfa }\n    message: Ask ops@example.org for the group "ops".\n  - path: /\n    allow: signed-in',
 ).says(
-  'Who may do what: rules, of which the first whose path and method match decides. When none matches, the request is refused. Without `access`, all who are signed in may do everything. A reload applies it. [access-rules.md](access-rules.md) explains it by examples; `authproxy access` tries it out.',
+  'Who may do what: rules, of which the first whose path and method match decides. When none matches, the request is refused. Without `access`, all who are signed in may do everything. A reload applies it. `docs/access-rules.md` explains it by examples; `authproxy access` tries it out.',
   '`passthroughPaths` and `passthroughTokens` are judged before, and pass whatever the rules say.',
   'Where any rule restricts, a path that two servers could read differently (encoded or repeated separators, dot segments, semicolons, backslashes, characters that become such) is answered with 400; so is one that differs from the path of a stricter rule in nothing but capitals, accents, a slash at its end or the like, because some applications take the two for one.',
 )

@@ -42,7 +42,7 @@ export async function printExplanation(
   if (code !== undefined && code !== 'forbidden') {
     if (file !== undefined) {
       await complain(
-        `the running service answered with its own settings, not with those of ${file}`,
+        `the running service answered with the settings in force, and did not read ${file} for that`,
       )
     }
     return code

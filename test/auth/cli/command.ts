@@ -109,6 +109,10 @@ t.test(
     t.match(await said('rotate-keys', ...at), { code: 0, out: checked })
     t.match(await said('rotate-keys', ...at, '--now'), { out: /signs from this moment on/ })
     t.match(await said('explain', 'r1', ...at), { code: 1, out: '', err: /has been kept yet/ })
+    // An instance in the place of the reference.
+    t.match(await said('explain', 'app', '--config-dir', directory), {
+      ...{ code: 78, err: /default\.yaml: there is no such file\n.*explain REFERENCE INSTANCE\n/ },
+    })
   },
 )
 

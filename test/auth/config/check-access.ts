@@ -43,6 +43,10 @@ t.test('what is wrong with a rule is told with its place', t => {
     ],
     ['  - path: /x\n    allow: anyone\n    methods: [post]\n', /write POST/],
     ['  - path: /x\n    allow: anyone\n    methods: [HEAD]\n', /HEAD goes with GET/],
+    [
+      '  - path: /x\n    allow: anyone\n    methods: [PSOT]\n',
+      /found "PSOT", expected .*; did you mean POST\?/,
+    ],
     ['  - path: /x\n    allow: anyone\n    methods: []\n', /names no method/],
     [
       '  - path: /x\n    allow: signed-in\n    login: { maxAge: 1m }\n',

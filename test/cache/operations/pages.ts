@@ -187,6 +187,8 @@ t.test('what went wrong lately, with a link that explains it and no secret of a 
   t.match(page, /<strong[^>]*>41\.3<\/strong>/)
   t.match(page, /<strong[^>]*>34\.0 MiB<\/strong>/)
   t.match(page, /<strong[^>]*>3 days 4 hours<\/strong>/)
+  // Problems of today can be from before the start.
+  t.match(await render(sources(), ''), /None since the start, \d{4}-\d\d-\d\d \d\d:\d\d UTC\.</)
 })
 
 t.test('requests and clients are shown unless a setting says no', async t => {
