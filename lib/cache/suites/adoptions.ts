@@ -65,6 +65,8 @@ interface AdoptionsParts extends SuiteMeans, Adopted {
 interface UnderWay {
   readonly done: Promise<void>
   again: boolean
+  /** Settle when files that are whole have been stored. */
+  readonly arriving: Promise<unknown>[]
 }
 
 /** An index that no client has asked for in so long is not fetched any more with each new Release file. */
@@ -109,14 +111,25 @@ export class Adoptions {
 
   /** Adopts the suite in the directory with this key, now or when the one under way has ended. */
   queue(at: string): void {
+    const underWay = this.#waits(at)
+    if (underWay !== undefined) underWay.again = true
+  }
+
+  /** The suite counts as being adopted until this has settled: a file has come that is to be queued once it is stored. */
+  expect(at: string, stored: Promise<unknown>): void {
+    this.#waits(at)?.arriving.push(stored)
+  }
+
+  #waits(at: string): UnderWay | undefined {
     const running = this.#underWay.get(at)
-    if (running !== undefined) running.again = true
-    if (running !== undefined || this.#closed || this.#underWay.size >= mostWaiting) return
+    if (running !== undefined || this.#closed || this.#underWay.size >= mostWaiting) return running
     const underWay: UnderWay = {
-      again: true,
+      again: false,
+      arriving: [],
       done: Promise.resolve().then(() => this.#run(at, underWay)),
     }
     this.#underWay.set(at, underWay)
+    return underWay
   }
 
   /** Forgets what was adopted of a suite, and adopts what the store has of it as if nothing had been known. */
@@ -160,9 +173,12 @@ export class Adoptions {
 
   async #run(at: string, underWay: UnderWay): Promise<void> {
     try {
-      while (underWay.again && !this.#closed) {
-        underWay.again = false
-        await this.#adopt(at)
+      while (!this.#closed) {
+        if (underWay.again) {
+          underWay.again = false
+          await this.#adopt(at)
+        } else if (underWay.arriving.length > 0) await Promise.all(underWay.arriving.splice(0))
+        else break
       }
     } catch (error) {
       const because = explainError(error)

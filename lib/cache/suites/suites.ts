@@ -206,11 +206,24 @@ export class Suites {
   }
 
   /** An entry was stored: if indexes may say something else now, its suite is adopted. */
-  stored({ key, digest }: Entry): void {
+  stored(entry: Entry): void {
+    for (const at of this.#changedBy(entry)) this.#adoptions.queue(at)
+  }
+
+  /**
+   * The content of an entry is whole, and clients may have it; `kept` settles once it is stored, after `stored`. Until then its suite
+   * counts as being adopted: a client that has an index asks at once for what it names.
+   */
+  arriving(entry: Entry, kept: Promise<unknown>): void {
+    for (const at of this.#changedBy(entry)) this.#adoptions.expect(at, kept)
+  }
+
+  /** Keys of the directories of suites whose indexes may say something else with this entry. */
+  *#changedBy({ key, digest }: Entry): Generator<string> {
     const suite = suiteOfRelease(key)
     if (suite !== undefined) {
       const [adopted] = this.#known.at(suite)?.generations ?? []
-      if (adopted === undefined || !isRelease(adopted, digest)) this.#adoptions.queue(suite)
+      if (adopted === undefined || !isRelease(adopted, digest)) yield suite
       return
     }
     if (this.#known.size === 0 && this.#adoptions.count === 0) return
@@ -221,7 +234,7 @@ export class Suites {
       if (generation && isRelease(generation, digest)) return
       if (generation?.contents.some(inUse)) return
       const waits = this.#adoptions.pending(at) !== undefined
-      if (waits || (generation && this.#mayName(generation, digest))) this.#adoptions.queue(at)
+      if (waits || (generation && this.#mayName(generation, digest))) yield at
     }
   }
 
