@@ -12,6 +12,10 @@ await run('authproxy', () =>
         const { devIdpCommand } = await import('../lib/tools/dev-idp/command.ts')
         return devIdpCommand(line.operands)
       }
+      case 'access': {
+        const { accessCommand } = await import('../lib/auth/cli/access.ts')
+        return accessCommand(line.operands)
+      }
       case 'demo': {
         const { demoCommand } = await import('../lib/tools/demo/command.ts')
         return demoCommand(line.operands)

@@ -7,6 +7,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { access } from '../lib/auth/cli/access.ts'
 import { authproxy } from '../lib/auth/cli/arguments.ts'
 import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { packageRoot, packageVersion } from '../lib/package.ts'
@@ -57,13 +58,14 @@ const packages: readonly DebianPackage[] = [
     ],
     completed: {
       table: authproxy,
-      within: [devIdp, demo],
+      within: [access, devIdp, demo],
       named: { INSTANCE: '/etc/authproxy' },
     },
     templates: ['auth', 'demo', 'dev-idp'],
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
-      ...['installing.md', 'upgrading.md', 'troubleshooting.md', 'metrics.md'],
+      ...['access-rules.md', 'metrics.md'],
+      ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
     ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],

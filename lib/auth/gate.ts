@@ -8,6 +8,8 @@ import type { Request } from '../http/message/message.ts'
 import { hasLooped } from './access/instance-id.ts'
 import { isNavigation } from './access/navigation.ts'
 import { checkToken, passthroughPrefix } from './access/passthrough.ts'
+import { type AccessRefusal, type AccessRule, judge, wantedBy } from './access/rules.ts'
+import { isInScope } from './access/token-scope.ts'
 import type { Config } from './config/config.ts'
 import { keySetPath, logoPath } from './pages/own-document.ts'
 import type { ReadSession } from './session/token.ts'
@@ -23,11 +25,25 @@ export type Verdict =
   | { readonly verdict: 'logo' }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
   | { readonly verdict: 'authenticated'; readonly session: ReadSession }
+  /** A rule lets anyone pass, and there is no session. */
+  | { readonly verdict: 'anyone' }
+  /** No rule allows it, whoever asks and however they have signed in. */
+  | {
+      readonly verdict: 'refused'
+      readonly session: ReadSession | undefined
+      readonly access: AccessRefusal
+    }
   /** From a person who opens a page, or a program that can do nothing with one. */
   | {
       readonly verdict: 'login-needed'
       readonly from: 'navigation' | 'api'
       readonly because: string
+      /** The token that is for other requests. */
+      readonly token?: string
+      /** The rule that asks for the login; undefined where there are none. */
+      readonly rule?: AccessRule | undefined
+      /** Of a person whose login is not like that rule needs it. */
+      readonly session?: ReadSession | undefined
     }
 
 /** Paths that are answered here and never forwarded, whatever the configuration says of them. */
@@ -40,18 +56,47 @@ export const samlPaths: ReadonlySet<string> = new Set([
   '/__authproxy-redirect',
 ])
 
-/** Decides, in the order that is the argument: loop, SAML, own documents, path, token, session. */
+/** What the gate looks at besides the session. */
+export interface AskedOfGate {
+  readonly request: Pick<Request, 'method' | 'fields' | 'version'>
+  /** Path as it is forwarded. */
+  readonly path: string
+  /** IP address of the client as far as it can be believed. */
+  readonly client: string
+  readonly now: Milliseconds
+  readonly instanceId: string
+}
+
+/** The settings it decides by. */
+type GateRules = Pick<
+  Config,
+  'passthroughPaths' | 'passthroughTokens' | 'identityToken' | 'pages' | 'access'
+>
+
+/** Decides, in the order that is the argument: loop, SAML, own documents, path, token, session, rules. */
 export function gate(
-  asked: {
-    readonly request: Pick<Request, 'method' | 'fields' | 'version'>
-    /** Path as it is forwarded. */
-    readonly path: string
-    readonly now: Milliseconds
-    readonly instanceId: string
+  asked: AskedOfGate & {
     readonly session: () => ReadSession | undefined | Promise<ReadSession | undefined>
   },
-  rules: Pick<Config, 'passthroughPaths' | 'passthroughTokens' | 'identityToken' | 'pages'>,
+  rules: GateRules,
 ): Verdict | Promise<Verdict> {
+  const decided = beforeSession(asked, rules)
+  if (decided !== undefined) return decided
+  return whenReady(asked.session(), session => withSession(asked, session, rules))
+}
+
+/** Decides again for the session a request was let through with: whether it still may, by the rules of now. */
+export function passesAgain(
+  asked: AskedOfGate,
+  session: ReadSession | undefined,
+  rules: GateRules,
+): boolean {
+  const { verdict } = beforeSession(asked, rules) ?? withSession(asked, session, rules)
+  return verdict !== 'login-needed' && verdict !== 'refused'
+}
+
+/** What is decided whoever asks; undefined when the session is to be looked at. */
+function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefined {
   const { request, path, now, instanceId } = asked
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
@@ -62,14 +107,55 @@ export function gate(
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
   // A wrong token never falls back to a login page.
   const token = checkToken(request.fields, rules.passthroughTokens, now)
-  if (token !== undefined) {
-    return 'name' in token
-      ? { verdict: 'passthrough', because: 'token', name: token.name }
-      : { verdict: 'login-needed', from: 'api', because: `token-${token.because}` }
+  if (token === undefined) return undefined
+  const refused = (because: string) =>
+    ({ verdict: 'login-needed', from: 'api', because: `token-${because}` }) as const
+  if ('because' in token) return refused(token.because)
+  const { name } = token
+  const scope = rules.passthroughTokens.find(each => each.name === name)?.scope
+  const { method, fields } = request
+  if (scope !== undefined && !isInScope(scope, { method, fields, path, client: asked.client })) {
+    return { ...refused('scope'), token: name }
   }
-  return whenReady(asked.session(), (session): Verdict => {
-    if (session !== undefined) return { verdict: 'authenticated', session }
-    const from = isNavigation(request) ? 'navigation' : 'api'
-    return { verdict: 'login-needed', from, because: 'no-session' }
-  })
+  return { verdict: 'passthrough', because: 'token', name }
+}
+
+/** What the rules say; without any, all who are signed in may. */
+function withSession(
+  { request, path, now }: AskedOfGate,
+  session: ReadSession | undefined,
+  { access }: GateRules,
+): Verdict {
+  if (access === undefined) {
+    return session === undefined
+      ? loginNeeded(request, { because: 'no-session' })
+      : { verdict: 'authenticated', session }
+  }
+  const judged = judge(access, wantedBy(request, path, access), { person: session, now })
+  switch (judged.verdict) {
+    case 'allowed':
+      return session === undefined ? { verdict: 'anyone' } : { verdict: 'authenticated', session }
+    case 'login':
+      return loginNeeded(request, { because: 'no-session', rule: judged.rule })
+    case 'step-up':
+      return loginNeeded(request, {
+        because: `login-${judged.because}`,
+        rule: judged.rule,
+        session,
+      })
+    case 'refused':
+    case 'ambiguous':
+      return { verdict: 'refused', session, access: judged }
+  }
+}
+
+function loginNeeded(
+  request: Pick<Request, 'method' | 'fields' | 'version'>,
+  why: Pick<Extract<Verdict, { verdict: 'login-needed' }>, 'because' | 'rule' | 'session'>,
+): Verdict {
+  return {
+    verdict: 'login-needed',
+    from: isNavigation(request) ? 'navigation' : 'api',
+    ...why,
+  }
 }

@@ -45,6 +45,11 @@ export class AuthMetrics {
     help: 'Failure pages by category.',
     labels: ['category'],
   })
+  readonly #refusals = this.#metrics.counter({
+    name: 'authproxy_access_refusals_total',
+    help: 'Requests that the rules of access refused, by the number of the rule; 0 when none was for them.',
+    labels: ['rule'],
+  })
   readonly #duration = this.#metrics.histogram({
     name: 'authproxy_request_duration_seconds',
     help: 'From the head of a request to the end of its response.',
@@ -82,7 +87,8 @@ export class AuthMetrics {
     this.#requests.add({ outcome, status: `${Math.floor(status / 100)}xx` })
     // How long a WebSocket lasts says nothing about the service.
     if (outcome !== 'tunnelled') this.#duration.observe({ outcome }, duration / 1000)
-    const { category } = facts
+    const { category, because, rule } = facts
+    if (because === 'access') this.#refusals.add({ rule: String(rule ?? 0) })
     if (category === 'SAML-ERROR' || category === 'PROXY-ERROR') this.#failures.add({ category })
   }
 

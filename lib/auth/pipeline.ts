@@ -3,7 +3,8 @@
  *
  * 1. One path and query is taken from the request line, and nothing else is ever judged or forwarded. A probe of
  *    `authproxy doctor` ends here with a sealed answer: it is never forwarded, and opens nothing.
- * 2. The gate decides on those bytes: loop, SAML, passthrough, session, login. Requests and upgrades ask the same gate.
+ * 2. The gate decides on those bytes: loop, SAML, passthrough, session, login, rules of access. Requests and upgrades ask the same
+ *    gate.
  * 3. A request that passes goes through backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
  *    client says of an identity survives, on any way in.
  */
@@ -16,6 +17,7 @@ import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { isForeignSocket, isOwnPost, type Place, pageOf, placeOf } from './access/own-origin.ts'
+import type { AccessRule } from './access/rules.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
 import type { AnswerProbe } from './doctor/probe.ts'
@@ -31,7 +33,9 @@ import {
   needsLogin,
 } from './pages/failure-page.ts'
 import { whyNotKept } from './pages/failures.ts'
+import { accessRefused } from './pages/refused-access.ts'
 import type { SamlService } from './saml/service.ts'
+import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
 
@@ -98,7 +102,8 @@ export function answer<A extends Response | TakenOver>(
   // 2. What may it do? Most sessions are known, and are not to wait for a turn.
   const { path } = place
   const session = () => sessions.read(request)
-  const verdict = gate({ request, path, now: clock.now(), instanceId, session }, config)
+  const now = clock.now()
+  const verdict = gate({ request, path, client, now, instanceId, session }, config)
   const asked = { request, place, client, rules, parts, forward }
   return whenReady(verdict, judged => carryOut(judged, asked))
 }
@@ -126,15 +131,35 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` }
       const open = because === 'path'
       const admitted = { request, session: undefined, public: open, place, client }
+      request.holder = passedWithoutSession
       return pass(asked, admitted, { ...facts, passthrough: name })
+    }
+    case 'anyone': {
+      const admitted = { request, session: undefined, public: true, place, client }
+      request.holder = passedWithoutSession
+      return pass(asked, admitted, { client, outcome: 'forwarded', because: 'anyone' })
+    }
+    case 'refused': {
+      const { access, session } = verdict
+      const { accessTell: tell } = asked.rules.config
+      const other = saml.loginAddress(pathAndQuery(place), 'other')
+      const user = session?.subject
+      return withFacts(accessRefused(request, { access, user, tell, other }, failurePage), {
+        client,
+      })
     }
     case 'authenticated':
       return authenticated(asked, verdict.session)
     case 'login-needed': {
-      const { from, because } = verdict
+      const { from, because, rule, session, token } = verdict
       const outcome = from === 'api' ? 'unauthenticated' : 'login'
-      const facts = { client, outcome, because }
-      return login(request, { place, from }, parts).then(page => withFacts(page, facts))
+      const user = session?.subject
+      const about = user === undefined ? {} : { user }
+      const named = token === undefined ? {} : { passthrough: token }
+      const facts = { client, outcome, because, ...about, ...named }
+      return login(request, { place, from, rule, session }, parts).then(page =>
+        withFacts(page, facts),
+      )
     }
   }
 }
@@ -227,14 +252,24 @@ function withFacts<T extends Response | TakenOver>(answered: T, facts: Facts): T
 /** The answer to a request without a session: the way to the identity provider, or how to come to it. */
 async function login(
   request: Request,
-  { place, from }: { readonly place: Place; readonly from: 'navigation' | 'api' },
+  to: {
+    readonly place: Place
+    readonly from: 'navigation' | 'api'
+    /** The rule that asks for it, and the session whose login is not like the rule needs it. */
+    readonly rule: AccessRule | undefined
+    readonly session: ReadSession | undefined
+  },
   { rules, saml, readForm, failurePage }: PipelineParts,
 ): Promise<Response> {
+  const { place, from, rule, session } = to
+  const needs = rule?.login
+  const signedIn = session !== undefined
+  const asks = needs === undefined ? {} : { needs, signedIn }
   const { config } = rules()
   const { domain, baseUrl: base } = config
   const returnTo = pathAndQuery(place)
-  const address = () => saml.loginAddress(pageOf(request, base, returnTo))
-  if (from === 'api') return needsLogin(request, address())
+  const address = () => saml.loginAddress(pageOf(request, base, returnTo), needs && rule)
+  if (from === 'api') return needsLogin(request, address(), signedIn)
   const cannot = cannotLogIn(request, { domain, base, returnTo }, failurePage)
   if (cannot !== undefined) return cannot
   const form = await readForm(request, config, saml.formSender(request, returnTo))
@@ -258,10 +293,10 @@ async function login(
       },
     })
   }
-  if (form === undefined) return saml.startLogin(request, { returnTo })
+  if (form === undefined) return saml.startLogin(request, { returnTo, ...asks })
   const { origin } = form
   return origin === undefined
-    ? saml.startLogin(request, { returnTo, form })
+    ? saml.startLogin(request, { returnTo, form, ...asks })
     : saml.askAboutForm(request, { returnTo, form: { ...form, origin } })
 }
 

@@ -19,6 +19,7 @@ import { HttpServer } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { otherSockets } from '../socket-unit.ts'
 import { newInstanceId } from './access/instance-id.ts'
+import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
@@ -26,6 +27,7 @@ import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
+import { passesAgain } from './gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
@@ -41,7 +43,7 @@ import { type CreateSamlService, createSamlService, type SamlReadings } from './
 import { endWithSessions } from './session/ending.ts'
 import { RevocationList, revocationsFile } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
-import { SessionTokens } from './session/token.ts'
+import { type ReadSession, SessionTokens } from './session/token.ts'
 
 export interface ServiceOptions {
   readonly config: Config
@@ -242,16 +244,37 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     limits: limitsOf(config),
     fastPath: true,
   })
-  const stopEnding = endWithSessions({
+  const passes = (request: Request, session: ReadSession | undefined) => {
+    const path = placeOf(request, rules.config.domain)?.path
+    // As old as the login was when the request came: it may last longer than its rule asks of new ones.
+    const now = request.received
+    const client = clientAddress(request)
+    return (
+      path !== undefined &&
+      passesAgain({ request, path, client, now, instanceId }, session, rules.config)
+    )
+  }
+  /** Why what a session let through ends with a later login in its browser, where rules look at who it is. */
+  const whyReplaced = (session: ReadSession, request: Request) => {
+    const later = rules.config.access && sessions.laterThan(session)
+    if (later === undefined) return undefined
+    if (later.subject !== session.subject) return 'other-user'
+    const { attributes, authnInstant, authnContext } = later
+    return passes(request, { ...session, attributes, authnInstant, authnContext })
+      ? undefined
+      : 'rules'
+  }
+  const ending = endWithSessions({
     ...tools,
     lasting: () => main.underWay(),
-    whyEnded: session => sessions.whyEnded(session),
+    whyEnded: (session, request) => sessions.whyEnded(session) ?? whyReplaced(session, request),
+    passes,
   })
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
     stopStep('end WebSockets and event streams, finish running requests', rest, deadline => {
       closing.abort()
-      return main.close(deadline).finally(stopEnding)
+      return main.close(deadline).finally(ending.stop)
     }),
   )
   function* transfers() {
@@ -304,6 +327,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       log.setLevel(next.log.level)
       // Requests that are under way keep their old backend; its connections go when they are idle.
       rules = { config: next, backend, brand }
+      ending.rulesChanged()
       await keys.check()
       return []
     },

@@ -25,7 +25,7 @@ import {
 import { readBounded } from '../bounded-file.ts'
 import { explainError, whyUnreadable } from '../errors.ts'
 import { isRecord, type JsonObject } from '../json.ts'
-import { type Check, type Checked, type Remark, remarkText } from './reading.ts'
+import { type Check, type Checked, type Path, type Remark, remarkText } from './reading.ts'
 
 /** Problems and warnings are finished lines: `path:line:column: key.path: what is wrong and how to mend it`. */
 export type Loaded<T> = Checked<T, string>
@@ -97,7 +97,9 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
     return failed(`${name}: it is nested too deeply, or has too many aliases`)
   }
 
-  const checked = check(found ?? {})
+  const lineOf = (path: Path) =>
+    Math.max(1, lineCounter.linePos(offsetOf(document, { path, at: 'key', text: '' })).line)
+  const checked = check(found ?? {}, lineOf)
   const lines = (remarks: readonly Remark[]): readonly string[] =>
     remarks
       .map(remark => ({ remark, offset: offsetOf(document, remark) }))

@@ -51,7 +51,8 @@ export type Checked<T, Problem = Remark> = (
   | { readonly ok: false; readonly problems: readonly Problem[] }
 ) & { readonly warnings: readonly Problem[] }
 
-export type Check<T> = (found: unknown) => Checked<T>
+/** `lineOf` finds the line of a place in the file; values that come from no file have none. */
+export type Check<T> = (found: unknown, lineOf?: (path: Path) => number) => Checked<T>
 
 /** A remark as a sentence that begins with `place`, which names where it belongs. */
 export function remarkText({ at, text, path }: Remark, place = keyPath(path)): string {

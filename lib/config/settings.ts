@@ -62,6 +62,59 @@ export function listOf<T>(member: Kind<T>, names: string, most = 10_000): Kind<r
   }
 }
 
+/** A list of a kind; a single member may stand without the brackets. */
+export function oneOrMore<T>(member: Kind<T>, names: string): Kind<readonly T[]> {
+  const list = listOf(member, names)
+  return {
+    ...list,
+    json: { anyOf: [member.json, list.json] },
+    read: (found, ...at) => {
+      const isOne = typeof found === 'string' || typeof found === 'number'
+      return list.read(isOne ? [found] : found, ...at)
+    },
+  }
+}
+
+/** A mapping whose keys the author of the file chooses, with values of one kind. */
+export function mapOf<T>(value: Kind<T>, what: string): Kind<ReadonlyMap<string, T>> {
+  return {
+    name: 'mapping',
+    json: { type: 'object', additionalProperties: value.json },
+    read(found, path, file) {
+      if (!isRecord(found)) {
+        return wrongAt(path, file, `found ${describe(found)}, expected ${what}`)
+      }
+      const read = new Map<string, T>()
+      for (const [key, member] of Object.entries(found)) {
+        const outcome = value.read(member, [...path, key], file)
+        if (outcome !== undefined) read.set(key, outcome.value)
+      }
+      return { value: read }
+    },
+  }
+}
+
+/** One of a few words, or what another kind reads. */
+export function wordOr<const W extends string, T>(
+  words: readonly W[],
+  of: Kind<T>,
+  what: string,
+): Kind<W | T> {
+  return {
+    name: `word or ${of.name}`,
+    range: words.join(', '),
+    json: { anyOf: [{ enum: words }, of.json] },
+    read(found, path, file) {
+      const word = words.find(each => each === found)
+      if (word !== undefined) return { value: word }
+      if (Array.isArray(found)) return of.read(found, path, file)
+      const near = typeof found === 'string' ? nearest(found, words) : undefined
+      const mend = near === undefined ? '' : `; did you mean ${near}?`
+      return wrongAt(path, file, `found ${describe(found)}, expected ${what}${mend}`)
+    },
+  }
+}
+
 /** A kind that empty text, as older files write it, leaves undefined. */
 export function orNothing<T>(of: Kind<T>): Kind<T | undefined> {
   return {

@@ -63,6 +63,20 @@ t.test('an origin that answers badly is 503 with a text', async t => {
   t.strictSame(await cache.stored(), [])
 })
 
+t.test('what the next try does not change keeps its status', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  for (const status of [501, 505, 511]) {
+    origin.at(deb, reply({ status, content: '<html>' }))
+    for (const [name, fields] of ways) {
+      const answer = await cache.get(origin.url(deb), fields)
+      t.equal(answer.status, status, name)
+      t.match(answer.text, name === 'shared' ? `answered ${status}` : '<html>')
+    }
+  }
+  t.strictSame(await cache.stored(), [])
+})
+
 t.test('what an origin answers to credentials is its own word, and errors have a text', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const cache = await TestCache.start(t, { origins: [origin] })

@@ -39,7 +39,7 @@ type Subject = (typeof subjects)[number]
 const longestTest = 600_000
 
 const settings = {
-  domains: ['localhost', '127.0.0.1'],
+  domains: ['localhost', '127.0.0.1', '0.0.0.0'],
   ports: ['1024-65535'],
   connect_ports: ['1024-65535'],
   redirects: 'pass',

@@ -22,7 +22,7 @@ export const authproxy = program({
     explain: {
       operands: 'REFERENCE [INSTANCE]',
       // A failure page says `SAML-ERROR 1a2b3c4d-5`; people copy what they see.
-      ignores: /^(?:SAML|PROXY)-ERROR:?$/,
+      ignores: /^(?:(?:SAML|PROXY)-ERROR|ACCESS-REFUSED):?$/,
       summary: 'say why a request or a login failed',
     },
     status: { operands: '[INSTANCE]', summary: 'say whether the running instance is well' },
@@ -32,6 +32,7 @@ export const authproxy = program({
       operands: '[INSTANCE]',
       summary: 'print its address for authproxy@INSTANCE.socket of systemd',
     },
+    access: { readsTheRest: true, summary: 'say what the rules of access make of a request' },
     'dev-idp': { readsTheRest: true, summary: 'run an identity provider for development' },
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },
   },

@@ -37,7 +37,7 @@ async function lookUp(requestId: string, file: string): Promise<Explanation> {
     return { found: false, lines: [`${file}: ${why}`] }
   }
   // In quotes, the category and the ID are one operand.
-  const id = requestId.replace(/^(?:SAML|PROXY)-ERROR[\s:]*/, '').trim()
+  const id = requestId.replace(/^(?:(?:SAML|PROXY)-ERROR|ACCESS-REFUSED)[\s:]*/, '').trim()
   const failure = failures.findLast(candidate => candidate.id === id)
   if (failure === undefined) {
     const [oldest] = failures

@@ -4,8 +4,11 @@
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
+import type { Path } from '../../config/reading.ts'
 import { tokenDigest } from '../access/passthrough.ts'
+import { tokenScope } from '../access/token-scope.ts'
 import { nameIdFormats } from '../saml/core/vocabulary.ts'
+import { accessOf, ruleAttributes } from './setting-access.ts'
 import type { SettingValues } from './settings.ts'
 
 export type Config = ReturnType<typeof configOf>
@@ -13,7 +16,7 @@ export type Config = ReturnType<typeof configOf>
 export type SamlConfig = Config['saml']
 
 /** The configuration of an instance out of the values of its file or environment, which have been checked. */
-export function configOf(values: SettingValues, instance: string) {
+export function configOf(values: SettingValues, instance: string, lineOf?: (path: Path) => number) {
   const { domain, proxy, identity } = values
   const baseUrl = `https://${domain}`
   const configPath = values.configPath ?? standardConfigPath(instance)
@@ -38,11 +41,16 @@ export function configOf(values: SettingValues, instance: string) {
     trustedProxies: proxy.trustedProxies,
     webSocketOrigins: proxy.webSocketOrigins,
     passthroughPaths: values.passthroughPaths,
-    passthroughTokens: values.passthroughTokens.map(({ name, token, sha256, expires }) => ({
-      name,
-      sha256: sha256 ?? tokenDigest(token ?? ''),
-      expires,
+    passthroughTokens: values.passthroughTokens.map(token => ({
+      name: token.name,
+      sha256: token.sha256 ?? tokenDigest(token.token ?? ''),
+      expires: token.expires,
+      scope: tokenScope(token),
     })),
+    /** Undefined: all who are signed in may do everything. */
+    access: accessOf(values.access, index => lineOf?.(['access', index])),
+    /** Whether a person who is refused is told whom the rule lets in. */
+    accessTell: values.accessTell,
     /** The dynamic configuration file. */
     configPath,
     saml: {
@@ -64,6 +72,10 @@ export function configOf(values: SettingValues, instance: string) {
       requestSigning: values.samlRequestSigning,
       nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? nameIdFormats.transient),
       allowSha1: allowSHA1,
+      /** Attributes that the log has of each login: those the rules of `access` name, and the groups. */
+      ruleAttributes: ruleAttributes(values.access),
+      /** What the rules of `access` need of a login, in their order. */
+      ruleLogins: values.access.map(({ login }) => login),
     },
     session: values.session,
     pages: values.pages,

@@ -6,6 +6,7 @@ import type { Loaded } from '../../config/config-file.ts'
 import { proxyVariable } from '../../config/proxy-url.ts'
 import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
+import { checkAccess } from './check-access.ts'
 import { crossCheck } from './check-config.ts'
 import { type Config, configOf } from './config.ts'
 import {
@@ -84,14 +85,16 @@ function ignoredProxyNote({ saml }: Config, environment: Environment): string | 
 /** What the settings of an instance are checked with, wherever they stand. */
 export function configCheck(instance: string): Check<Config> {
   const check = checkSettings(settings)
-  return found => {
+  return (found, lineOf) => {
     const checked = check(found)
-    const sources = sourceProblems(found)
+    const sources = [...sourceProblems(found), ...emptyAccess(found)]
     if (!checked.ok) return { ...checked, problems: [...sources, ...checked.problems] }
-    const { problems, warnings } = crossCheck(checked.value)
+    const together = [crossCheck(checked.value), checkAccess(checked.value)]
+    const problems = together.flatMap(found => found.problems)
+    const warnings = together.flatMap(found => found.warnings)
     return sources.length + problems.length > 0
       ? { ok: false, problems: [...sources, ...problems], warnings }
-      : { ok: true, value: configOf(checked.value, instance), warnings }
+      : { ok: true, value: configOf(checked.value, instance, lineOf), warnings }
   }
 }
 
@@ -122,4 +125,13 @@ function sourceProblems(found: unknown): Remark[] {
       ? 'no IdP metadata source set: name idpMetadataURL or idpMetadataFile'
       : 'two IdP metadata sources set: leave idpMetadataURL or idpMetadataFile'
   return [{ path: [], at: 'value', text }]
+}
+
+/** A list without rules would refuse everything, and reads as if it did nothing. */
+function emptyAccess(found: unknown): Remark[] {
+  const rules = valueAt(found, ['access'])
+  if (!Array.isArray(rules) || rules.length > 0) return []
+  const text =
+    'is a list without rules; leave the setting out to let in all who are signed in, or write rules'
+  return [{ path: ['access'], at: 'value', text }]
 }

@@ -54,6 +54,6 @@ proxy:
 /** Lists of groups cannot be written in a variable, nor what stands in them; of tokens there can be one. */
 function variableText(path: readonly string[]): string | undefined {
   const name = path.join('.')
-  if (name.includes('[]') || name === 'identity.attributes') return undefined
+  if (name.includes('[]') || ['identity.attributes', 'access'].includes(name)) return undefined
   return `Environment: \`${name === 'passthroughTokens' ? tokenVariable : variableOf(path)}\`.`
 }

@@ -22,6 +22,7 @@ import {
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
+import { access, method, rulePath } from './setting-access.ts'
 import {
   attributeName,
   domain,
@@ -91,10 +92,23 @@ export const settings = group('', {
       expires: optional(moment, 'never').says(
         'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
+      paths: optional(listOf(rulePath, 'paths'), 'all').says(
+        'Paths the token is for, compared as those of `access`: one that ends with `/` means all below. A path that servers read in different ways is none of them.',
+      ),
+      methods: optional(listOf(method, 'methods'), 'all').says(
+        'Methods the token is for, in capitals. HEAD goes with GET.',
+      ),
+      clients: optional(listOf(network, 'networks'), 'all').says(
+        'Networks of the clients that may use the token. The address is that of the client as far as `proxy.trustedProxies` let it be known.',
+      ),
     },
     'passthroughTokens:\n  - name: monitoring\n    sha256: THE-64-DIGITS-OF-SHA256SUM\n    expires: 2030-12-31',
   ).says(
-    'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. They are valid for the whole instance. This header never reaches the backend.',
+    'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. A request that is none of those a token is for is refused as if it had no right token. Rules of `access` do not concern requests with a token. This header never reaches the backend.',
+  ),
+  access,
+  accessTell: setting(boolean, true).says(
+    'Whether the page for a person who is refused by a rule of `access` names the groups and attributes the rule asks for.',
   ),
   configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
     'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',

@@ -13,6 +13,7 @@ import { originForm } from '../../http/message/target.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { ClientGone } from '../../http/server/gather.ts'
 import { MalformedContent } from '../../http/server/request-content.ts'
+import type { JsonObject } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
@@ -33,6 +34,12 @@ interface FailureFacts extends Pick<FailureText, 'details'> {
   readonly request: Request
   /** Values for the `{name}` places of the text. */
   readonly words?: Readonly<Record<string, string>>
+  /** What would have been needed instead, a text for each way. */
+  readonly needed?: readonly string[]
+  /** What the operator says of it, in words of their own. */
+  readonly message?: string | undefined
+  /** Members of the JSON besides, or in place of those it has. */
+  readonly json?: JsonObject
   /** More fields of the response, such as Set-Cookie. */
   readonly fields?: Fields
   /** Private: for the log. */
@@ -58,19 +65,20 @@ interface FailurePageTools {
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
   const { page, explainCommand, records, clientAddress, sender, clock, log } = tools
   return report => {
-    const { request, code, cause, facts, findings = [], fields } = report
+    const { request, code, cause, facts, findings = [], fields, needed = [] } = report
     const { path } = originForm(request.target)
     const said = textOf(report)
     const { category, status, reason, title } = said
     const client = clientAddress(request)
     const about = { category, code, id: request.id, client, status }
     const error = cause === undefined ? {} : { error: cause }
-    log.warn(`${category} ${code}`, { ...about, ...facts, ...error })
+    const isRefusal = category === 'ACCESS-REFUSED'
+    log[isRefusal ? 'info' : 'warn'](`${category} ${code}`, { ...about, ...facts, ...error })
     const now = clock.now()
     records.add({
       ...{ ...about, at: now, title, method: request.method, path, findings },
       facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
-      sender: sender(request),
+      sender: isRefusal ? 'refused' : sender(request),
     })
     const answered = { status, reason, fields }
     const { id: requestId } = request
@@ -80,12 +88,15 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
           view: say => ({
             ...{ ...textOf(report, say), category, requestId, time: timeText(now) },
             explainCommand: explainCommand(requestId),
+            message: report.message ?? false,
+            neededLabel: needed.length > 0 && say('It is open to those who have one of these:'),
+            needed,
             askingForHelp: say('If you ask for help, give this reference:'),
             contactLabel: say('You can ask here for help:'),
             forTheAdministrator: say('For the administrator'),
           }),
         })
-      : json({ error: category, title, message: said.text, requestId }, answered)
+      : json({ error: category, title, message: said.text, requestId, ...report.json }, answered)
     return { ...answer, facts: { outcome: 'failed', category, code, client } }
   }
 }
@@ -178,11 +189,14 @@ export function cannotLogIn(
 
 /**
  * 401 for clients that cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
- * and leaves no state behind.
+ * and leaves no state behind. `signedIn`: there is a session, and its login does not suffice.
  */
-export function needsLogin(request: Request, login: string): Response {
+export function needsLogin(request: Request, login: string, signedIn = false): Response {
   const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
-  const text = 'There is no valid session. Open the login address in a browser window.'
+  const why = signedIn
+    ? 'The session is of a login that is too old, or of another kind than is needed here.'
+    : 'There is no valid session.'
+  const text = `${why} Open the login address in a browser window.`
   const message = {
     error: 'login_required',
     message: safe ? text : `${text} The request was not kept: send it again after the login.`,

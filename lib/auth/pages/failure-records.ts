@@ -11,8 +11,11 @@ import type { Logger } from '../../log/log.ts'
 import { clean } from '../../log/redact.ts'
 import type { AssertionFinding } from '../saml/core/check-assertion.ts'
 
-/** Who sent a request, as far as its cookies prove: a browser that has been signed in, one that logs in, or neither. */
-export type Sender = 'user' | 'login' | 'other'
+/**
+ * Who sent a request, as far as its cookies prove: a browser that has been signed in, one that logs in, or neither. What the rules
+ * under `access` refuse is kept by itself, or a script that asks again and again would push out the failures of its user.
+ */
+export type Sender = 'user' | 'login' | 'other' | 'refused'
 
 export interface FailureRecord {
   readonly id: string
@@ -57,7 +60,9 @@ export class FailureRecords {
     this.#options = options
     const of = (sender: Sender) =>
       records.filter(record => (record.sender ?? 'other') === sender).slice(-MOST)
-    this.#records = { user: of('user'), login: of('login'), other: of('other') }
+    this.#records = {
+      ...{ user: of('user'), login: of('login'), other: of('other'), refused: of('refused') },
+    }
   }
 
   /** With the failures of earlier runs, as far as they can be read. */

@@ -4,11 +4,13 @@
  * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person reads is said in the
  * language of the browser. What the administrator reads is in English, like the log, the settings and the manuals.
  */
+
+import { accessFailures } from './access-failures.ts'
 import type { Sentence } from './language.ts'
 import { again, samlFailures } from './saml-failures.ts'
 
 export interface FailureText {
-  readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
+  readonly category: 'SAML-ERROR' | 'PROXY-ERROR' | 'ACCESS-REFUSED'
   readonly status: number
   /** Reason phrase when it differs from the standard one. */
   readonly reason?: string
@@ -136,6 +138,7 @@ export const failures = {
     person: ['Please try again in a moment.', again],
   }),
 
+  ...accessFailures,
   ...samlFailures,
 } satisfies Readonly<Record<string, FailureText>>
 

@@ -155,7 +155,7 @@ export const samlFailures = {
     ...unable,
     text: 'The identity provider cannot sign you in the way this application asks for.',
     administrator:
-      'saml.authnContext and saml.authnContextComparison say which way of signing in is asked for; without them the identity provider chooses.',
+      'saml.authnContext and saml.authnContextComparison, or the login of a rule under access, say which way of signing in is asked for; without them the identity provider chooses.',
   },
   idp_unsupported: {
     ...unable,
@@ -168,7 +168,23 @@ export const samlFailures = {
     text: 'This application asks for another way of signing in than the one the identity provider used.',
     person: ['Sign in again, and choose another way if you are offered one.'],
     administrator:
-      'saml.authnContext names what is asked for; authproxy explain says what the identity provider used.',
+      'saml.authnContext, or the login of a rule under access, names what is asked for; authproxy explain says what the identity provider used.',
+  },
+  /** An answer by a login that was there already. */
+  authn_stale: {
+    ...login,
+    text: 'This application asks you to sign in anew, and the identity provider answered with an earlier login.',
+    person: ['Sign in again, and prove who you are when the identity provider asks for it.', again],
+    administrator:
+      'saml.forceAuthn, or maxAge in the login of a rule under access, asks for it (ForceAuthn); the identity provider has to support that.',
+  },
+  /** A login was accepted, and a rule asks at once for another of the same kind. */
+  login_unmet: {
+    ...login,
+    text: 'You have signed in, but not in the way this page asks for: the login is too old already, or of another kind.',
+    person: ['Sign in again.', again],
+    administrator:
+      'The login of the rule under access says what is needed; compare its maxAge with the time a login takes, and the clocks.',
   },
   verifier_busy: busy,
   form_busy: busy,

@@ -11,6 +11,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
 import { browserIn, ownValues } from '../session/cookie.ts'
+import type { Session } from '../session/token.ts'
 import { type PostedMessage, readPost } from './binding/post.ts'
 import {
   type AssertionVerdict,
@@ -68,6 +69,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     config: saml.config(),
     idp: saml.source.last?.entityId ?? '',
     requests: new Map(open.map(flow => [requestIdOf(flow), flow.began])),
+    asks: new Map(open.map(flow => [requestIdOf(flow), flow.asks])),
   }
   const checked = checkAssertion(verified, expected, saml.clock.now())
   if (!checked.ok) {
@@ -118,6 +120,10 @@ async function startSession(
     encrypted,
     client: saml.clientAddress(request),
     clockAheadMs: ahead,
+    // By these the log can be judged by other rules (cli/replay.ts).
+    attributes: loggedAttributes(saml, session),
+    authnInstant: session.authnInstant && new Date(session.authnInstant),
+    authnContext: session.authnContext,
     ...(assertion.unread.length === 0 ? {} : { unread: assertion.unread }),
   })
   const { baseUrl } = saml.config()
@@ -125,13 +131,18 @@ async function startSession(
   let location = loginAddress(baseUrl, relayedReturn(baseUrl, posted.relayState ?? ''))
   if (flow !== undefined) {
     location = backAddress(baseUrl, flow.id)
-    const last = { at: now, depth: flow.depth, ahead }
+    const last = { at: now, depth: flow.depth, ahead, asks: flow.asks }
     fields = fields
       .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
       // A logout of before is over: a late answer to it must not end this session.
       .plus('Set-Cookie', keepKnown(saml, { last }))
   }
   return { ...redirect(303, location, fields), facts: { saml: 'accepted' } }
+}
+
+function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'>) {
+  const names = saml.config().ruleAttributes
+  return Object.fromEntries(names.map(name => [name, attributes.get(name) ?? []]))
 }
 
 /**

@@ -16,8 +16,10 @@ import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { isRecord } from '../../json.ts'
+import type { LoginNeeds } from '../access/rules.ts'
 import { seal, unseal } from '../keys/seal.ts'
 import { ownCookies } from '../session/cookie.ts'
+import type { LoginAsks } from './core/check-assertion.ts'
 import type { Saml, SamlParts } from './parts.ts'
 
 /** The cookie of a login is this name and its ID. */
@@ -48,8 +50,25 @@ export interface Flow {
   readonly depth: number
   /** Whether the IdP's answer has been taken; the login then waits only for its browser to come back. */
   readonly done: boolean
+  /** What the login has to be like, besides what the settings of SAML ask for. */
+  readonly asks?: LoginAsks | undefined
   /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
   readonly form?: string | undefined
+}
+
+/** What a login asks the identity provider for, to be as a rule needs it. */
+export function asksOf({ maxAge, contexts }: LoginNeeds): LoginAsks {
+  return { anew: maxAge !== undefined, contexts }
+}
+
+/**
+ * Whether a login that has just been completed asked for all that another is to ask for: if it was not enough, the next would not
+ * be either.
+ */
+export function hasJustAsked({ last }: Known, asks: LoginAsks, now: Milliseconds): boolean {
+  if (last?.asks === undefined || now - last.at >= LOOP_WINDOW) return false
+  const { anew, contexts } = last.asks
+  return (anew || !asks.anew) && contexts.join(' ') === asks.contexts.join(' ')
 }
 
 /** What is known of a browser besides its logins. */
@@ -59,6 +78,7 @@ export interface Known {
     readonly at: Milliseconds
     readonly depth: number
     readonly ahead: Milliseconds
+    readonly asks?: LoginAsks | undefined
   }
   /** ID of a LogoutRequest of ours whose answer has not come yet. */
   readonly logout?: string | undefined

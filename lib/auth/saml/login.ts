@@ -6,17 +6,21 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { isFramed } from '../access/navigation.ts'
 import { isOwnPost, ownReferer } from '../access/own-origin.ts'
+import type { LoginNeeds } from '../access/rules.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { Form } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { challenge } from '../pages/failure-page.ts'
 import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
 import { authnRequestXml } from './binding/message-xml.ts'
+import type { LoginAsks } from './core/check-assertion.ts'
 import {
+  asksOf,
   beginFlow,
   depthOf,
   dropFlow,
   type Flow,
+  hasJustAsked,
   keepKnown,
   newFlowId,
   requestIdOf,
@@ -32,6 +36,12 @@ export interface LoginStart {
   readonly returnTo: string
   /** The content of a form post without a session, to be sent once after the login. */
   readonly form?: Form
+  /** What a rule needs of the login. */
+  readonly needs?: LoginNeeds | undefined
+  /** Whether another user is to sign in than the one who is signed in. */
+  readonly other?: boolean
+  /** Whether the browser has a session. */
+  readonly signedIn?: boolean
   /** ID of a login whose place this one takes; when nothing is known of it any more, its tab still knows its address. */
   readonly instead?: string
   /** Whether it begins by itself, which one login must not do after another. */
@@ -57,7 +67,17 @@ export async function startLogin(
   const returnTo = safeReturn(before?.returnTo ?? login.returnTo)
   const config = saml.config()
   const back = `${config.baseUrl}${returnTo}`
-  const depth = depthOf(state, now)
+  const asks = before?.asks ?? newAsks(login)
+  if (login.needs !== undefined && asks !== undefined && hasJustAsked(state, asks, now)) {
+    saml.count('login_unmet')
+    const facts = { anew: asks.anew, contexts: asks.contexts.join(' ') }
+    const words = { back }
+    const setCookie = keepKnown(saml, {})
+    const fields = Fields.of(['Set-Cookie', setCookie])
+    return saml.failurePage({ request, code: 'login_unmet', words, facts, fields })
+  }
+  // With a session, no session has been lost.
+  const depth = login.signedIn === true ? 0 : depthOf(state, now)
   if (depth >= MOST_TURNS) {
     // The last login is forgotten, so that "Try again" begins anew.
     const setCookie = keepKnown(saml, {})
@@ -77,12 +97,12 @@ export async function startLogin(
     before?.form === undefined
       ? keepForm(saml, request, id, login)
       : saml.forms.move(before.id, before.form, id, config.loginTime)
-  const flow = { id, began: now, returnTo, depth, done: false, form }
+  const flow = { id, began: now, returnTo, depth, done: false, form, asks }
   // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.
   const navigates = request.fields.get('Sec-Fetch-Mode') === 'navigate'
   const { location: destination, binding } = endpoint
   const head = { id: requestId, issuer: config.entityId, issued: now, destination }
-  const xml = authnRequestXml(head, config)
+  const xml = authnRequestXml(head, asks === undefined ? config : askedConfig(config, asks))
   const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
   // A browser without a name gets one now: tabs that log in at the same time come back with the same.
   if (browserIn(request.fields) === undefined) cookies.push(browserLine(newBrowser(saml.random)))
@@ -105,6 +125,18 @@ export async function startLogin(
       ...challenge(loginAddress(config.baseUrl, returnTo.length > LONG ? '/' : returnTo)),
     ),
   })
+}
+
+function newAsks({ needs, other }: LoginStart): LoginAsks | undefined {
+  if (other === true) return { anew: true, contexts: [] }
+  return needs && asksOf(needs)
+}
+
+/** The settings of SAML, as one login asks for more. */
+function askedConfig(config: SamlConfig, { anew, contexts }: LoginAsks): SamlConfig {
+  const forceAuthn = config.forceAuthn || anew
+  if (contexts.length === 0) return { ...config, forceAuthn }
+  return { ...config, forceAuthn, authnContext: contexts, authnContextComparison: 'exact' }
 }
 
 /** A longer address is not repeated in the fields of an answer: servers in front have little room for them. */

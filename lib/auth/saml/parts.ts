@@ -6,6 +6,7 @@ import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
+import type { AccessRule } from '../access/rules.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { KeptForms } from '../form-preservation/kept-forms.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
@@ -110,7 +111,12 @@ export function backAddress(baseUrl: string, id: string, as: 'flow' | 'resume' =
   return `${baseUrl}${returnPath}?flow=${id}${as === 'resume' ? '&resume=1' : ''}`
 }
 
-/** The address a script may send its user to: a login that comes back to `returnTo`. */
-export function loginAddress(baseUrl: string, returnTo: string): string {
-  return `${baseUrl}${returnPath}?login=${encodeURIComponent(safeReturn(returnTo))}`
+/** The address a script, or a page of ours, may send its user to: a login that comes back to `returnTo`. */
+export function loginAddress(baseUrl: string, returnTo: string, how?: LoginKind): string {
+  const address = `${baseUrl}${returnPath}?login=${encodeURIComponent(safeReturn(returnTo))}`
+  if (how === undefined) return address
+  return `${address}&${how === 'other' ? how : `rule=${how.number}`}`
 }
+
+/** A login as another user than the one who is signed in, or one that is as a rule needs it. */
+export type LoginKind = 'other' | Pick<AccessRule, 'number'>

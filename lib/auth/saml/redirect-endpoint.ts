@@ -11,6 +11,7 @@
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { isNavigation } from '../access/navigation.ts'
+import { whyNotFulfilled } from '../access/rules.ts'
 import { ownerOf } from '../form-preservation/owner.ts'
 import { notSent, resubmissionField } from '../form-preservation/resubmission.ts'
 import { cannotLogIn, needsLogin } from '../pages/failure-page.ts'
@@ -28,8 +29,16 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   const wanted = query.get('login')
   if (wanted !== null) {
     const returnTo = safeReturn(wanted)
-    return session === undefined
-      ? begin(saml, request, { returnTo, again: query.has('again') })
+    const needs = saml.config().ruleLogins[Number(query.get('rule') ?? 0) - 1]
+    if (session === undefined) {
+      return begin(saml, request, { returnTo, again: query.has('again'), needs })
+    }
+    // A page of another site does not have a person sign in anew.
+    const isForeign = request.fields.get('Sec-Fetch-Site') === 'cross-site'
+    const other = query.has('other')
+    const unmet = needs && whyNotFulfilled(needs, session, saml.clock.now())
+    return (other || unmet !== undefined) && !isForeign
+      ? begin(saml, request, { returnTo, needs, other, signedIn: true })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
   const state = stateOf(saml, request)
@@ -54,6 +63,10 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   const signedIn = { request, title: 'Signed in', label: 'Continue', restore: id } as const
   // A login nothing is known of any more, or a reload: only the tab can know where it was going.
   if (flow === undefined) return linkPage(saml, { ...signedIn, href: `${baseUrl}/` })
+  if (flow.asks !== undefined && !flow.done) {
+    // The session is the one of before: its login was not enough, and the next one takes the form along.
+    return begin(saml, request, { returnTo: flow.returnTo, instead: id, signedIn: true })
+  }
   const fields = Fields.of(['Set-Cookie', dropFlow(id)])
   if (flow.form === undefined) {
     const href = `${baseUrl}${flow.returnTo}`

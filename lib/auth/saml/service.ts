@@ -21,6 +21,7 @@ import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { spMetadataXml } from './metadata/sp-metadata.ts'
 import {
   DecryptionTries,
+  type LoginKind,
   loginAddress,
   returnPath,
   type Saml,
@@ -107,7 +108,8 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
      * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
      * and comes back to `returnTo`. Making it leaves no state behind.
      */
-    loginAddress: (returnTo: string) => loginAddress(config().baseUrl, returnTo),
+    loginAddress: (returnTo: string, how?: LoginKind) =>
+      loginAddress(config().baseUrl, returnTo, how),
     /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
     handle: (request: Request, path: string) => route(request, path, undefined),
     /** Whose form this request posts; undefined when it cannot be kept, because its address is none to come back to. */

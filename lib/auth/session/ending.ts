@@ -1,6 +1,6 @@
 /**
- * Ends WebSockets, event streams and long transfers with the session that let them through: when it lapses, at its logout, when
- * it is revoked by any process, and when its key is gone.
+ * Ends WebSockets, event streams and long transfers with what let them through: their session, when it lapses, at its logout, when
+ * it is revoked by any process, and when its key is gone; the rules, when a reload has changed them.
  *
  * Once a second it looks at what has lasted longer than that, so that ordinary requests cost nothing.
  */
@@ -11,34 +11,62 @@ import type { Logger } from '../../log/log.ts'
 import type { ReadSession } from './token.ts'
 
 const INTERVAL: Milliseconds = 1000
+/** Requests that were judged just before a reload may begin to last just after the first look. */
+const LOOKS_AFTER_CHANGE = 2
+
+/** The holder of what has been let through without a session. */
+export const passedWithoutSession = {}
 
 /** An exchange that has begun and not ended. */
 export interface Lasting {
   /** `begun` is by the monotonic clock. */
-  readonly request: Pick<Request, 'id' | 'holder'> & { readonly begun: Milliseconds }
+  readonly request: Request & { readonly begun: Milliseconds }
   readonly cut: () => void
 }
 
-/** Cuts exchanges whose session has ended, from now on; the returned function stops that. */
-export function endWithSessions(of: {
+/** What is asked of an exchange that lasts. */
+interface Questions {
   readonly lasting: () => Iterable<Lasting>
   /** Why the session of an exchange has ended; undefined while it holds. */
-  readonly whyEnded: (session: ReadSession) => string | undefined
+  readonly whyEnded: (session: ReadSession, request: Request) => string | undefined
+  /** Whether the rules of now let a request through, with the session it has. */
+  readonly passes: (request: Request, session: ReadSession | undefined) => boolean
   readonly clock: Clock
   readonly log: Logger
-}): () => void {
-  const { lasting, whyEnded, clock, log } = of
-  return repeat(clock, INTERVAL, async () => {
+}
+
+/**
+ * Cuts exchanges that are no longer allowed, from now on. `rulesChanged` has all of them judged by the rules again; `stop` ends the
+ * looking.
+ */
+export function endWithSessions(of: Questions): {
+  readonly rulesChanged: () => void
+  readonly stop: () => void
+} {
+  const { lasting, whyEnded, passes, clock, log } = of
+  let looks = 0
+  const stop = repeat(clock, INTERVAL, async () => {
     const now = clock.elapsed()
+    const again = looks > 0
+    looks = Math.max(0, looks - 1)
     for (const { request, cut } of lasting()) {
-      const { holder: session } = request
-      if (now - request.begun < INTERVAL || !isSession(session)) continue
-      const because = whyEnded(session)
+      const { holder } = request
+      const session = isSession(holder) ? holder : undefined
+      if (holder === undefined) continue
+      const lasts = session !== undefined && now - request.begun >= INTERVAL
+      const ended = lasts ? whyEnded(session, request) : undefined
+      const because = ended ?? (again && !passes(request, session) ? 'rules' : undefined)
       if (because === undefined) continue
-      log.info('ended with its session', { id: request.id, session: session.id, because })
+      log.info('ended with its session', { id: request.id, session: session?.id, because })
       cut()
     }
   })
+  return {
+    stop,
+    rulesChanged: () => {
+      looks = LOOKS_AFTER_CHANGE
+    },
+  }
 }
 
 function isSession(holder: object | undefined): holder is ReadSession {

@@ -43,6 +43,9 @@ export interface CookieDiagnosis {
  */
 export type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
 
+/** Characters of an AuthnContextClassRef that are kept; a rule names none that is longer. */
+const LONGEST_CONTEXT = 301
+
 interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
@@ -59,6 +62,8 @@ export class Sessions {
   #toldTransient = false
   /** When the newest tokens of sessions lapse, by their IDs: what an older one let through goes on until then. */
   readonly #renewed = new LRUCache<string, Milliseconds>({ max: 20_000 })
+  /** The newest session of each browser that has made one here of late, by the hash of its name. */
+  readonly #newest = new LRUCache<string, Session>({ max: 20_000 })
   /** IDs of sessions whose cookies were removed: without a list of ended sessions nothing else tells of their end. */
   readonly #removed = new LRUCache<string, true>({ max: 20_000 })
   /**
@@ -106,6 +111,8 @@ export class Sessions {
       nameId: subject.nameId,
       sessionIndex: subject.sessionIndex,
       authenticated: subject.authenticated,
+      authnInstant: subject.authnInstant,
+      authnContext: subject.authnContext?.slice(0, LONGEST_CONTEXT),
       identitySettings: config.identityDigest,
       created: now,
       expires: Math.min(now + config.session.lifetime, subject.sessionEnds ?? Infinity),
@@ -115,9 +122,11 @@ export class Sessions {
       return { refuse: failurePage({ request, code: 'session_over', words: { back }, facts }) }
     }
     const written = await this.#write(session, request)
-    return 'tooLarge' in written
-      ? { refuse: this.#tooLarge(request, session, written.tooLarge) }
-      : { setCookie: written.plus('Set-Cookie', browserLine(browser)), session }
+    if ('tooLarge' in written) {
+      return { refuse: this.#tooLarge(request, session, written.tooLarge) }
+    }
+    this.#newest.set(session.browser, session)
+    return { setCookie: written.plus('Set-Cookie', browserLine(browser)), session }
   }
 
   /** The session of this request, however old its login; undefined when it has none that is valid. */
@@ -168,6 +177,14 @@ export class Sessions {
     if ('tooLarge' in written) return undefined
     this.#renewed.set(session.id, lapses)
     return written
+  }
+
+  /** The session that the browser of a session has got by a later login; undefined when there is none. */
+  laterThan({ id, browser, created }: ReadSession): Session | undefined {
+    const newest = this.#newest.get(browser)
+    return newest !== undefined && newest.id !== id && newest.created >= created
+      ? newest
+      : undefined
   }
 
   /** Why a session that has let something through does not hold any more; undefined while it, or its newest token, does. */

@@ -6,7 +6,7 @@
  *
  * # Claims, version 1
  * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
- * made, in milliseconds; `bro` hash of the browser's name; `ids` digest of the settings under `identity`; `sid`; `sub`; `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
+ * made, in milliseconds; `bro` hash of the browser's name; `ids` digest of the settings under `identity`; `sid`; `sub`; `auth_time`; `ain` AuthnInstant and `acr` AuthnContextClassRef, when the IdP said them; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
  * SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
  */
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
@@ -33,6 +33,9 @@ export interface Session {
   readonly identitySettings: string
   /** Moments since the epoch: of the login at the IdP, of the login here, of the absolute end. */
   readonly authenticated: Milliseconds
+  /** When and how the person has authenticated, as far as the identity provider said (AuthnInstant, AuthnContextClassRef). */
+  readonly authnInstant?: Milliseconds | undefined
+  readonly authnContext?: string | undefined
   readonly created: Milliseconds
   readonly expires: Milliseconds
 }
@@ -157,6 +160,8 @@ function claimsOf(session: Session): JwtClaims {
     ...{ v: 1, bro: browser, sid: id, sub: subject, idp: issuer, cre: created },
     ...{ six: sessionIndex, nid, ids: session.identitySettings },
     auth_time: seconds(session.authenticated),
+    ain: session.authnInstant && seconds(session.authnInstant),
+    acr: session.authnContext,
     end: seconds(session.expires),
     ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
   }
@@ -164,7 +169,7 @@ function claimsOf(session: Session): JwtClaims {
 
 /** Undefined for claims of another version, or none of ours. A session of no one is none. */
 function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
-  const { v, bro, sid, sub, idp, six, nid, ids, auth_time, cre, end, iat, exp } = claims
+  const { v, bro, sid, sub, idp, six, nid, ids, auth_time, ain, acr, cre, end, iat, exp } = claims
   if (v !== 1 || sub === '') return undefined
   try {
     return {
@@ -177,6 +182,8 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
       sessionIndex: six === undefined ? undefined : text(six),
       identitySettings: text(ids),
       authenticated: number(auth_time) * 1000,
+      authnInstant: ain === undefined ? undefined : number(ain) * 1000,
+      authnContext: acr === undefined ? undefined : text(acr),
       created: number(cre),
       expires: number(end) * 1000,
       issued: number(iat) * 1000,

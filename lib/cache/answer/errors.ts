@@ -33,7 +33,7 @@ export function originSaid(
   said: { status: number; fields?: Fields; because: MissReason },
 ): Response {
   const { fields = Fields.empty, because } = said
-  const status = isAnswer(said) ? said.status : 503
+  const status = isAnswer(said) || lastingFailures.has(said.status) ? said.status : 503
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
@@ -56,6 +56,12 @@ export function originSaid(
   const reason = status === 403 ? phrase(sentence) : undefined
   return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
 }
+
+/**
+ * What an origin does not answer otherwise to the next try: it has not the method or the version, or a network wants a login first
+ * (RFC 6585 section 6). apt takes 503 for a moment's failure, ends with 0, and its user would not learn of these.
+ */
+const lastingFailures: ReadonlySet<number> = new Set([501, 505, 511])
 
 /** What an origin that refuses a plain request may refuse. */
 const suspicion =

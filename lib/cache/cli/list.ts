@@ -88,7 +88,7 @@ const mostSorted = 250_000
 
 /**
  * The entries that match, in order, some at a time. Of more than `most` a first walk over the store finds where to divide them, and
- * each part has a walk of its own: memory is bounded, and a million take five walks.
+ * each part has a walk of its own: memory is bounded, and a million take six walks.
  */
 export async function* inOrder(
   store: Pick<ReadableStore, 'list'>,

@@ -58,8 +58,9 @@ export interface FetcherOptions extends FetchEvents {
 }
 
 /**
- * How long all of a small content is kept from clients, from the origin's fields on. Within that time nearly all of them are whole and
- * compared, and wrong content gets a status that says so. After that a client has as much use of the first bytes as without a proxy.
+ * How long all of a small package is kept from clients, from the origin's fields on. Within that time nearly all of them are whole and
+ * compared, and wrong content gets a status that says so. After that a client has as much use of the first bytes as without a proxy. A
+ * small index is kept until it is compared: it may be wrong while its archive is being published, and apt then shows the cause.
  */
 const firstBytesHeld: Milliseconds = 25
 
@@ -317,7 +318,10 @@ export class Fetcher {
     const { key, uri, via } = wanted
     const before = download.size
     let last: TargetUri | undefined
-    const unheld = clock.after(firstBytesHeld, () => download.show())
+    const unheld =
+      wanted.archive.kind === 'pool'
+        ? clock.after(firstBytesHeld, () => download.show())
+        : undefined
     const unwatch = watchAbandoned(download, clock, reason => {
       log.info('fetch given up, no client waits for it', { key, received: download.size })
       lifetime.end(reason)
@@ -345,7 +349,7 @@ export class Fetcher {
       log.warn('fetch failed', { key, received: download.size, error })
       return { kind: 'failed', failure }
     } finally {
-      unheld()
+      unheld?.()
       unwatch()
       this.#over(wanted)
       onFetched(download.size - before)

@@ -10,6 +10,9 @@ const lifetime: Milliseconds = 10 * 60 * 1000
 /** The most that are remembered, two for a client and a suite. */
 const capacity = 32_768
 
+/** In place of the SHA-256 of a Release that the client has from elsewhere. */
+const another = 'another'
+
 /** Where a client is. */
 export type Client = Pick<Peer, 'address' | 'port'>
 
@@ -29,12 +32,12 @@ export class GivenReleases {
     for (const name of namesOf(client, suite)) this.#given.set(name, given)
   }
 
-  /** A client has a Release of the suite that was not given to it. */
-  forget(client: Client, suite: string): void {
-    for (const name of namesOf(client, suite)) this.#given.delete(name)
+  /** A client has a Release of the suite that was not given to it. Nothing is known of what that one names. */
+  noteAnother(client: Client, suite: string): void {
+    this.note(client, suite, another)
   }
 
-  /** SHA-256 of the Release the client was given; undefined when that was too long ago. */
+  /** SHA-256 of the Release the client has, no digest for one from elsewhere; undefined when it was given none lately. */
   to(client: Client, suite: string): string | undefined {
     for (const name of namesOf(client, suite)) {
       const given = this.#given.get(name)

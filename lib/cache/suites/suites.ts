@@ -255,7 +255,7 @@ export class Suites {
   /** A client has another Release file than this stored one, which was not given to it. */
   hasAnother(client: Client, { key }: Entry): void {
     const suite = suiteOfRelease(key)
-    if (suite !== undefined && !key.endsWith('.gpg')) this.#given.forget(client, suite)
+    if (suite !== undefined && !key.endsWith('.gpg')) this.#given.noteAnother(client, suite)
   }
 
   /** A client asks for this file: an index that clients ask for is in use, and is fetched with its Release. */

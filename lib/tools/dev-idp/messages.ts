@@ -7,7 +7,7 @@ import { formatInstant } from '../../auth/saml/core/instant.ts'
 import { messageLimits } from '../../auth/saml/core/message.ts'
 import { parseXml } from '../../auth/saml/core/scan.ts'
 import { type Binding, bindings, ns } from '../../auth/saml/core/vocabulary.ts'
-import { attributeOf, childOf } from '../../auth/saml/core/xml.ts'
+import { attributeOf, childOf, childrenOf } from '../../auth/saml/core/xml.ts'
 import { developmentMark } from '../../auth/saml/metadata/idp-metadata.ts'
 import { attribute } from './response.ts'
 
@@ -60,6 +60,8 @@ export interface ReadAuthnRequest {
   readonly acs: string
   readonly destination: string
   readonly forceAuthn: boolean
+  /** The contexts of which one is asked for. */
+  readonly contexts: readonly string[]
 }
 
 /** Reads an AuthnRequest (saml-core-2.0-os section 3.4.1). Throws when it is none. */
@@ -70,12 +72,17 @@ export function readAuthnRequest(bytes: Uint8Array): ReadAuthnRequest {
   if (root.name !== 'AuthnRequest' || root.namespace !== ns.protocol) {
     throw new Error('not an AuthnRequest')
   }
+  const requested = childOf(root, ns.protocol, 'RequestedAuthnContext')
   return {
     id: attributeOf(root, 'ID') ?? '',
     issuer: childOf(root, ns.assertion, 'Issuer')?.text ?? '',
     acs: attributeOf(root, 'AssertionConsumerServiceURL') ?? '',
     destination: attributeOf(root, 'Destination') ?? '',
     forceAuthn: attributeOf(root, 'ForceAuthn') === 'true',
+    contexts:
+      requested === undefined
+        ? []
+        : childrenOf(requested, ns.assertion, 'AuthnContextClassRef').map(({ text }) => text),
   }
 }
 

@@ -241,6 +241,8 @@ export class DevProvider {
     const assertion: AssertionValues = {
       ...{ ...head, id: this.#id(), recipient: to.acs, audience: to.entityId },
       ...{ authenticated: session.since, sessionIndex: session.id },
+      // Whatever way is asked for, the person has just used it.
+      context: request?.contexts[0],
       nameId: profile.nameId(session.person),
       attributes: profile.attributes(session.person),
       notBefore: head.issued + profile.notBefore,

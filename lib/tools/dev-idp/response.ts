@@ -24,6 +24,8 @@ export interface AssertionValues {
   readonly notBefore: Milliseconds
   readonly notOnOrAfter: Milliseconds
   readonly authenticated: Milliseconds
+  /** AuthnContextClassRef, when it is not that of a password. */
+  readonly context?: string | undefined
   readonly sessionIndex: string
   readonly sessionNotOnOrAfter?: Milliseconds
   readonly attributes: readonly DevAttribute[]
@@ -46,6 +48,7 @@ export interface ResponseValues {
   readonly status?: string
 }
 
+const PASSWORD = 'urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport'
 const instant = (moment: Milliseconds) => new Date(moment).toISOString()
 
 /** An XML attribute with its leading space; empty when there is no value. */
@@ -76,7 +79,7 @@ export function assertionXml(values: AssertionValues): string {
     attribute('SessionIndex', values.sessionIndex) +
     attribute('SessionNotOnOrAfter', ends === undefined ? undefined : instant(ends)) +
     '><saml:AuthnContext><saml:AuthnContextClassRef>' +
-    'urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport' +
+    escapeXml(values.context ?? PASSWORD) +
     `</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement>${statement}` +
     '</saml:Assertion>'
   )

@@ -26,12 +26,22 @@ export interface AssertionFinding {
   readonly received: string
 }
 
+/** What the identity provider is asked for by one login alone. */
+export interface LoginAsks {
+  /** Whether the person has to authenticate anew. */
+  readonly anew: boolean
+  /** Contexts of which one has to be used; none: any may. */
+  readonly contexts: readonly string[]
+}
+
 export interface Expected {
   readonly config: SamlConfig
   /** Entity ID of the IdP. */
   readonly idp: string
   /** IDs of the requests this browser has under way, with the moment each was made. */
   readonly requests: ReadonlyMap<string, Milliseconds>
+  /** What some of them ask for besides what the settings do. */
+  readonly asks?: ReadonlyMap<string, LoginAsks | undefined>
 }
 
 type AssertionReason =
@@ -102,6 +112,8 @@ export function checkAssertion(
     assertionId: assertion.id,
     sessionIndex: statement.sessionIndex,
     authenticated: statement.instant?.moment ?? now,
+    authnInstant: statement.instant?.moment,
+    authnContext: statement.contextClass,
     sessionEnds: ends.length === 0 ? undefined : Math.min(...ends),
   }
   // From then on the checks of its times refuse it, so its ID can be forgotten.
@@ -229,8 +241,12 @@ class Check {
     { statements }: AssertionFacts,
     requestId: string | undefined,
   ): AuthnStatementFacts | undefined {
-    const { requests, config } = this.#expected
-    const { forceAuthn, clockSkew, authnContext: contexts } = config
+    const { requests, config, asks } = this.#expected
+    const { clockSkew } = config
+    const own = requestId === undefined ? undefined : asks?.get(requestId)
+    const forceAuthn = config.forceAuthn || own?.anew === true
+    const askedBySettings = config.authnContextComparison === 'exact' ? config.authnContext : []
+    const contexts = own?.contexts.length ? own.contexts : askedBySettings
     const [statement] = statements
     if (statement === undefined) {
       this.#note('authn_statement', 'AuthnStatement', { expected: 'at least one', ok: false })
@@ -242,7 +258,7 @@ class Check {
     }
     const { contextClass, instant } = statement
     // With another comparison than "exact" only the IdP knows which contexts are good enough (3.3.2.2.1).
-    if (contexts.length > 0 && config.authnContextComparison === 'exact') {
+    if (contexts.length > 0) {
       const ok = contextClass !== undefined && contexts.includes(contextClass)
       const facts = { expected: contexts.join(' '), received: contextClass, ok }
       this.#note('authn_context', 'AuthnContextClassRef', facts)

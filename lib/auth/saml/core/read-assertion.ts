@@ -36,6 +36,9 @@ export interface VerifiedSubject {
   /** The IdP's name of this session, for logout. */
   readonly sessionIndex: string | undefined
   readonly authenticated: Milliseconds
+  /** AuthnInstant and AuthnContextClassRef, as far as the IdP said them. */
+  readonly authnInstant?: Milliseconds | undefined
+  readonly authnContext?: string | undefined
   /** SessionNotOnOrAfter: the session must not outlive it. */
   readonly sessionEnds: Milliseconds | undefined
 }

@@ -1,0 +1,241 @@
+/**
+ * Decides by the rules under `access` what a person may do: the first rule whose path and method match. Pure, and linear in the
+ * length of what a client sends.
+ *
+ * # Facts
+ * - No rule reads the query, and HEAD is judged as GET.
+ * - Where any rule restricts, a path that servers read in different ways is refused whatever it begins with; so is one that an
+ *   application could take for a path of another rule (path-rule.ts), unless that rule lets the person in as well.
+ * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET): then both methods have to be allowed.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import type { Fields } from '../../http/message/field.ts'
+import type { Session } from '../session/token.ts'
+import { type AskedPath, askedPath, couldBeFor, isFor, type PathRule } from './path-rule.ts'
+
+/** One member of `access`. */
+export interface AccessRule {
+  /** Its place in the list, from 1. */
+  readonly number: number
+  /** Its line in the file; undefined when it came from none. */
+  readonly line: number | undefined
+  readonly path: PathRule
+  /** Undefined: all. */
+  readonly methods: ReadonlySet<string> | undefined
+  readonly allow: Allowed
+  /** What the login has to be like; undefined: any. */
+  readonly login: LoginNeeds | undefined
+  /** What a person reads who is refused. */
+  readonly message: string | undefined
+}
+
+/** Who is allowed: a word, or a list of descriptions of which one has to fit. */
+export type Allowed = 'nobody' | 'anyone' | 'signed-in' | readonly Description[]
+
+/** Values by the name of an attribute, `users` for the subject. Each attribute has to have one of its values. */
+export type Description = ReadonlyMap<string, readonly string[]>
+
+/** What a login has to be like. */
+export interface LoginNeeds {
+  /** The person has authenticated at the identity provider within this time; undefined: at any time. */
+  readonly maxAge: Milliseconds | undefined
+  /** One of these is the AuthnContext; none: any is. */
+  readonly contexts: readonly string[]
+}
+
+/** The rules of an instance. */
+export interface AccessRules {
+  readonly rules: readonly AccessRule[]
+  /** Whether anything is refused to a person who is signed in, or allowed to one who is not. */
+  readonly restrict: boolean
+  /** The methods that rules name. */
+  readonly methods: ReadonlySet<string>
+}
+
+/** What a request asks for. */
+export interface Wanted {
+  readonly method: string
+  /** As it is forwarded, without the query. */
+  readonly path: string
+  /** Methods that a field of the request names besides. */
+  readonly alsoMethods: readonly string[]
+}
+
+/** Of a session, what rules look at. */
+export type Person = Pick<Session, 'subject' | 'attributes' | 'authnInstant' | 'authnContext'>
+
+/** `rule` is the one that decided; undefined when none is for the request. */
+export type AccessVerdict =
+  | { readonly verdict: 'allowed'; readonly rule: AccessRule }
+  /** The person has to sign in first. */
+  | { readonly verdict: 'login'; readonly rule: AccessRule }
+  /** The login is too old, or of another context. */
+  | { readonly verdict: 'step-up'; readonly rule: AccessRule; readonly because: 'age' | 'context' }
+  | {
+      readonly verdict: 'refused'
+      readonly rule: AccessRule | undefined
+      readonly because: 'no-rule' | 'nobody' | 'not-among'
+    }
+  /** Servers read the path, or the method, in different ways. */
+  | {
+      readonly verdict: 'ambiguous'
+      readonly rule: AccessRule | undefined
+      readonly because: 'path' | 'spelling' | 'method'
+    }
+
+/** What no login changes. */
+export type AccessRefusal = Extract<AccessVerdict, { verdict: 'refused' | 'ambiguous' }>
+
+/** The rules out of a list that has at least one. */
+export function accessRules(rules: readonly AccessRule[]): AccessRules {
+  const plain = ({ allow, login, methods }: AccessRule) =>
+    allow === 'signed-in' && login === undefined && methods === undefined
+  const all = rules.some(rule => plain(rule) && rule.path.written === '/')
+  return {
+    rules,
+    restrict: !all || !rules.every(plain),
+    methods: new Set(rules.flatMap(({ methods = [] }) => [...methods])),
+  }
+}
+
+/** Judges what a request asks for, of a person or, when undefined, of one who is not signed in. */
+export function judge(
+  access: AccessRules,
+  wanted: Wanted,
+  { person, now }: { readonly person: Person | undefined; readonly now: Milliseconds },
+): AccessVerdict {
+  const path = askedPath(wanted.path)
+  if (access.restrict && path.ambiguous) {
+    return { verdict: 'ambiguous', rule: undefined, because: 'path' }
+  }
+  const of = (method: string) => {
+    const { decisive, mistakable } = rulesFor(access.rules, method, path)
+    const verdict = verdictOf(decisive, person, now)
+    if (verdict.verdict !== 'allowed') return verdict
+    const other = mistakable.find(rule => verdictOf(rule, person, now).verdict !== 'allowed')
+    if (other === undefined) return verdict
+    return { verdict: 'ambiguous', rule: other, because: 'spelling' } as const
+  }
+  const verdict = of(wanted.method)
+  if (verdict.verdict !== 'allowed') return verdict
+  for (const method of wanted.alsoMethods) {
+    const other = of(method)
+    if (other.verdict === 'allowed') continue
+    return { verdict: 'ambiguous', rule: other.rule, because: 'method' }
+  }
+  return verdict
+}
+
+/** The rule that decides, and those before it that an application could take the path to be meant by. */
+function rulesFor(rules: readonly AccessRule[], method: string, path: AskedPath) {
+  const as = method === 'HEAD' ? 'GET' : method
+  const mistakable: AccessRule[] = []
+  for (const rule of rules) {
+    if (rule.methods !== undefined && !rule.methods.has(as)) continue
+    if (isFor(rule.path, path)) return { decisive: rule, mistakable }
+    if (couldBeFor(rule.path, path)) mistakable.push(rule)
+  }
+  return { decisive: undefined, mistakable }
+}
+
+/** What one rule says. */
+function verdictOf(
+  rule: AccessRule | undefined,
+  person: Person | undefined,
+  now: Milliseconds,
+): AccessVerdict {
+  if (rule === undefined) return { verdict: 'refused', rule, because: 'no-rule' }
+  const { allow, login } = rule
+  if (allow === 'nobody') return { verdict: 'refused', rule, because: 'nobody' }
+  if (allow === 'anyone') return { verdict: 'allowed', rule }
+  if (person === undefined) return { verdict: 'login', rule }
+  if (allow !== 'signed-in' && !allow.some(each => describes(each, person))) {
+    return { verdict: 'refused', rule, because: 'not-among' }
+  }
+  const because = login === undefined ? undefined : whyNotFulfilled(login, person, now)
+  return because === undefined
+    ? { verdict: 'allowed', rule }
+    : { verdict: 'step-up', rule, because }
+}
+
+/** Whether a person has one of the values of each attribute. A description without attributes describes no person. */
+function describes(description: Description, { subject, attributes }: Person): boolean {
+  for (const [name, patterns] of description) {
+    const values = name === 'users' ? [subject] : (attributes.get(name) ?? [])
+    if (!values.some(value => patterns.some(pattern => fits(value, pattern)))) return false
+  }
+  return description.size > 0
+}
+
+/** Whether a value is the text of a pattern, in which `*` stands for any text, none included. */
+export function fits(value: string, pattern: string): boolean {
+  const [first = '', ...others] = pattern.split('*')
+  const last = others.pop()
+  if (last === undefined) return value === pattern
+  if (!value.startsWith(first) || !value.endsWith(last)) return false
+  const end = value.length - last.length
+  let at = first.length
+  for (const part of others) {
+    const found = value.indexOf(part, at)
+    if (found === -1) return false
+    at = found + part.length
+  }
+  return at <= end
+}
+
+/** Why a login is not like a rule needs it; undefined when it is. What the identity provider did not say counts as unfulfilled. */
+export function whyNotFulfilled(
+  { maxAge, contexts }: LoginNeeds,
+  { authnInstant, authnContext }: Pick<Person, 'authnInstant' | 'authnContext'>,
+  now: Milliseconds,
+): 'age' | 'context' | undefined {
+  if (maxAge !== undefined && !(now - (authnInstant ?? Number.NEGATIVE_INFINITY) < maxAge)) {
+    return 'age'
+  }
+  const other = contexts.length > 0 && !contexts.includes(authnContext ?? '')
+  return other ? 'context' : undefined
+}
+
+/** What is asked for by a request with these fields. */
+export function wantedBy(
+  { method, fields }: { readonly method: string; readonly fields: Fields },
+  path: string,
+  { methods }: AccessRules,
+): Wanted {
+  if (methods.size === 0) return { method, path, alsoMethods: NONE }
+  const named = namedMethods(fields)
+  // Whichever of so many an application takes: each that a rule names, and one that none does.
+  const alsoMethods = named.size > MOST_NAMED ? [...methods, 'OTHER'] : [...named]
+  return { method, path, alsoMethods }
+}
+
+const NONE: readonly string[] = []
+const MOST_NAMED = 10
+
+/** The methods that fields of a request name besides that of its first line. */
+export function namedMethods(fields: Fields): ReadonlySet<string> {
+  const named = new Set<string>()
+  for (const [name, value] of fields) {
+    if (name.length > LONGEST_OVERRIDE || !OVERRIDE.test(name)) continue
+    for (const word of value.toUpperCase().match(/[A-Z]+/g) ?? []) named.add(word)
+  }
+  return named
+}
+
+/** Names of fields that frameworks take the method from, in whatever spelling. */
+const OVERRIDE = /^(?:x[^a-z0-9])?(?:http[^a-z0-9])?method(?:[^a-z0-9]override)?$/i
+const LONGEST_OVERRIDE = 'X-HTTP-Method-Override'.length
+
+/** The rules in words, for a person who is refused: `groups: ops or admins; department: IT`. One text for each description. */
+export function neededText(allow: Allowed): readonly string[] {
+  if (typeof allow === 'string') return []
+  return allow.map(description =>
+    [...description].map(([name, values]) => `${name}: ${values.join(', ')}`).join('; '),
+  )
+}
+
+/** Where a rule stands, for people: `rule 3, line 17`. */
+export function placeOfRule(rule: AccessRule | undefined): string {
+  if (rule === undefined) return 'no rule'
+  return rule.line === undefined ? `rule ${rule.number}` : `rule ${rule.number}, line ${rule.line}`
+}

@@ -1,0 +1,53 @@
+/**
+ * What a passthrough token is for: paths, methods and clients. Pure.
+ */
+import type { Fields } from '../../http/message/field.ts'
+import { AddressSet } from '../../ip.ts'
+import { askedPath, isFor, type PathRule, pathRule } from './path-rule.ts'
+import { namedMethods } from './rules.ts'
+
+/** Each part is undefined when the token is for all. */
+export interface TokenScope {
+  readonly paths: readonly PathRule[] | undefined
+  readonly methods: ReadonlySet<string> | undefined
+  readonly clients: AddressSet | undefined
+}
+
+/** The scope out of the settings of a token; undefined when it is for everything. */
+export function tokenScope(settings: {
+  readonly paths: readonly string[] | undefined
+  readonly methods: readonly string[] | undefined
+  readonly clients: readonly string[] | undefined
+}): TokenScope | undefined {
+  const { paths, methods, clients } = settings
+  if (paths === undefined && methods === undefined && clients === undefined) return undefined
+  return {
+    paths: paths?.map(pathRule),
+    methods: methods && new Set(methods),
+    clients: clients && AddressSet.fromCidrs(clients),
+  }
+}
+
+/** Whether a request is one of those a token is for, by the same comparison as the rules of access. */
+export function isInScope(
+  { paths, methods, clients }: TokenScope,
+  request: {
+    readonly method: string
+    readonly fields: Fields
+    /** As it is forwarded. */
+    readonly path: string
+    readonly client: string
+  },
+): boolean {
+  if (clients !== undefined && !clients.has(request.client)) return false
+  if (methods !== undefined) {
+    const asked = [
+      request.method === 'HEAD' ? 'GET' : request.method,
+      ...namedMethods(request.fields),
+    ]
+    if (!asked.every(method => methods.has(method))) return false
+  }
+  if (paths === undefined) return true
+  const path = askedPath(request.path)
+  return !path.ambiguous && paths.some(rule => isFor(rule, path))
+}

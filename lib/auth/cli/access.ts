@@ -1,0 +1,129 @@
+/**
+ * `authproxy access`: what the rules say of a request, and what other rules would have said of the requests of a log.
+ */
+import { createReadStream } from 'node:fs'
+import { basename, extname } from 'node:path'
+import { createInterface } from 'node:readline'
+import { systemClock } from '../../async/clock.ts'
+import { type CommandLine, obey, pathOption, program, WrongUsage } from '../../command-line.ts'
+import { quoted, type Read, right, wrong } from '../../config/reading.ts'
+import { parseDuration } from '../../config/units.ts'
+import { whyUnreadable } from '../../errors.ts'
+import { printable } from '../../log/redact.ts'
+import { type ExitCode, exitCodes, print } from '../../program.ts'
+import type { Person } from '../access/rules.ts'
+import { loadConfig } from '../config/load-config.ts'
+import { Replay } from './replay.ts'
+import { trialLines, tryRequest } from './trial.ts'
+
+export const access = program({
+  name: 'authproxy access',
+  usage: ['[INSTANCE] [OPTION]... PATH', '[INSTANCE] [OPTION]... --log FILE'],
+  about:
+    'Says what the rules under `access` make of a request, with rule, line and reason; or judges the requests of a log by the rules of a file that is not in force yet.',
+  commands: { access: { operands: '[INSTANCE] [PATH]', summary: '' } },
+  options: {
+    config: {
+      ...{ short: 'c', value: 'FILE', read: pathOption },
+      help: 'read FILE instead of DIR/INSTANCE.yaml',
+    },
+    'config-dir': {
+      ...{ value: 'DIR', read: pathOption, default: '/etc/authproxy' },
+      help: 'look for instances in DIR instead of /etc/authproxy',
+    },
+    user: { value: 'NAME', help: 'who is signed in; without it the person is not' },
+    groups: { value: 'LIST', help: 'the groups of the person, separated by commas' },
+    attribute: {
+      ...{ value: 'NAME=VALUE', many: true, read: readAttribute },
+      help: 'another attribute of the person; may be repeated',
+    },
+    age: {
+      ...{ value: 'DURATION', read: readAge, default: '0s' },
+      help: 'how long ago the person has signed in (0s)',
+    },
+    context: { value: 'URI', help: 'the authentication context of the login' },
+    method: { value: 'METHOD', default: 'GET', help: 'the method of the request (GET)' },
+    log: {
+      value: 'FILE',
+      help: 'judge the requests of a log, `-` for standard input: who would newly be refused, who newly let in',
+    },
+  },
+  notes: `Exit status: 0 the request passes, or the log was read; 1 it does not pass;
+2 wrong usage; 78 wrong configuration.
+`,
+})
+
+type Line = CommandLine<typeof access>
+
+function readAttribute(text: string): Read<readonly [name: string, value: string]> {
+  const at = text.indexOf('=')
+  return at > 0 && at < text.length - 1
+    ? right([text.slice(0, at), text.slice(at + 1)] as const)
+    : wrong(`found ${quoted(text)}, expected NAME=VALUE such as department=IT`)
+}
+
+function readAge(text: string): Read<number> {
+  const read = parseDuration(text)
+  return read.ok ? read : wrong(`found ${quoted(text)}, expected a duration such as 20m`)
+}
+
+/** Runs the command with the arguments behind its name. */
+export function accessCommand(argv: readonly string[]): Promise<ExitCode> {
+  return obey(access, ['access', ...argv], runAccess)
+}
+
+async function runAccess({ operands, options }: Line): Promise<ExitCode> {
+  const path = operands.find(operand => operand.startsWith('/'))
+  const others = operands.filter(operand => operand !== path)
+  const file = options.config
+  const [instance = file === undefined ? 'default' : basename(file, extname(file))] = others
+  if ((path === undefined) === (options.log === undefined)) {
+    throw new WrongUsage('name a PATH such as /admin/x, or a log by --log')
+  }
+  const who = options.groups ?? options.attribute[0] ?? options.context
+  if (options.user === undefined && who !== undefined) {
+    throw new WrongUsage(
+      '--groups, --attribute and --context describe a person: name them by --user',
+    )
+  }
+  const place = { instance, file, configDirectory: options['config-dir'] }
+  const loaded = await loadConfig({ ...place, environment: process.env })
+  if (!loaded.ok) {
+    await print(`${loaded.problems.join('\n')}\n`, process.stderr)
+    return exitCodes.configuration
+  }
+  if (options.log !== undefined) return replay(new Replay(loaded.value), options.log)
+  const now = systemClock.now()
+  const [asked = ''] = (path ?? '').split('?', 1)
+  const trial = { method: options.method, path: asked, person: personOf(options, now), now }
+  const verdict = tryRequest(loaded.value, trial)
+  await print(`${trialLines(trial, verdict).map(printable).join('\n')}\n`)
+  return verdict.is === 'passes' || verdict.is === 'own' ? exitCodes.success : exitCodes.failure
+}
+
+function personOf(options: Line['options'], now: number): Person | undefined {
+  const { user, groups = '', attribute, age, context } = options
+  if (user === undefined) return undefined
+  const attributes = new Map<string, readonly string[]>()
+  const listed = groups.split(',').map(group => group.trim())
+  attributes.set(
+    'groups',
+    listed.filter(group => group !== ''),
+  )
+  for (const [name, value] of attribute) {
+    attributes.set(name, [...(attributes.get(name) ?? []), value])
+  }
+  return { subject: user, attributes, authnInstant: now - age, authnContext: context }
+}
+
+async function replay(log: Replay, file: string): Promise<ExitCode> {
+  const input = file === '-' ? process.stdin : createReadStream(file)
+  try {
+    for await (const line of createInterface({ input, crlfDelay: Infinity })) log.take(line)
+  } catch (error) {
+    await print(`authproxy: ${file}: ${whyUnreadable(error)}\n`, process.stderr)
+    return exitCodes.failure
+  }
+  await print(`${log.report().map(printable).join('\n')}\n`)
+  return exitCodes.success
+}

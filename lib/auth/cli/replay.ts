@@ -1,0 +1,200 @@
+/**
+ * Judges the requests of a log by another configuration: who would newly be refused, and who newly let in. Pure but for the lines it
+ * is given.
+ *
+ * # Facts
+ * - A line `signed in` has the groups of the person, and the other attributes that rules named then; the requests behind it are
+ *   judged with them. A person whose login is not in the log, or of whom an attribute is not, may remain undecided.
+ * - The log has no method that a field names, so that is not judged.
+ */
+import { isRecord, type JsonObject } from '../../json.ts'
+import { type Person, placeOfRule } from '../access/rules.ts'
+import type { Config } from '../config/config.ts'
+import { tokenPasses, tryRequest } from './trial.ts'
+
+/** What changes for a person, by a rule. */
+interface Change {
+  readonly who: string
+  readonly rule: string
+  readonly because: string
+  /** One of the requests. */
+  readonly example: string
+  count: number
+}
+
+type Kind = 'refused' | 'login' | 'let in' | 'undecided'
+
+/** Changes of one kind that are told apart; more are counted together. */
+const MOST_CHANGES = 10_000
+/** People whose logins are remembered. */
+const MOST_PEOPLE = 200_000
+
+export class Replay {
+  readonly #config: Config
+  /** By subject, the newest login. */
+  readonly #people = new Map<string, Person>()
+  readonly #changes = new Map<Kind, Map<string, Change>>()
+  /** Lines that were read, and requests that were judged. */
+  lines = 0
+  judged = 0
+
+  constructor(config: Config) {
+    this.#config = config
+  }
+
+  /** Takes a line of the log, as it stands in a file or as the journal prints it. */
+  take(line: string): void {
+    this.lines += 1
+    const at = line.indexOf('{')
+    if (at === -1) return
+    let found: unknown
+    try {
+      found = JSON.parse(line.slice(at))
+    } catch {
+      return
+    }
+    if (!isRecord(found)) return
+    if (found['message'] === 'signed in') this.#signedIn(found)
+    else if (found['message'] === 'request') this.#request(found)
+  }
+
+  /** What was found, for people. */
+  report(): readonly string[] {
+    const lines = [`${this.lines} lines, ${this.judged} requests judged`]
+    const titles = {
+      refused: 'newly refused',
+      login: 'newly asked for a login, or for another one',
+      'let in': 'newly let in',
+      undecided: 'undecided: the log does not say what the rule asks for',
+    } as const
+    for (const [kind, title] of Object.entries(titles)) {
+      const changes = [...(this.#changes.get(kind as Kind)?.values() ?? [])]
+      lines.push('', `${title}: ${changes.reduce((sum, { count }) => sum + count, 0)} requests`)
+      for (const { who, rule, because, example, count } of changes.sort(
+        (a, b) => b.count - a.count,
+      )) {
+        lines.push(`  ${who}: ${count}, such as ${example} (${rule}; ${because})`)
+      }
+    }
+    return lines
+  }
+
+  /** Numbers of requests by kind. */
+  counts(): Readonly<Record<Kind, number>> {
+    const of = (kind: Kind) =>
+      [...(this.#changes.get(kind)?.values() ?? [])].reduce((sum, { count }) => sum + count, 0)
+    return {
+      ...{ refused: of('refused'), login: of('login') },
+      ...{ 'let in': of('let in'), undecided: of('undecided') },
+    }
+  }
+
+  #signedIn(line: JsonObject): void {
+    const { subject, attributes, authnInstant, authnContext } = line
+    if (typeof subject !== 'string') return
+    const known = new Map<string, readonly string[]>()
+    for (const [name, values] of Object.entries(isRecord(attributes) ? attributes : {})) {
+      // A list that the log has cut may have had any value.
+      if (!Array.isArray(values) || values.length >= LONGEST_LIST) continue
+      known.set(
+        name,
+        values.filter(value => typeof value === 'string'),
+      )
+    }
+    if (this.#people.size >= MOST_PEOPLE) this.#people.clear()
+    this.#people.set(subject, {
+      subject,
+      attributes: known,
+      authnInstant: typeof authnInstant === 'string' ? Date.parse(authnInstant) : undefined,
+      authnContext: typeof authnContext === 'string' ? authnContext : undefined,
+    })
+  }
+
+  #request(line: JsonObject): void {
+    const { method, target, user, time, client } = line
+    const before = wasLetIn(line)
+    if (before === undefined || typeof method !== 'string' || typeof target !== 'string') return
+    const path = pathOf(target)
+    if (path === undefined) return
+    this.judged += 1
+    const about = { method, path, example: `${method} ${path}` }
+    if (line['because'] === 'passthrough-token' || line['because'] === 'token-scope') {
+      const name = String(line['passthrough'] ?? '')
+      const now = tokenPasses(this.#config, name, { ...about, client: String(client ?? '') })
+      if (now === before) return
+      const changed = { who: `token ${name}`, rule: 'passthroughTokens', because: 'its scope' }
+      return this.#note(now ? 'let in' : 'refused', { ...changed, ...about })
+    }
+    const who = typeof user === 'string' ? user : undefined
+    const known = who === undefined ? undefined : this.#people.get(who)
+    const person = who === undefined ? undefined : (known ?? strangerNamed(who))
+    const now = Date.parse(String(time)) || 0
+    const verdict = tryRequest(this.#config, { method, path, person, now })
+    if (verdict.is === 'own') return
+    const { access, because } = verdict
+    const change = { who: who ?? '(not signed in)', rule: placeOfRule(access?.rule), because }
+    if ((verdict.is === 'passes') === before) return
+    if (!before) return this.#note('let in', { ...change, ...about })
+    if (isUndecided(verdict, person, known)) return this.#note('undecided', { ...change, ...about })
+    this.#note(verdict.is === 'login' ? 'login' : 'refused', { ...change, ...about })
+  }
+
+  #note(kind: Kind, { who, rule, because, example }: Omit<Change, 'count'>): void {
+    const changes = this.#changes.get(kind) ?? new Map<string, Change>()
+    this.#changes.set(kind, changes)
+    const full = changes.size >= MOST_CHANGES
+    const named = full ? { who: '(others)', rule: '', because: '' } : { who, rule, because }
+    const key = JSON.stringify([named.who, named.rule, named.because])
+    const known = changes.get(key)
+    if (known === undefined) changes.set(key, { ...named, example, count: 1 })
+    else known.count += 1
+  }
+}
+
+/** Members of a list that the log writes at most (log/redact.ts). */
+const LONGEST_LIST = 100
+
+/** Whether a request reached the backend, or was to; undefined where neither rules nor a login decided. */
+function wasLetIn({ outcome, because, category, user }: JsonObject): boolean | undefined {
+  switch (outcome) {
+    case 'forwarded':
+    case 'tunnelled':
+      return true
+    case 'failed':
+      return category === 'PROXY-ERROR' && user !== undefined ? true : undefined
+    case 'refused':
+      return because === 'access' ? false : undefined
+    case 'login':
+      return false
+    case 'unauthenticated':
+      return /^token-(?!scope)/.test(String(because)) ? undefined : false
+    default:
+      return undefined
+  }
+}
+
+/** The path in the target of a line; undefined when there is none. */
+function pathOf(target: string): string | undefined {
+  const from = target.startsWith('http') && target.includes('://') ? target.indexOf('://') + 3 : 0
+  const slash = target.indexOf('/', from)
+  return slash === -1 ? undefined : target.slice(slash).split('?', 1)[0]
+}
+
+function strangerNamed(subject: string): Person {
+  return { subject, attributes: new Map(), authnInstant: undefined, authnContext: undefined }
+}
+
+/** Whether what the rule asks for is not in the log, so that a refusal says nothing. */
+function isUndecided(
+  { access }: ReturnType<typeof tryRequest>,
+  person: Person | undefined,
+  known: Person | undefined,
+): boolean {
+  if (person === undefined || access === undefined) return false
+  if (access.verdict === 'step-up') return known?.authnInstant === undefined
+  if (access.verdict !== 'refused' && access.verdict !== 'ambiguous') return false
+  const allow = access.rule?.allow
+  if (allow === undefined || typeof allow === 'string') return false
+  const asked = allow.flatMap(description => [...description.keys()])
+  return asked.some(name => name !== 'users' && !person.attributes.has(name))
+}

@@ -1,0 +1,144 @@
+/**
+ * What is wrong, or dangerous, about the rules of access together, and about them with other settings. Pure.
+ */
+import type { Remark } from '../../config/reading.ts'
+import { nearest } from '../../config/reading.ts'
+import { covers, type PathRule, pathRule } from '../access/path-rule.ts'
+import { type Allowed, fits } from '../access/rules.ts'
+import { claimTable } from '../identity/claim.ts'
+import type { SettingValues } from './settings.ts'
+
+type Rule = SettingValues['access'][number]
+
+/** Remarks on rules that have been read. Problems stop the start, warnings are told. */
+export function checkAccess(values: SettingValues): {
+  readonly problems: readonly Remark[]
+  readonly warnings: readonly Remark[]
+} {
+  const problems: Remark[] = []
+  const warnings: Remark[] = []
+  const { access, saml } = values
+  const paths = access.map(({ path }) => pathRule(path))
+  for (const [index, rule] of access.entries()) {
+    const at = (...more: Remark['path']): Remark['path'] => ['access', index, ...more]
+    const wrong = (path: Remark['path'], text: string) => problems.push({ path, at: 'value', text })
+    const warn = (path: Remark['path'], text: string) => warnings.push({ path, at: 'value', text })
+    const { allow, login, methods } = rule
+    if (methods?.length === 0) wrong(at('methods'), 'names no method; leave it out to mean all')
+    if (typeof allow !== 'string') {
+      for (const { path, ...more } of wrongWith(allow, values)) {
+        problems.push({ ...more, path: at('allow', ...path) })
+      }
+      for (const { path, text } of doubtful(allow, values)) warn(at('allow', ...path), text)
+    }
+    if (login?.maxAge !== undefined && login.maxAge <= saml.clockSkew) {
+      const text = 'is not longer than saml.clockSkew, so a new login could be too old already'
+      wrong(at('login', 'maxAge'), text)
+    }
+    if (login !== undefined && (allow === 'anyone' || allow === 'nobody')) {
+      warn(at('login'), `has no effect: the rule allows ${allow}, whoever has signed in how`)
+    }
+    const before = hiddenBy(index, access, paths)
+    if (before !== undefined) {
+      warn(
+        at(),
+        `is never reached: rule ${before + 1} decides on all it is for; put it before that`,
+      )
+    }
+    const around = allow === 'anyone' ? restrictedAround(index, access, paths) : undefined
+    if (around !== undefined) {
+      const text = `lets in people without a login below ${access[around]?.path ?? ''}, which rule ${around + 1} restricts`
+      warn(at('allow'), text)
+    }
+  }
+  return { problems, warnings }
+}
+
+/** What no person can ever be, or every person would be. */
+function wrongWith(allow: Exclude<Allowed, string>, values: SettingValues): readonly Remark[] {
+  const known = ['users', ...attributesOf(values)]
+  if (allow.length === 0) {
+    return [{ path: [], at: 'value', text: 'is an empty list; write nobody if no one is meant' }]
+  }
+  return allow.flatMap((description, index): readonly Remark[] => {
+    if (description.size === 0) {
+      const text = 'describes no person; write signed-in if all who are signed in are meant'
+      return [{ path: [index], at: 'value', text }]
+    }
+    return [...description].flatMap(([name, patterns]): readonly Remark[] => {
+      const path = [index, name]
+      if (patterns.length === 0) return [{ path, at: 'value', text: 'has no value' }]
+      if (known.includes(name)) return []
+      const near = nearest(name, known)
+      const mend =
+        near === undefined ? 'identity.attributes names those of your own' : `did you mean ${near}?`
+      return [{ path, at: 'key', text: `no attribute has this name; ${mend}` }]
+    })
+  })
+}
+
+/** Values that the settings under `identity` keep from every session. */
+function doubtful(allow: Exclude<Allowed, string>, { identity }: SettingValues): readonly Remark[] {
+  const { only, groups, groupForm } = identity
+  const remarks: Remark[] = []
+  for (const [index, description] of allow.entries()) {
+    for (const [name, patterns] of description) {
+      const path = [index, name]
+      if (name !== 'users' && only !== undefined && !only.includes(name)) {
+        remarks.push({ path, at: 'value', text: 'is in no session: identity.only leaves it out' })
+      }
+      if (name !== 'groups') continue
+      for (const pattern of patterns) {
+        const plain = pattern.toLowerCase()
+        if (groupForm === 'name' && plain.startsWith('cn=')) {
+          const text = `"${pattern}" is the name of no group: identity.groupForm keeps the common name alone`
+          remarks.push({ path, at: 'value', text })
+        }
+        if (groupForm === 'name' || groups.length === 0 || pattern.includes('*')) continue
+        if (groups.some(kept => fits(plain, kept.toLowerCase()))) continue
+        const text = `"${pattern}" is in no session: identity.groups keeps no such group`
+        remarks.push({ path, at: 'value', text })
+      }
+    }
+  }
+  return remarks
+}
+
+function attributesOf({ identity }: SettingValues): readonly string[] {
+  const own = identity.attributes.map(({ name, from, list }) => {
+    return { name, field: name, list, aliases: from }
+  })
+  return [...claimTable(own).map(({ name }) => name), 'domain', 'groupsOverage']
+}
+
+/** The index of an earlier rule that decides on everything a rule is for. */
+function hiddenBy(
+  index: number,
+  rules: readonly Rule[],
+  paths: readonly PathRule[],
+): number | undefined {
+  const own = paths[index]
+  const methods = rules[index]?.methods
+  const found = rules.slice(0, index).findIndex((earlier, at) => {
+    const path = paths[at]
+    if (own === undefined || path === undefined || !covers(path, own)) return false
+    if (earlier.methods === undefined) return true
+    return methods?.every(method => earlier.methods?.includes(method)) ?? false
+  })
+  return found === -1 ? undefined : found
+}
+
+/** The index of a rule for a folder around the path of a rule, which lets in some people alone. */
+function restrictedAround(
+  index: number,
+  rules: readonly Rule[],
+  paths: readonly PathRule[],
+): number | undefined {
+  const own = paths[index]
+  const found = rules.findIndex(({ allow, path }, at) => {
+    const around = paths[at]
+    if (own === undefined || around === undefined || at === index || path === '/') return false
+    return typeof allow !== 'string' && covers(around, own)
+  })
+  return found === -1 ? undefined : found
+}

@@ -1,0 +1,157 @@
+/**
+ * Settings of the rules that say who may do what, and what they become.
+ */
+
+import { expected, right } from '../../config/reading.ts'
+import { duration } from '../../config/setting-kinds.ts'
+import {
+  group,
+  type Kind,
+  kind,
+  listOf,
+  listOfGroups,
+  mapOf,
+  oneOrMore,
+  optional,
+  required,
+  type ValuesOf,
+  wordOr,
+} from '../../config/settings.ts'
+import { pathRule, pathRuleProblem } from '../access/path-rule.ts'
+import { type AccessRules, type Allowed, accessRules, type LoginNeeds } from '../access/rules.ts'
+
+const string = { type: 'string' }
+
+/** The path of a rule, or of what a token is for. */
+export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found => {
+  const what = 'a path such as /admin/ (all below) or /metrics (this one)'
+  if (typeof found !== 'string') return expected(found, what)
+  const problem = pathRuleProblem(found)
+  return problem === undefined ? right(found) : expected(found, what, problem)
+})
+
+/** The name of a method (RFC 9110 section 9.1). */
+export const method: Kind<string> = kind({ name: 'method', json: string }, found => {
+  const what = 'a method such as GET or POST'
+  if (typeof found !== 'string') return expected(found, what)
+  if (found === 'HEAD') return expected(found, what, 'HEAD goes with GET; write GET')
+  if (/^[A-Z][A-Z-]{0,31}$/.test(found)) return right(found)
+  const upper = found.toUpperCase()
+  const mend = /^[A-Z][A-Z-]{0,31}$/.test(upper)
+    ? `methods have capitals; write ${upper}`
+    : undefined
+  return expected(found, what, mend)
+})
+
+/** A value of an attribute; `*` stands for any text. */
+const pattern: Kind<string> = kind({ name: 'pattern', json: string }, found => {
+  if (typeof found === 'string' && found !== '') return right(found)
+  const isPlain = typeof found === 'number' || typeof found === 'boolean'
+  return expected(found, 'a value', isPlain ? `put it between quotes: "${found}"` : undefined)
+})
+
+/** A context: the word `mfa`, or what the identity provider calls it. */
+const context: Kind<readonly string[]> = kind({ name: 'context', json: string }, found => {
+  if (found === 'mfa') return right<readonly string[]>(SECOND_FACTOR)
+  const fits =
+    typeof found === 'string' && /^[\x21-\x7e]{1,300}$/.test(found) && found.includes(':')
+  return fits
+    ? right<readonly string[]>([found])
+    : expected(found, 'mfa, or the URI of an authentication context')
+})
+
+/** What identity providers call a login with more than one factor: the REFEDS profile, and Microsoft. */
+const SECOND_FACTOR: readonly string[] = [
+  'https://refeds.org/profile/mfa',
+  'http://schemas.microsoft.com/claims/multipleauthn',
+]
+
+const needs = group('', {
+  maxAge: optional(duration('1m', '30d')).says(),
+  context: optional(oneOrMore(context, 'contexts')).says(),
+})
+
+/** What the login has to be like. */
+const login: Kind<LoginNeeds> = {
+  name: 'group of `maxAge` and `context`',
+  json: {
+    type: 'object',
+    properties: { maxAge: { type: ['string', 'integer'] }, context: oneOrMore(context, '').json },
+    additionalProperties: false,
+  },
+  read(found, path, file) {
+    const outcome = needs.read(found, path, file)
+    if (outcome === undefined) return undefined
+    const { maxAge, context: contexts = [] } = outcome.value
+    return { value: { maxAge, contexts: contexts.flat() } }
+  },
+}
+
+const words = ['nobody', 'anyone', 'signed-in'] as const
+
+const allow: Kind<Allowed> = wordOr(
+  words,
+  listOf(
+    mapOf(oneOrMore(pattern, 'values'), 'attributes with values, such as groups: [ops, admins]'),
+    'descriptions',
+  ),
+  'nobody, anyone, signed-in, or a list of whom, such as - groups: [ops, admins]',
+)
+
+/** Any single line. */
+const message: Kind<string> = kind({ name: 'text', json: string }, found => {
+  const isLine = typeof found === 'string' && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,500}$/u.test(found)
+  return isLine ? right(found) : expected(found, 'a line of text of at most 500 characters')
+})
+
+export const access = listOfGroups(
+  'list of rules',
+  {
+    path: required(rulePath, 'name the path the rule is for, such as path: /admin/').says(
+      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path. It is compared letter by letter after decoding once, capitals included, without wildcards.',
+    ),
+    methods: optional(listOf(method, 'methods'), 'all').says(
+      'Methods the rule is for, in capitals. HEAD goes with GET.',
+    ),
+    allow: required(allow, 'say who may, such as allow: signed-in').says(
+      'Who is allowed. `signed-in`: all who are signed in. `anyone`: also those who are not; the backend is told who asks when a session says so. `nobody`: no one. Or a list of descriptions, of which one has to fit: attributes of the session by name (`groups`, `department`, …; `users` is the name the backend is told), each with a value or a list of values, of which the person has to have one. All attributes of a description have to fit. Values are compared letter by letter; `*` stands for any text.',
+    ),
+    login: optional(login, 'any login').says(
+      'What the login has to be like, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: the person has authenticated at the identity provider within this time; otherwise it is asked to have them do so anew (ForceAuthn). `context`: the authentication context the identity provider has to name, a URI or a list of them, exactly; it is asked for when the session has another. `mfa` stands for `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
+      'The person comes back to the same page, with the form they were about to send. Sessions that were made before the version with this setting count as neither.',
+    ),
+    message: optional(message).says(
+      'A line that a person who is refused reads on the page, in whatever language you write it.',
+    ),
+  },
+  'access:\n  - path: /metrics\n    allow: nobody\n  - path: /admin/\n    methods: [POST, PUT, PATCH, DELETE]\n    allow:\n      - groups: [ops, admins]\n        department: [IT, "Site *"]\n      - users: [root@example.org]\n    login: { maxAge: 15m, context: mfa }\n    message: Ask ops@example.org for the group "ops".\n  - path: /\n    allow: signed-in',
+).says(
+  'Who may do what: rules, of which the first whose path and method match decides. When none matches, the request is refused. Without `access`, all who are signed in may do everything. A reload applies it. [access-rules.md](access-rules.md) explains it by examples; `authproxy access` tries it out.',
+  '`passthroughPaths` and `passthroughTokens` are judged before, and pass whatever the rules say.',
+  'Where any rule restricts, a path that two servers could read differently (encoded or repeated separators, dot segments, semicolons, backslashes, characters that become such) is answered with 400; so is one that differs from the path of a stricter rule in nothing but capitals, accents, a slash at its end or the like, because some applications take the two for one.',
+)
+
+/** The rules of a file; undefined when it has none. `lineOf` finds the line of each. */
+export function accessOf(
+  values: ValuesOf<typeof access>,
+  lineOf: (index: number) => number | undefined,
+): AccessRules | undefined {
+  if (values.length === 0) return undefined
+  return accessRules(
+    values.map(({ path, methods, ...rule }, index) => ({
+      ...rule,
+      number: index + 1,
+      line: lineOf(index),
+      path: pathRule(path),
+      methods: methods && new Set(methods),
+    })),
+  )
+}
+
+/** The attributes that rules name, and `groups`. */
+export function ruleAttributes(values: ValuesOf<typeof access>): readonly string[] {
+  const named = values.flatMap(({ allow }) =>
+    typeof allow === 'string' ? [] : allow.flatMap(description => [...description.keys()]),
+  )
+  return [...new Set(['groups', ...named])].filter(name => name !== 'users')
+}

@@ -1,0 +1,33 @@
+/**
+ * Texts of what the rules under `access` refuse, a part of the table of failures.
+ */
+
+const refused = {
+  category: 'ACCESS-REFUSED',
+  status: 403,
+  title: 'You may not open this page',
+  administrator: 'authproxy explain names the rule that refused it, with its line in the file.',
+} as const
+
+export const accessFailures = {
+  access_refused: {
+    ...refused,
+    text: 'You are signed in as {user}, and the rules of this service do not let you open this page.',
+    action: { href: '{other}', label: 'Sign in as someone else' },
+  },
+  /** Of a request without a session, for what no login opens. */
+  access_closed: {
+    ...refused,
+    text: 'The rules of this service let no one open this page.',
+  },
+  access_ambiguous: {
+    category: 'ACCESS-REFUSED',
+    status: 400,
+    title: 'This address cannot be opened',
+    text: 'Servers read this address in different ways, so the rules of this service cannot tell which page it means.',
+    person: ['Go to the application, and open the page from there.'],
+    administrator:
+      'authproxy explain says which rule it could have passed by; docs/access-rules.md says which spellings are refused.',
+    action: { href: '/', label: 'Go to the application' },
+  },
+} as const
