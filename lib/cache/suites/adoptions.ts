@@ -10,7 +10,8 @@
  * 3. `Updates.#fetchAll` fetches those. Without one that is not `optional` the Release file is held back for a time, unless the one
  *    of before has expired.
  * 4. `Updates` puts the new Release.gpg and Release file in the place of those before. The store tells `Suites.stored`, which calls
- *    `Adoptions.queue`. The first Release file of a suite is stored as any file is, and begins here.
+ *    `Adoptions.queue`. The first Release file of a suite is stored as any file is, and begins here. So does an index that a client
+ *    is the first to fetch; of that the store tells `Suites.arriving` a moment before, when its last byte has come.
  * 5. `Adoptions.#adopt`: the thread chooses among the Release files, reads the stored indexes that one names, and writes the tables
  *    that are missing (`TableMaker`). `InUse.among` chooses the files that clients use. `KnownSuites.put` notes the new generation,
  *    which `Suites.claim` reads from then on.
