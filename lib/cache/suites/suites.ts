@@ -311,7 +311,7 @@ export class Suites {
     const [agreeing, confirmed] = [this.#agreeing, this.#confirmed]
     const found = indexKinds.has(asked.archive.kind)
       ? this.#findIndex(name, asked.client)
-      : this.#findFile(name)
+      : this.#findFile(name, asked.client)
     const bySha256 = whenReady(found, answer => this.#bySha256(answer, asked.stored))
     return whenReady(bySha256, answer => {
       const { stored, archive } = asked
@@ -382,12 +382,22 @@ export class Suites {
   }
 
   /** What the indexes of packages say about a file. */
-  #findFile(name: string): Answer | Promise<Answer> {
+  #findFile(name: string, client: Client): Answer | Promise<Answer> {
     for (const root of directoriesOf(name)) {
       const sources = this.#known.rootedAt(root)
-      if (sources.length > 0) return this.#ask(sources, pathName(name.slice(root.length + 1)))
+      const path = name.slice(root.length + 1)
+      if (sources.length > 0) return this.#ask(this.#ownFirst(sources, client), pathName(path))
     }
     return 'unnamed'
+  }
+
+  /** Suites of one pool may contradict each other: those of which the client was given a Release file lately go before the others. */
+  #ownFirst(sources: readonly Source[], client: Client): readonly Source[] {
+    const suites = new Set(sources.map(({ suite }) => suite.at))
+    if (suites.size < 2) return sources
+    const isOwn = ({ suite }: Source) => own.has(suite.at)
+    const own = new Set([...suites].filter(at => this.#given.to(client, at) !== undefined))
+    return [...sources.filter(isOwn), ...sources.filter(source => !isOwn(source))]
   }
 
   /** What the first of these indexes that names a path says about it; at once when the tables are in memory. */
