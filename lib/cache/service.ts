@@ -68,10 +68,11 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
   const { config, log, start, clock = systemClock } = options
   // One for origins, store and clients: a piece that came from an origin is the store's to write and to let go.
   const blocks = new BlockPool({ limit: config.limits.transfers })
-  const told: Told = { onPut: () => undefined }
+  const told: Told = { onPut: () => undefined, onArriving: () => undefined }
   const store = await openStore({
     blocks,
     onPut: entry => told.onPut(entry),
+    onArriving: (entry, kept) => told.onArriving(entry, kept),
     directory: config.cacheDirectory,
     clock,
     log: log.child({ part: 'store' }),
@@ -89,6 +90,7 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
 /** What the store tells, once there is a part to be told. */
 interface Told {
   onPut: (entry: Entry) => void
+  onArriving: NonNullable<StoreOptions['onArriving']>
 }
 
 async function startWith(
@@ -150,6 +152,7 @@ async function startWith(
   })
   const { fetcher, negative, suites, ahead } = answers
   options.told.onPut = entry => suites.stored(entry)
+  options.told.onArriving = (entry, kept) => suites.arriving(entry, kept)
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,

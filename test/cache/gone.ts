@@ -98,9 +98,20 @@ t.test('an origin that cannot say whether it has the other one is not believed',
   for (const [status, answer] of [
     [503, /^200 stale-origin-failed/],
     [403, /^200 stale-origin-failed/],
-    [405, /^404/],
   ] as const) {
     origin.at(`${base}/Release`, reply({ status }))
     t.match(await ask('InRelease'), answer, String(status))
   }
 })
+
+for (const status of [400, 403, 405, 501]) {
+  t.test(`an origin that answers ${status} to HEAD alone is believed`, async t => {
+    const { origin, ask } = await stored(t, ['InRelease'])
+    origin.at(`${base}/InRelease`, gone)
+    const [refused, there] = [reply({ status }), file({ content: 'Release' })]
+    origin.at(`${base}/Release`, answer => {
+      return answer.request.method === 'HEAD' ? refused(answer) : there(answer)
+    })
+    t.match(await ask('InRelease'), /^404/)
+  })
+}

@@ -15,7 +15,7 @@ import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
-import type { Ask } from '../fetch/origin-client.ts'
+import { type Ask, askForHead } from '../fetch/origin-client.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
@@ -300,7 +300,7 @@ export class Answerer {
       const { uri } = file
       const via = sharedChain(request.fields, pseudonyms)
       const lifetime = request.lifetime ?? Lifetime.until(request.signal)
-      const asked = headOf(ask, { uri, stored: entry, lifetime, via })
+      const asked = askForHead(ask, { uri, stored: entry, lifetime, via })
       const answer = await inTime(asked, clock, wait)
       answer?.response.content.close()
       if (entry !== undefined && answer === undefined) {
@@ -346,17 +346,6 @@ export class Answerer {
     }
     return originSaid(allowed, { ...said, because: 'absent' })
   }
-}
-
-/**
- * Asks with HEAD. An address that is signed for GET alone, as those of object stores are, refuses that: then GET is asked, whose content is
- * closed by the caller.
- */
-async function headOf(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
-  const answer = await ask({ ...question, method: 'HEAD' })
-  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
-  answer.response.content.close()
-  return ask(question)
 }
 
 /** Whether a client that got a 304 for an entry has that one: it named its tag or its very date, not "*" or a later date. */

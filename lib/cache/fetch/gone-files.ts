@@ -14,7 +14,7 @@ import type { Logger } from '../../log/log.ts'
 import { fetchFailure } from './failures.ts'
 import type { Wanted } from './found.ts'
 import { type Answer, originName } from './mirrors.ts'
-import type { Ask } from './origin-client.ts'
+import { type Ask, askForHead } from './origin-client.ts'
 import { isGone } from './revalidation.ts'
 
 interface GoneFilesParts {
@@ -63,10 +63,9 @@ export class GoneFiles {
     const other = others.get(uri.path.slice(end))
     if (other === undefined) return
     const place = { ...uri, path: `${uri.path.slice(0, end)}${other}` }
-    const { response } = await ask({ method: 'HEAD', uri: place, stored: undefined, lifetime, via })
+    const { response } = await askForHead(ask, { uri: place, stored: undefined, lifetime, via })
     response.content.close()
-    // An origin that only does not take HEAD answers for itself.
-    if (response.status < 400 || [405, 501].includes(response.status)) return
+    if (response.status < 400) return
     const now = clock.elapsed()
     const since = this.#since.get(stored.key)
     this.#since.set(stored.key, since ?? now)

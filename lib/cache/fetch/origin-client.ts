@@ -103,3 +103,14 @@ export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
     })
   }
 }
+
+/**
+ * Asks with HEAD. An address that is signed for GET alone, as those of object stores are, refuses that: then GET is asked, whose content is
+ * closed by the caller.
+ */
+export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
+  const answer = await ask({ ...question, method: 'HEAD' })
+  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
+  answer.response.content.close()
+  return ask(question)
+}

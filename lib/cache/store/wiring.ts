@@ -32,6 +32,8 @@ export interface StoreOptions {
   readonly keepUnnamed?: boolean
   /** Told of every entry whose content is in the store, when it is put. */
   readonly onPut?: (entry: Entry) => void
+  /** Told of an entry whose content is whole and not stored yet. The promise settles after `onPut`, or when it cannot be stored. */
+  readonly onArriving?: (entry: Entry, kept: Promise<unknown>) => void
   /** Another file system, and how long it may take; for trials with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'>
 }
@@ -102,7 +104,8 @@ export function wire(options: StoreOptions) {
     dropPartial: () => downloads.dropPartial(),
   })
   const soon = (): void => checkpoints.soon()
-  const downloads = new Downloads({ ...kept, blocks, contents, checks, room, soon })
+  const { onArriving } = options
+  const downloads = new Downloads({ ...kept, blocks, contents, checks, room, soon, onArriving })
   const checkpoints = new Checkpoints({ ...kept, downloads, checks })
   const retention = new Retention({ ...kept, downloads, checkpoints, room })
   return { ...kept, contents, checks, downloads, checkpoints, retention, room, space }

@@ -143,7 +143,7 @@ async function adopt(job: Job): Promise<Adoption> {
   return { generation, unknown, refused }
 }
 
-/** The SHA-512 of contents, as far as they are there, by their SHA-256. */
+/** The SHA-512 of contents, as far as they are there as a whole, by their SHA-256. */
 async function sha512s({ hash, cacheDirectory }: HashJob): Promise<Map<string, string>> {
   const layout = new Layout(cacheDirectory)
   const found = new Map<string, string>()
@@ -151,16 +151,18 @@ async function sha512s({ hash, cacheDirectory }: HashJob): Promise<Map<string, s
   for (const { digest, size } of hash) {
     if (size > left || found.has(digest)) continue
     left -= size
-    const sha512 = await sha512Of(layout.blob(digest)).catch(() => undefined)
+    const sha512 = await sha512Of(layout.blob(digest), size).catch(() => undefined)
     if (sha512 !== undefined) found.set(digest, sha512)
   }
   return found
 }
 
-async function sha512Of(path: string): Promise<string> {
+/** Undefined for a file of another size, such as one that is still being written. */
+async function sha512Of(path: string, size: number): Promise<string | undefined> {
   const sha512 = createHash('sha512')
-  await pipeline(createReadStream(path, { highWaterMark: readBytes }), sha512)
-  return sha512.digest('hex')
+  const content = createReadStream(path, { highWaterMark: readBytes })
+  await pipeline(content, sha512)
+  return content.bytesRead === size ? sha512.digest('hex') : undefined
 }
 
 /**

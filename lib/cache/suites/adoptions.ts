@@ -10,7 +10,8 @@
  * 3. `Updates.#fetchAll` fetches those. Without one that is not `optional` the Release file is held back for a time, unless the one
  *    of before has expired.
  * 4. `Updates` puts the new Release.gpg and Release file in the place of those before. The store tells `Suites.stored`, which calls
- *    `Adoptions.queue`. The first Release file of a suite is stored as any file is, and begins here.
+ *    `Adoptions.queue`. The first Release file of a suite is stored as any file is, and begins here. So does an index that a client
+ *    is the first to fetch; of that the store tells `Suites.arriving` a moment before, when its last byte has come.
  * 5. `Adoptions.#adopt`: the thread chooses among the Release files, reads the stored indexes that one names, and writes the tables
  *    that are missing (`TableMaker`). `InUse.among` chooses the files that clients use. `KnownSuites.put` notes the new generation,
  *    which `Suites.claim` reads from then on.
@@ -65,6 +66,8 @@ interface AdoptionsParts extends SuiteMeans, Adopted {
 interface UnderWay {
   readonly done: Promise<void>
   again: boolean
+  /** Settle when files that are whole have been stored. */
+  readonly arriving: Promise<unknown>[]
 }
 
 /** An index that no client has asked for in so long is not fetched any more with each new Release file. */
@@ -109,14 +112,25 @@ export class Adoptions {
 
   /** Adopts the suite in the directory with this key, now or when the one under way has ended. */
   queue(at: string): void {
+    const underWay = this.#waits(at)
+    if (underWay !== undefined) underWay.again = true
+  }
+
+  /** The suite counts as being adopted until this has settled: a file has come that is to be queued once it is stored. */
+  expect(at: string, stored: Promise<unknown>): void {
+    this.#waits(at)?.arriving.push(stored)
+  }
+
+  #waits(at: string): UnderWay | undefined {
     const running = this.#underWay.get(at)
-    if (running !== undefined) running.again = true
-    if (running !== undefined || this.#closed || this.#underWay.size >= mostWaiting) return
+    if (running !== undefined || this.#closed || this.#underWay.size >= mostWaiting) return running
     const underWay: UnderWay = {
-      again: true,
+      again: false,
+      arriving: [],
       done: Promise.resolve().then(() => this.#run(at, underWay)),
     }
     this.#underWay.set(at, underWay)
+    return underWay
   }
 
   /** Forgets what was adopted of a suite, and adopts what the store has of it as if nothing had been known. */
@@ -160,9 +174,12 @@ export class Adoptions {
 
   async #run(at: string, underWay: UnderWay): Promise<void> {
     try {
-      while (underWay.again && !this.#closed) {
-        underWay.again = false
-        await this.#adopt(at)
+      while (!this.#closed) {
+        if (underWay.again) {
+          underWay.again = false
+          await this.#adopt(at)
+        } else if (underWay.arriving.length > 0) await Promise.all(underWay.arriving.splice(0))
+        else break
       }
     } catch (error) {
       const because = explainError(error)

@@ -206,11 +206,24 @@ export class Suites {
   }
 
   /** An entry was stored: if indexes may say something else now, its suite is adopted. */
-  stored({ key, digest }: Entry): void {
+  stored(entry: Entry): void {
+    for (const at of this.#changedBy(entry)) this.#adoptions.queue(at)
+  }
+
+  /**
+   * The content of an entry is whole, and clients may have it; `kept` settles once it is stored, after `stored`. Until then its suite
+   * counts as being adopted: a client that has an index asks at once for what it names.
+   */
+  arriving(entry: Entry, kept: Promise<unknown>): void {
+    for (const at of this.#changedBy(entry)) this.#adoptions.expect(at, kept)
+  }
+
+  /** Keys of the directories of suites whose indexes may say something else with this entry. */
+  *#changedBy({ key, digest }: Entry): Generator<string> {
     const suite = suiteOfRelease(key)
     if (suite !== undefined) {
       const [adopted] = this.#known.at(suite)?.generations ?? []
-      if (adopted === undefined || !isRelease(adopted, digest)) this.#adoptions.queue(suite)
+      if (adopted === undefined || !isRelease(adopted, digest)) yield suite
       return
     }
     if (this.#known.size === 0 && this.#adoptions.count === 0) return
@@ -221,7 +234,7 @@ export class Suites {
       if (generation && isRelease(generation, digest)) return
       if (generation?.contents.some(inUse)) return
       const waits = this.#adoptions.pending(at) !== undefined
-      if (waits || (generation && this.#mayName(generation, digest))) this.#adoptions.queue(at)
+      if (waits || (generation && this.#mayName(generation, digest))) yield at
     }
   }
 
@@ -298,7 +311,7 @@ export class Suites {
     const [agreeing, confirmed] = [this.#agreeing, this.#confirmed]
     const found = indexKinds.has(asked.archive.kind)
       ? this.#findIndex(name, asked.client)
-      : this.#findFile(name)
+      : this.#findFile(name, asked.client)
     const bySha256 = whenReady(found, answer => this.#bySha256(answer, asked.stored))
     return whenReady(bySha256, answer => {
       const { stored, archive } = asked
@@ -369,12 +382,22 @@ export class Suites {
   }
 
   /** What the indexes of packages say about a file. */
-  #findFile(name: string): Answer | Promise<Answer> {
+  #findFile(name: string, client: Client): Answer | Promise<Answer> {
     for (const root of directoriesOf(name)) {
       const sources = this.#known.rootedAt(root)
-      if (sources.length > 0) return this.#ask(sources, pathName(name.slice(root.length + 1)))
+      const path = name.slice(root.length + 1)
+      if (sources.length > 0) return this.#ask(this.#ownFirst(sources, client), pathName(path))
     }
     return 'unnamed'
+  }
+
+  /** Suites of one pool may contradict each other: those of which the client was given a Release file lately go before the others. */
+  #ownFirst(sources: readonly Source[], client: Client): readonly Source[] {
+    const suites = new Set(sources.map(({ suite }) => suite.at))
+    if (suites.size < 2) return sources
+    const isOwn = ({ suite }: Source) => own.has(suite.at)
+    const own = new Set([...suites].filter(at => this.#given.to(client, at) !== undefined))
+    return [...sources.filter(isOwn), ...sources.filter(source => !isOwn(source))]
   }
 
   /** What the first of these indexes that names a path says about it; at once when the tables are in memory. */

@@ -3,9 +3,10 @@
  * wrong content reaches no client whole, as with others.
  */
 import t, { type Test } from 'tap'
-import { type TinyOptions, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
+import { hexOf, type TinyOptions, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { scriptedFiles } from '../../fixtures/store/files.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const base = 'debian/dists/stable'
@@ -29,10 +30,10 @@ const archives: Readonly<Record<string, Algorithms>> = {
   'SHA-512 in both': { release: ['SHA512'], index: ['SHA512'] },
 }
 
-async function started(t: Test, algorithms: Algorithms) {
+async function started(t: Test, algorithms: Algorithms, disk = scriptedFiles()) {
   const origin = await ScriptedOrigin.listen(t)
   const clock = new ManualClock(Date.parse('2025-03-14T12:00:00Z'))
-  const cache = await TestCache.start(t, { origins: [origin], clock })
+  const cache = await TestCache.start(t, { origins: [origin], clock, disk: { files: disk.files } })
   const publish = (packages: Readonly<Record<string, string>>, date: string): void => {
     for (const [path, content] of tinyArchive({
       ...{ base, packages, root: 'debian', date, packings: ['.gz'], ...algorithms },
@@ -124,4 +125,26 @@ t.test('what was stored before its index was read is compared', async t => {
   t.equal(await whole(`debian/${small}`), contents[small])
   t.equal(await whole(`debian/${large}`), contents[large])
   t.equal(origin.seen(`/debian/${large}`).length, 1, 'it is right, and is not fetched again')
+})
+
+t.test('what is only half on disk is not hashed', async t => {
+  const disk = scriptedFiles()
+  const both = archives['SHA-512 in both'] ?? {}
+  const { origin, cache, publish, whole, update } = await started(t, both, disk)
+  publish(contents, first)
+  await update()
+  const digest = hexOf('sha256', contents[small] ?? '')
+  disk.decide = (call, about) => (call === 'writev' && about.includes(digest) ? 'hang' : 'done')
+  t.equal(await whole(`debian/${small}`), contents[small])
+  for (const written of [false, true]) {
+    if (written) {
+      disk.decide = () => 'done'
+      disk.release()
+      await cache.quiet()
+    }
+    const hit = await cache.get(origin.url(`/debian/${small}`))
+    t.equal(hit.text, contents[small])
+    t.match(hit.fields.get('Cache-Status'), /^cachesvc; hit; /)
+  }
+  t.equal(origin.seen(`/debian/${small}`).length, 1)
 })

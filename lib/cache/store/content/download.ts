@@ -65,6 +65,7 @@ export class Download {
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
   #stored: string | undefined
+  #kept: Promise<Kept> | undefined
   #ready: (() => void) | undefined
 
   constructor(parts: DownloadParts) {
@@ -130,6 +131,11 @@ export class Download {
 
   get file(): WriteBehind {
     return this.#file
+  }
+
+  /** What becomes of it on disk, once it is complete. Never rejects. */
+  get kept(): Promise<Kept> | undefined {
+    return this.#kept
   }
 
   canJoin(offset: number): boolean {
@@ -214,7 +220,8 @@ export class Download {
       this.#state = 'verified'
       this.#parts.onWhole(digest)
       this.#readers.wake()
-      return { digest, size: this.size, kept: this.#keep(digest) }
+      this.#kept = this.#keep(digest)
+      return { digest, size: this.size, kept: this.#kept }
     } catch (error) {
       throw this.#fail(error)
     }

@@ -52,6 +52,7 @@ interface DownloadsParts extends UpkeepParts {
   readonly room: Room
   /** Told when a download begins that a checkpoint can make continuable. */
   readonly soon: () => void
+  readonly onArriving: ((entry: Entry, kept: Promise<unknown>) => void) | undefined
 }
 
 interface Ending {
@@ -128,6 +129,8 @@ export class Downloads {
     const { key, digest } = entry
     this.arriving.set(key, entry)
     this.#keys.set(digest, (this.#keys.get(digest) ?? new Set()).add(key))
+    const kept = this.#whole.get(digest)?.kept
+    if (kept !== undefined) this.#parts.onArriving?.(entry, kept)
   }
 
   whole(digest: string): Download | undefined {
