@@ -60,6 +60,11 @@ t.test('every address of the public host is judged by its certificate', t => {
     { state: 'right', found: /^until/ },
     { state: 'doubtful', found: '2001:db8::1 does not answer: connection refused; 192.0.2.1 does' },
   ])
+  const local = [
+    { address: '::1', shown: 'connection refused' },
+    { address: '127.0.0.1', shown: good },
+  ]
+  t.match(judgeCertificates(local, now), { length: 1 }, 'localhost with a second address')
   t.match(judged(good, { ends: now - day, problem: 'CERT_HAS_EXPIRED' }), [
     { state: 'right', found: /^2001:db8::1: until/ },
     { state: 'wrong', found: /^192\.0\.2\.1: expired on/ },
