@@ -15,9 +15,10 @@ import { runTestFile, type TestFile } from './test-file.ts'
 const root = packageRoot()
 
 /** What is no test, or is started by hand or by another command. */
-const apart = ['fixtures', 'runner', 'sso', 'real', 'defences', 'apt/compare/by-hand.js'].map(
-  path => `dist/test/${path}`,
-)
+const apart = ['fixtures', 'runner', 'sso', 'real', 'defences'].map(path => `dist/test/${path}`)
+
+/** A program that a person starts, in a folder of tests. */
+const byHand = 'dist/test/apt/compare/by-hand.js'
 
 /** Seconds a file may take where --limit says nothing. A file that takes a tenth of it is a slow one. */
 const limit = 900
@@ -105,7 +106,7 @@ function testsBelow(folder: string): string[] {
     .flatMap(entry => {
       const path = join(folder, entry.name)
       if (entry.isDirectory()) return testsBelow(path)
-      return path.endsWith('.js') ? [path] : []
+      return path.endsWith('.js') && path !== byHand ? [path] : []
     })
     .sort()
 }
