@@ -53,11 +53,13 @@ t.test('a content waits for its manifest longer than others stay without an entr
 })
 
 t.test('room is made for a bundle by removing what was there before', async t => {
-  const { store, clock } = await opened(t, { keepUnnamed: true })
+  // A second testdir in a test empties the first.
+  const base = t.testdir({ store: {} })
+  const { store, clock } = await opened(t, { keepUnnamed: true, directory: join(base, 'store') })
   const MiB = 1 << 20
   store.retain({ ...keepAll, size: 4 * MiB })
   for (const n of [1, 2, 3]) await keep(store, urlOf(`old${n}`), bytesOf(MiB))
-  const path = join(t.testdir({}), 'bundle.tar')
+  const path = join(base, 'bundle.tar')
   await inOnePart(path, [bytesOf(0.6 * MiB), bytesOf(0.6 * MiB)])
   // Time passes, so that the first content is without an entry for long when room is needed for the second.
   const parts = { store, dryRun: false, onRead: () => clock.advance(2_000) }
