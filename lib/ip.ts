@@ -47,6 +47,11 @@ export function networkOf(address: string): string {
   return format([...groups.slice(0, 4), 0, 0, 0, 0])
 }
 
+/** Whether an address reaches this machine from this machine only. */
+export function isLoopback(address: string): boolean {
+  return address === '::1' || address === 'localhost' || address.startsWith('127.')
+}
+
 /**
  * Whether an address lies in the public Internet: what the IANA special-purpose registries call globally reachable. IPv6
  * that carries IPv4 within (NAT64, 6to4, Teredo, IPv4-compatible) is judged by what it carries. False for text that is no

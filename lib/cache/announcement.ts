@@ -5,8 +5,8 @@
 import { hostname } from 'node:os'
 // biome-ignore lint/style/noRestrictedImports: the one importer
 import Bonjour from 'bonjour-service'
+import { isLoopback } from '../ip.ts'
 import type { Logger } from '../log/log.ts'
-import { isLoopback } from './operations/endpoint.ts'
 import type { Listener } from './operations/sources.ts'
 
 /**

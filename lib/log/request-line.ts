@@ -38,7 +38,7 @@ export function requestLine(
   return `${time} ${shown} ${measures} ${asked}${shortTarget(printable(target), columns - taken)}${end}`
 }
 
-/** As wide as the longest words of both services, `1023 bytes`, and `59.9 s`. */
+/** As wide as the longest words of both services, `1023 bytes`, and `120 min`. */
 const widths = { outcome: 9, size: 10, duration: 7 } as const
 
 /** SGR of ECMA-48: 31 red, 32 green, 33 yellow. */

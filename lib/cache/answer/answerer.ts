@@ -137,9 +137,9 @@ export class Answerer {
       case 'filling': {
         const answer = await this.#fromFilling(allowed, outcome.filling, 'changed')
         if (answer === undefined) return this.#stale(allowed, entry, 'stale-origin-slow')
-        return answer instanceof Failure
-          ? this.#stale(allowed, entry, 'stale-origin-failed')
-          : answer
+        if (!(answer instanceof Failure)) return answer
+        if (WrongContent.is(answer)) void this.#otherwise(allowed)
+        return this.#stale(allowed, entry, 'stale-origin-failed')
       }
     }
   }
@@ -262,15 +262,18 @@ export class Answerer {
     this.#parts.negative.delete(file.key)
     const answer = await represent(allowed, arrivingRepresentation(filling, because, allowed))
     if (answer === undefined) return undefined
+    let begun = false
     void filling.settled.then(settled => {
       if (settled.kind !== 'failed') this.#given(allowed, settled.entry, answer, 'given')
-      else if (WrongContent.is(settled.failure)) void this.#otherwise(allowed)
+      // What fails before that is the caller's.
+      else if (begun && WrongContent.is(settled.failure)) void this.#otherwise(allowed)
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
     const lifetime = request.lifetime ?? Lifetime.until(request.signal)
     try {
       const source = await begunSource(content.open(), lifetime)
+      begun = true
       return { ...answer, content: { ...content, open: () => source } }
     } catch (error) {
       if (error instanceof Failure) return error

@@ -5,7 +5,7 @@ import { isIPv4 } from 'node:net'
 import { countOf, size } from '../../figures.ts'
 import type { Request } from '../../http/message/message.ts'
 import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
-import { isIP, normaliseAddress } from '../../ip.ts'
+import { isIP, isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { Unremovable } from '../store/store.ts'
 import { behindCautions } from './behind-text.ts'
@@ -133,11 +133,6 @@ export function neighbourCaution(
   const local = listeners.every(({ address = '' }) => isLoopback(address))
   if (local || near.length === 0 || near.some(admits)) return undefined
   return `machines of this network may not use the proxy: ${near.join(', ')} is not under \`clients\`, add the network there`
-}
-
-/** Whether an address reaches this machine from this machine only. */
-export function isLoopback(address: string): boolean {
-  return address === '::1' || address === 'localhost' || address.startsWith('127.')
 }
 
 export interface ServiceState {

@@ -3,12 +3,12 @@ import {
   endpoint,
   endpointFor,
   exampleHost,
-  isLoopback,
   neighbourCaution,
   reachableAt,
   reachableHere,
 } from '../../../lib/cache/operations/endpoint.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
+import { isLoopback } from '../../../lib/ip.ts'
 import { plainConfig, request, sources } from '../../fixtures/cache/operations.ts'
 
 function named(...hostnames: string[]) {

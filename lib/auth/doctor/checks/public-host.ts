@@ -3,7 +3,7 @@
  */
 import { day } from '../../../async/clock.ts'
 import { formatAuthority, isIpLiteral, parseUri } from '../../../http/message/target.ts'
-import { AddressSet } from '../../../ip.ts'
+import { isLoopback } from '../../../ip.ts'
 import { certificateProblem, issuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
 import { type Answered, type SeenCertificate, seeCertificate } from '../ask.ts'
@@ -57,9 +57,6 @@ export async function certificate(of: Examination): Promise<Answer> {
   return judgeCertificates(seen, of.clock.now())
 }
 
-/** Only this machine uses these: that nothing listens at one of them harms no browser of another. */
-const loopback = AddressSet.fromCidrs(['127.0.0.0/8', '::1'])
-
 /** Judges what each address of the public host shows: its certificate, or why there is none. */
 export function judgeCertificates(
   seen: readonly { readonly address: string; readonly shown: SeenCertificate | string }[],
@@ -74,7 +71,8 @@ export function judgeCertificates(
   const alike = shown.every(({ finding }) => finding.found === first.finding.found)
   const answering = shown.map(({ address }) => address).join(', ')
   const silent = seen.flatMap(({ address, shown }) =>
-    typeof shown === 'string' && !loopback.has(address)
+    // Of two loopback addresses one is enough: no browser of another machine uses them.
+    typeof shown === 'string' && !isLoopback(address)
       ? doubtful(
           `${address} does not answer: ${shown}; ${answering} does`,
           'browsers may try it first: have the edge listen there as well, or take the address out of DNS',

@@ -16,13 +16,14 @@ import {
   timeOfDay,
 } from '../../../figures.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
+import { isLoopback } from '../../../ip.ts'
 import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { AnsweredRequest, Run, Tally } from '../../stats/activity.ts'
 import { hitRate, trafficSaved } from '../../stats/report.ts'
 import { calendarDate, type Hour } from '../../stats/statistics.ts'
-import { type Endpoint, isLoopback } from '../endpoint.ts'
+import type { Endpoint } from '../endpoint.ts'
 import type { ActivityReport, Listener, OperationsSources } from '../sources.ts'
 import { type SparkView, spark } from './chart.ts'
 

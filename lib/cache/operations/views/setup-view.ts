@@ -3,9 +3,10 @@
  */
 import type { Request } from '../../../http/message/message.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
+import { isLoopback } from '../../../ip.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
-import { askedAuthority, type Endpoint, isLoopback } from '../endpoint.ts'
+import { askedAuthority, type Endpoint } from '../endpoint.ts'
 import { chapters, type Setting } from '../examples/examples.ts'
 import type { OperationsSources } from '../sources.ts'
 
