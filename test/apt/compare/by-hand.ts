@@ -35,6 +35,7 @@ const begun = performance.now()
 for (let one = seed; one < seed + count; one += 1) {
   const result = await comparison.run(generated(one, { short: real }))
   acts += result.acts
+  if ((one - seed) % 50 === 49) process.stderr.write(`${one - seed + 1} of ${count}\n`)
   for (const [kind, late] of result.delays)
     longest.set(kind, Math.max(late, longest.get(kind) ?? 0))
   for (const [name, times] of result.differed) differed.set(name, times + (differed.get(name) ?? 0))
