@@ -23,6 +23,7 @@ import { createConnection, createServer, type Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Clock, Milliseconds } from './async/clock.ts'
+import { ownerIn } from './directory-owner.ts'
 import { explainError, Failure, systemCode } from './errors.ts'
 import { isRecord, type JsonObject } from './json.ts'
 import type { Logger } from './log/log.ts'
@@ -91,11 +92,9 @@ export async function own(
     // A later error of the listening socket changes nothing about who owns the directory.
     server.on('error', () => undefined)
     await chmod(bound, 0o600)
-    if (process.geteuid?.() === 0) {
-      // After a run as root the user of the service should be able to ask whether that process has ended.
-      const { uid, gid } = await stat(property.directory)
-      await lchown(bound, uid, gid).catch(() => undefined)
-    }
+    // After a run as root the user of the service should be able to ask whether that process has ended.
+    const user = await ownerIn(property.directory)
+    if (user !== undefined) await lchown(bound, user.uid, user.gid).catch(() => undefined)
     await claim(base, bound, { property, clock })
   } catch (error) {
     if (!cannotHoldSockets(error)) {
