@@ -210,7 +210,7 @@ export class Fetcher {
     const { wanted } = running
     const continued = left && (await resumed(wanted, left, { ...this.#options, lifetime }))
     if (continued !== undefined) return this.#fill(running, continued)
-    const more = () => conditionalFields(wanted)
+    const more = () => conditionalFields(wanted, requested)
     const question = { uri, stored, except, lifetime, more, via: wanted.via }
     const answer = await this.#gone.ask(wanted, question)
     this.slow.forget(uri)
