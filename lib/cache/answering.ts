@@ -86,7 +86,7 @@ export async function answering(parts: AnsweringParts) {
     onAdopted: suite => ahead.adopted(suite),
   })
   const negative: NegativeMemory = new LRUCache({ max: mostMissing })
-  const updates = new Updates({ rules, suites, fetcher, store, clock, ask, log: suiteLog })
+  const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
   const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })
   return { fetcher, negative, answerer, suites, updates, ahead }

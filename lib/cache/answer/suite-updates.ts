@@ -14,7 +14,6 @@ import type { Logger } from '../../log/log.ts'
 import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Found, Wanted } from '../fetch/found.ts'
-import type { Ask } from '../fetch/origin-client.ts'
 import { isGone, type RevalidationResult, unchanged } from '../fetch/revalidation.ts'
 import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
@@ -40,7 +39,7 @@ import {
   type MissingFile,
   SuitesBehind,
 } from './suites-behind.ts'
-import { hasPlainName, pathIn, pathOf, type Unavailable } from './unavailable-file.ts'
+import { pathIn, pathOf, type Unavailable } from './unavailable-file.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
@@ -49,8 +48,6 @@ interface UpdatesParts {
   readonly store: Pick<Store, 'get' | 'put' | 'remove' | 'content'>
   readonly clock: Clock
   readonly log: Logger
-  /** Asks an origin, within policy, redirects followed. */
-  readonly ask: Ask
 }
 
 /** Files of a new generation that are fetched at the same time. */
@@ -211,13 +208,10 @@ export class Updates {
     const path = await pathOf(file, entry, this.#parts)
     if (path === undefined) return undefined
     const drops = (): boolean | undefined => this.#behind.drops(suite, path)
-    const ends =
-      !file.gone ||
-      suites.hadFile(suite, path) ||
-      drops() === true ||
-      (await hasPlainName(file, keyIn(suite, path), this.#parts))
-    // What the origin has now names the file as well: no newer Release file has it.
-    if (!ends && drops() === false) return false
+    const plain = file.hex === undefined
+    const ends = !file.gone || (plain && (suites.hadFile(suite, path) || drops() === true))
+    // The origin's newer Release file is known: it names the file as well, or the plain name is to be asked for.
+    if (!ends && drops() !== undefined) return false
     const asks = ends ? this.#behind.noteOutdated(suite) : this.#behind.noteDoubt(suite)
     const underWay = this.#underWay.get(entry.key)
     if (asks && ends) underWay?.hurry.abort()
@@ -230,7 +224,7 @@ export class Updates {
       const now = await this.#stored(used)
       if (now !== undefined && releaseIn(generation, now.digest) === undefined) return true
       // It is held back, and known now.
-      return !ends && drops() === true && (await this.outdated(used, file)) === true
+      return !ends && plain && drops() === true && (await this.outdated(used, file)) === true
     }
     return (await inTime(ask(), clock, rules().config.suites.update)) ?? false
   }

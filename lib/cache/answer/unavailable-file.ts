@@ -1,20 +1,15 @@
 /**
- * A file that an origin does not have as the Release file of a client names it: which one it is, and whether the origin once had it.
+ * A file that an origin does not have as the Release file of a client names it.
  *
  * # Facts
  * - A client can make a digest up: that the origin has nothing of that name says nothing then.
- * - Archives name files that they never had, such as the indexes of Debian that are not packed, and any client can ask for one.
+ * - Archives name files that they never had, such as the indexes of Debian that are not packed, and any client can ask for one. They
+ *   have names by some digests and not by others. apt asks for the plain name when there is nothing of the digest.
  */
-import type { Clock } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
-import { Lifetime } from '../../async/lifetime.ts'
 import { iterate } from '../../bytes/source.ts'
-import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { decodedUrl, parentOf } from '../archive/path.ts'
 import { maxReleaseBytes, readRelease } from '../archive/release.ts'
-import { firstByteDeadline } from '../fetch/failures.ts'
-import { type Ask, askForHead } from '../fetch/origin-client.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { baseOf } from '../suites/generation.ts'
@@ -44,30 +39,6 @@ export async function pathOf(
     log.warn('a Release file cannot be read', { key: release.key, error })
     return undefined
   })
-}
-
-/**
- * Whether the origin has something of the plain name, which has this key, of a file that was asked for by a digest. Then it
- * has had the file. Never rejects.
- */
-export async function hasPlainName(
-  { hex }: Unavailable,
-  key: string | undefined,
-  { ask, clock }: { readonly ask: Ask; readonly clock: Clock },
-): Promise<boolean> {
-  const uri = hex === undefined || key === undefined ? undefined : parseUri(key)
-  if (uri === undefined || 'problem' in uri) return false
-  const lifetime = new Lifetime()
-  try {
-    const asked = askForHead(ask, { uri, stored: undefined, lifetime })
-    const answer = await inTime(asked, clock, firstByteDeadline)
-    answer?.response.content.close()
-    return answer?.response.status === 200
-  } catch {
-    return false
-  } finally {
-    lifetime.end(new Error('the question has been answered'))
-  }
 }
 
 /**

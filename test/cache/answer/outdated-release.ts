@@ -237,13 +237,20 @@ t.test(
 
 t.test('a file that is named and never had ends no hold', { timeout }, async t => {
   const more = 'Acquire-By-Hash: yes\n'
-  const hashed = (n: number) =>
-    `main/binary-amd64/by-hash/SHA256/${hexOf('sha256', Buffer.from(`never ${n}`))}`
-  for (const path of [never, hashed(1)]) {
+  const hashed = (name: string, content: Buffer) =>
+    `main/binary-amd64/by-hash/${name}/${hexOf(name, content)}`
+  // The archive has the last one under other names.
+  const paths = [
+    never,
+    hashed('SHA256', Buffer.from('never 1')),
+    hashed('MD5Sum', contentOf(packages, 1)),
+  ]
+  const digests = ['SHA256', 'MD5Sum']
+  for (const path of paths) {
     for (const state of ['held', 'not seen yet']) {
-      const archive = await begun(t, { more })
+      const archive = await begun(t, { more, digests })
       if (state === 'held') archive.clock.advance(6000)
-      publish(archive, 2, { more })
+      publish(archive, 2, { more, digests })
       archive.origin.at(`/${archive.suite}/${packages}`, gone)
       const client = await archive.cache.client()
       const ask = (path: string) => client.get(archive.origin.url(`/${path}`), asked)
