@@ -9,6 +9,7 @@ import { inTime } from '../../async/deadline.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { targetText } from '../../http/server/exchanges.ts'
 import { notStoredReasons } from '../fetch/found.ts'
+import { isGone } from '../fetch/revalidation.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import type { ReadableStore } from '../store/reading.ts'
 
@@ -243,7 +244,7 @@ function isProblem(answered: AnsweredRequest): boolean {
   const { outcome, because, status, complete, notStored } = answered
   if (!complete || notStored !== undefined || outcome === 'refused') return true
   if (because.startsWith('stale-origin')) return true
-  return outcome === 'failed' && status !== 404 && status !== 410
+  return outcome === 'failed' && !isGone(status)
 }
 
 const longestProgram = 40
