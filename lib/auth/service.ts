@@ -285,6 +285,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift({
     ...stopStep('serve until a lull', serving, deadline => {
       stopping = true
+      main.announceEnd()
       return untilLull(transfers, { clock, deadline })
     }),
     serves: true,

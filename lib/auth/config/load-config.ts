@@ -16,6 +16,7 @@ import {
   readEnvironment,
   serviceLinks,
 } from './environment.ts'
+import { foreignNames } from './foreign-names.ts'
 import { settings } from './settings.ts'
 
 export interface ConfigPlace {
@@ -84,7 +85,7 @@ function ignoredProxyNote({ saml }: Config, environment: Environment): string | 
 
 /** What the settings of an instance are checked with, wherever they stand. */
 export function configCheck(instance: string): Check<Config> {
-  const check = checkSettings(settings)
+  const check = checkSettings(settings, foreignNames)
   return (found, lineOf) => {
     const checked = check(found)
     const sources = [...sourceProblems(found), ...emptyAccess(found)]
