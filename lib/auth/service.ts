@@ -350,6 +350,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   return service
 }
 
+      endUser: user => sessions.endUser(user),
+      log,
 /** Bounds of the public listener. Requests may take any time as long as pieces of content move; backend.ts and `taking` see to that. */
 function limitsOf({ limits, timeouts }: Config): HttpServerLimits {
   return {
