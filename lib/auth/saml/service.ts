@@ -74,12 +74,13 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       parent: config().idpMetadataProxy,
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
-  const source = await IdpMetadataSource.open({ config, origin, clock, log, inUse }).catch(
-    async error => {
-      await origin.close()
-      throw error
-    },
-  )
+  const { random } = parts
+  const source = await IdpMetadataSource.open({
+    ...{ config, origin, clock, random, log, inUse },
+  }).catch(async error => {
+    await origin.close()
+    throw error
+  })
   const verifiers = substitutes.verifiers ?? {
     login: new WorkerPool(clock, loginBounds),
     logout: new WorkerPool(clock, logoutBounds),
