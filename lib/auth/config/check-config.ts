@@ -101,6 +101,19 @@ export function crossCheck(values: SettingValues): {
       )
     }
   }
+  const { metadataCacheDuration: caching, metadataValidity: validity } = values.saml
+  if (caching !== undefined && validity !== undefined && caching >= validity) {
+    wrong(
+      ['saml', 'metadataCacheDuration'],
+      'is not less than saml.metadataValidity: the document would end before it is fetched again',
+    )
+  }
+  if ((caching ?? validity ?? 0) > values.keys.overlap / 2) {
+    warn(
+      ['saml', caching === undefined ? 'metadataValidity' : 'metadataCacheDuration'],
+      'is more than half of keys.overlap: the identity provider may not know a new key when that begins to sign',
+    )
+  }
   if (values.saml.allowUnsignedLogout) {
     warn(
       ['saml', 'allowUnsignedLogout'],

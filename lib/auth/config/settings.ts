@@ -46,7 +46,7 @@ export const settings = group('', {
     'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
   ),
   idpMetadataURL: optional(url, 'none: this or `idpMetadataFile` is required').says(
-    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
+    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes, or up to 3 minutes sooner, so that instances that were started together do not ask together. Its `cacheDuration`, and half of what is left until its `validUntil`, make that sooner: 5 minutes after the last time at the least, or a minute when it ends soon or has ended. Only status 200 is accepted, within 30 seconds and up to 10 MiB, and 304 when the server gave an `ETag` or `Last-Modified` before. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
   ),
   idpMetadataFile: optional(absolutePath, 'none: this or `idpMetadataURL` is required').says(
     'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
@@ -164,7 +164,7 @@ export const settings = group('', {
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
     ),
     revocation: setting(boolean, true).says(
-      'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so.',
+      'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so. `authproxy sessions end --user NAME` enters all sessions of a user.',
     ),
   }),
 
@@ -251,6 +251,18 @@ export const settings = group('', {
     ),
     allowUnsignedLogout: setting(boolean, false).says(
       'Whether a logout request without a signature ends sessions. Any host on the network can send one.',
+    ),
+    metadataValidity: optional(duration('1d', '365d'), 'none: valid without an end').says(
+      'For how long our own metadata is valid from the moment it is fetched: its `validUntil`. Set it only when the identity provider fetches the metadata by itself: one that was given the document by hand may refuse every login after that moment.',
+    ),
+    metadataCacheDuration: optional(
+      duration('10m', '30d'),
+      'none: the identity provider decides',
+    ).says(
+      'After what time the identity provider is to fetch our metadata again: its `cacheDuration`. Less than half of `keys.overlap`, or it may not know a new key when that begins to sign.',
+    ),
+    signMetadata: setting(boolean, false).says(
+      'Whether our own metadata is signed, with the key that signs requests. The identity provider has to know its certificate already for that to mean anything, and has to be given the new one after `authproxy rotate-keys`.',
     ),
     replaySize: setting(size('0', '8M'), '1M').says(
       'Largest form, files included, that is kept over a login. When a form comes without a session, because that has ended or there was none yet, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the login. Where the browser has been signed in before, only the same user can send it. 0 keeps none.',
