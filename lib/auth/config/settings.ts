@@ -30,6 +30,7 @@ import {
   origin,
   pathPrefix,
   requestSigning,
+  secretPlace,
   sha256,
   token,
   url,
@@ -58,6 +59,9 @@ export const settings = group('', {
   ).says(
     'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
     'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
+  ),
+  idpMetadataProxyFile: optional(secretPlace, 'none').says(
+    'File with what `idpMetadataProxy` would be, so that the configuration has no password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
   ),
   idpEntityID: optional(text, 'the only identity provider of the metadata').says(
     'Entity ID of the identity provider to use, when the metadata describes several.',
@@ -89,6 +93,10 @@ export const settings = group('', {
       sha256: optional(sha256).says(
         'The SHA-256 of the token in hexadecimal: what `printf %s TOKEN | sha256sum` prints. Take a token that cannot be guessed, such as that of `openssl rand -hex 32`; digests of words that are guessed first are refused.',
       ),
+      tokenFile: optional(secretPlace).says(
+        'File with the token, in place of `token`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count. Files are read again at each reload.',
+      ),
+      sha256File: optional(secretPlace).says('File with the SHA-256, in place of `sha256`.'),
       expires: optional(moment, 'never').says(
         'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
