@@ -250,6 +250,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     },
     limits: limitsOf(config),
     fastPath: true,
+    introduces: address => rules.config.proxyProtocol && rules.backend.trusts(address),
   })
   const passes = (request: Request, session: ReadSession | undefined) => {
     const place = placeOf(request, rules.config.domain)

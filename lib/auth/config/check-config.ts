@@ -61,6 +61,12 @@ export function crossCheck(values: SettingValues): {
         : 'a host between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
     )
   }
+  if (proxy.proxyProtocol && proxy.trustedProxies.length === 0) {
+    wrong(
+      ['proxy', 'proxyProtocol'],
+      'is of no use without proxy.trustedProxies: name the load balancer there, which alone may begin so',
+    )
+  }
   proxy.trustedProxies.forEach((network, index) => {
     const [, length] = network.split('/')
     if (Number(length) < (network.includes(':') ? 48 : 16)) {

@@ -153,6 +153,9 @@ export const settings = group('', {
     ).says(
       'Peers whose X-Forwarded-For is believed: the edge in front. Name exact addresses or narrow networks. The first forwarded address is the client’s.',
     ),
+    proxyProtocol: setting(boolean, false).says(
+      'Whether connections of `trustedProxies` begin with the PROXY protocol, version 2, by which a load balancer for TCP names its client. Every connection of these peers then has to; others may not. `X-Forwarded-For` is believed when the client named so is itself one of `trustedProxies`. Leave it off for an edge that speaks HTTP and sends `X-Forwarded-For`.',
+    ),
     webSocketOrigins: setting(listOf(webOrigin, 'web origins'), []).says(
       'Origins, besides our own, whose pages may open WebSockets with the session of a user.',
     ),

@@ -237,6 +237,13 @@ t.test('a date is a day of the calendar, and a moment has a zone', t => {
   t.end()
 })
 
+t.test('the PROXY protocol needs a peer that may begin with it', t => {
+  const on = `${least}  proxyProtocol: true\n`
+  t.match(problemsOf(on).join(), /proxyProtocol: is of no use without proxy\.trustedProxies/)
+  t.strictSame(problemsOf(`${on}  trustedProxies: [192.0.2.7]\n`), [])
+  t.end()
+})
+
 t.test('our metadata is fetched again before it ends', t => {
   const both = (caching: string) =>
     problemsOf(`${least}saml: {metadataValidity: 1d, metadataCacheDuration: ${caching}}`).join('\n')
