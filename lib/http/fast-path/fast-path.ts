@@ -42,9 +42,11 @@ export class FastPath {
     this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idle}\r\n`
   }
 
-  /** Takes a new connection. */
-  add(socket: Socket, connection: Connection, exits: Exits): void {
-    connection.fast = new FastConnection(socket, connection, this, exits)
+  /** Takes a new connection; `first` has been read of it. */
+  add(socket: Socket, connection: Connection, exits: Exits, first?: Buffer): void {
+    const fast = new FastConnection(socket, connection, this, exits)
+    connection.fast = fast
+    if (first !== undefined && first.length > 0) fast.take(first)
   }
 
   /** The line of the Date field (RFC 9110 section 6.6.1), made once a second. */
@@ -99,6 +101,11 @@ class FastConnection implements RequestReading, ResponseOwner {
     socket.on('end', this.#onEnd)
     socket.once('close', this.#onClose)
     takeReads(socket, this.#onData)
+  }
+
+  /** Takes bytes as if they were read this moment. */
+  take(bytes: Buffer): void {
+    this.#onData(bytes)
   }
 
   get awaitsHead(): boolean {

@@ -6,6 +6,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import type { Taken } from '../../bytes/small-writes.ts'
 import { Members } from '../../members.ts'
+import type { Peer } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
 import { lingerAtEnd } from './lingering.ts'
 import type { Ends, LiveRequest } from './live-request.ts'
@@ -90,10 +91,15 @@ export class Connections {
     this.#clock = clock
   }
 
-  /** Enters a new connection; it leaves by itself when it closes, and what was under way on it is told. */
-  add(socket: Socket, secure: boolean): Connection {
+  /**
+   * Enters a new connection; it leaves by itself when it closes, and what was under way on it is told. Its client is its peer unless told.
+   */
+  add(
+    socket: Socket,
+    { secure, client = peerOf(socket) }: { readonly secure: boolean; readonly client?: Peer },
+  ): Connection {
     return this.#enter(socket, {
-      client: { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 },
+      client,
       local: { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 },
       secure,
     })
@@ -258,6 +264,11 @@ function awaitsRequest({ fast, requests }: Connection): boolean {
 export function afterLast(connection: Connection, act: () => void): void {
   if (connection.underWay.size === 0) act()
   else connection.afterLast = act
+}
+
+/** The far end of a connection. */
+export function peerOf(socket: Socket): Peer {
+  return { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 }
 }
 
 /** An address as `Peer` wants it: IPv4-mapped IPv6 as IPv4, without a zone. */

@@ -19,13 +19,14 @@ import type { Authority } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import { TargetReader } from '../wire/target-reader.ts'
 import { sharingReads } from './accepted.ts'
-import { afterLast, type Connection, Connections } from './connections.ts'
+import { afterLast, type Connection, Connections, peerOf } from './connections.ts'
 import { Exchanges, malformed } from './exchanges.ts'
 import { type LiveRequest, nodeRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
 import { notLooked } from './movement.ts'
 import { headProblem, nodeServer, tlsRules } from './node-server.ts'
 import type { ConnectHandler, HttpServerOptions, KeyAndCertificate, TakenOver } from './options.ts'
+import { awaitIntroduction } from './proxy-protocol.ts'
 import { emptyContent, passOver, RequestContent } from './request-content.ts'
 import { interimSender, NodeResponseWriter, wholeResponse } from './response-writer.ts'
 
@@ -64,7 +65,7 @@ export class HttpServer {
     }
     this.#server.on('connection', () => share.arrive())
     if (options.tls === undefined) {
-      this.#server.on('connection', socket => this.#arrived(sharingReads(socket)))
+      this.#server.on('connection', socket => this.#accepted(sharingReads(socket)))
     } else {
       this.#server.on('secureConnection', socket => this.#arrived(socket))
       this.#server.on('connection', socket => this.#remember(socket))
@@ -149,13 +150,34 @@ export class HttpServer {
     this.#stopWatching?.()
   }
 
-  /** Takes a new connection, or the TLS connection inside an intercepted tunnel. */
-  #arrived(socket: Socket): void {
+  /** Takes a connection once it is known whose it is. */
+  #accepted(socket: Socket): void {
+    const peer = peerOf(socket)
+    const { clock, introduces, onMalformed } = this.#options
+    if (introduces?.(peer.address) !== true) return this.#arrived(socket)
+    this.#remember(socket)
+    awaitIntroduction(socket, {
+      clock,
+      introduced: (client, rest) => {
+        this.#connections.add(socket, { secure: false, client: client ?? peer })
+        this.#arrived(socket, rest)
+        if (this.#exchanges.draining && rest.length === 0) socket.destroySoon()
+      },
+      refused: problem => onMalformed(peer, 400, problem),
+    })
+  }
+
+  /** Takes a new connection, or the TLS connection inside an intercepted tunnel; `first` has been read of it. */
+  #arrived(socket: Socket, first?: Buffer): void {
     const connection = this.#connectionOf(socket)
-    if (this.#fastPath === undefined) this.#toNode(socket)
-    else {
+    if (this.#fastPath === undefined) {
+      if (first !== undefined) socket.pause().unshift(first)
+      this.#toNode(socket)
+      if (first !== undefined) socket.resume()
+    } else {
       const refuse = (code: string) => this.#refuseBytes(code, socket)
-      this.#fastPath.add(socket, connection, { toNode: () => this.#toNode(socket), refuse })
+      const exits = { toNode: () => this.#toNode(socket), refuse }
+      this.#fastPath.add(socket, connection, exits, first)
     }
   }
 
@@ -309,7 +331,7 @@ export class HttpServer {
 
   #connectionOf(socket: Socket): Connection {
     const secure = this.#options.tls !== undefined
-    return this.#connections.of(socket) ?? this.#connections.add(socket, secure)
+    return this.#connections.of(socket) ?? this.#connections.add(socket, { secure })
   }
 }
 
