@@ -60,6 +60,28 @@ t.test('what is wrong with a rule is told with its place', t => {
     const loaded = load(rules)
     t.match(loaded.ok ? '' : loaded.problems.join('\n'), problem, rules)
   }
+  for (const [rules, problem] of [
+    [
+      '  - path: /x\n    allow:\n      - groups:\n        department: IT\n',
+      /app.yaml:4:9: access\[0\].allow\[0\].groups: has no value; write one, or take the key out/,
+    ],
+    ['  - path: /x\n    methods:\n    allow: anyone\n', /3:5: access\[0\].methods: has no value/],
+    ['  - path: /x\n    allow: signed-in\n    login:\n', /access\[0\].login: has no value/],
+    [
+      '  - path: /x\n    allow: signed-in\n    login: { maxAge: ~, context: mfa }\n',
+      /access\[0\].login.maxAge: has no value/,
+    ],
+    ['#  - path: /x\n', /app.yaml:1:1: access: has no value/],
+  ] as const) {
+    t.match(load(rules), { ok: false, problems: [problem] }, rules)
+  }
+  for (const key of ['paths', 'methods', 'clients', 'expires']) {
+    const token = `passthroughTokens:\n  - name: a\n    token: 0123456789abcdef\n    ${key}:\n`
+    const loaded = decodeConfig(`${token}${least}`, 'app.yaml', configCheck('app'))
+    const problem = `app.yaml:4:5: passthroughTokens[0].${key}: has no value`
+    t.match(loaded, { ok: false, problems: [new RegExp(problem.replaceAll(/[[\].]/g, '\\$&'))] })
+  }
+  t.ok(decodeConfig(`passthroughTokens:\n${least}`, 'app.yaml', configCheck('app')).ok)
   const empty = decodeConfig(`access: []\n${least}`, 'app.yaml', configCheck('app'))
   t.match(empty, { ok: false, problems: [/a list without rules/] })
   t.end()
