@@ -45,6 +45,11 @@ export function checkAccess(values: SettingValues): {
         `is never reached: rule ${before + 1} decides on all it is for; put it before that`,
       )
     }
+    const below = before === undefined ? openBelow(index, access, paths) : undefined
+    if (below !== undefined) {
+      const text = `is this one path: rule ${below + 1} lets in more people below ${rule.path}/; write ${rule.path}/ if that is meant as well`
+      warn(at('path'), text)
+    }
     const around = allow === 'anyone' ? restrictedAround(index, access, paths) : undefined
     if (around !== undefined) {
       const text = `lets in people without a login below ${access[around]?.path ?? ''}, which rule ${around + 1} restricts`
@@ -132,6 +137,38 @@ function hiddenBy(
     return methods?.every(method => earlier.methods?.includes(method)) ?? false
   })
   return found === -1 ? undefined : found
+}
+
+/**
+ * The index of the rule that decides below a path which stands for itself alone, when it lets in more people. A name with a dot is
+ * that of a file.
+ */
+function openBelow(
+  index: number,
+  rules: readonly Rule[],
+  paths: readonly PathRule[],
+): number | undefined {
+  const own = rules[index]
+  if (own === undefined || own.path.endsWith('/') || /\.[^/]*$/.test(own.path)) return undefined
+  const below = pathRule(`${own.path}/`)
+  const decides = rules.findIndex(({ methods }, at) => {
+    const path = paths[at]
+    const both =
+      methods === undefined || (own.methods?.some(each => methods.includes(each)) ?? true)
+    return path !== undefined && both && covers(path, below)
+  })
+  const other = rules[decides]
+  if (other === undefined) return undefined
+  const [wide, narrow] = [width(other.allow), width(own.allow)]
+  const isYounger = wide === narrow && own.login !== undefined && other.login === undefined
+  return wide > narrow || (isYounger && own.allow !== 'nobody') ? decides : undefined
+}
+
+/** How many people a rule lets in, as far as that can be compared. */
+function width(allow: Allowed): number {
+  return ['nobody', 'some', 'signed-in', 'anyone'].indexOf(
+    typeof allow === 'string' ? allow : 'some',
+  )
 }
 
 /** The index of a rule for a folder around the path of a rule, which lets in some people alone. */

@@ -104,6 +104,22 @@ t.test('what is doubtful about rules is told, and stops nothing', t => {
     ],
     ['  - { path: /x, allow: anyone, login: { maxAge: 1h } }\n', /login: has no effect/],
     [
+      '  - { path: /admin, allow: [{ groups: ops }] }\n  - { path: /, allow: signed-in }\n',
+      /2:13: access\[0\].path: is this one path: rule 2 lets in more people below \/admin\/; write \/admin\/ if/,
+    ],
+    [
+      '  - { path: /a, allow: nobody }\n  - { path: /a/, methods: [GET], allow: anyone }\n  - { path: /, allow: nobody }\n',
+      /access\[0\].path: .*rule 2/,
+    ],
+    [
+      '  - { path: /a, methods: [POST], allow: nobody }\n  - { path: /a/, methods: [GET], allow: signed-in }\n  - { path: /, methods: [GET, POST], allow: signed-in }\n',
+      /access\[0\].path: .*rule 3/,
+    ],
+    [
+      '  - { path: /a, allow: signed-in, login: { context: mfa } }\n  - { path: /, allow: signed-in }\n',
+      /access\[0\].path: .*rule 2/,
+    ],
+    [
       '  - { path: /x, allow: [{ groups: [app-ops, ops] }] }\n',
       /"ops" is in no session: identity.groups keeps no such group/,
       'identity: { groups: ["APP-*"] }\n',
@@ -127,6 +143,10 @@ t.test('what is doubtful about rules is told, and stops nothing', t => {
   const good = [
     '  - { path: /x/, methods: [GET], allow: signed-in }\n  - { path: /x/, allow: nobody }\n',
     '  - { path: /x, allow: signed-in }\n  - { path: /x/, allow: nobody }\n',
+    '  - { path: /a, allow: nobody }\n',
+    '  - { path: /a, allow: [{ groups: ops }] }\n  - { path: /a/, allow: nobody }\n  - { path: /, allow: signed-in }\n',
+    '  - { path: /robots.txt, allow: nobody }\n  - { path: /, allow: signed-in }\n',
+    '  - { path: /a, methods: [POST], allow: nobody }\n  - { path: /, methods: [GET], allow: anyone }\n',
     '  - { path: /public/, allow: anyone }\n  - { path: /, allow: [{ groups: ops, users: "*@example.org" }] }\n',
   ]
   for (const rules of good) t.match(load(rules), { ok: true, warnings: [] }, rules)
