@@ -7,7 +7,8 @@
  * - Where any rule restricts, a path that servers read in different ways is refused whatever it begins with; so is one that an
  *   application could take for a path of another rule (path-rule.ts), unless that rule lets the person in as well.
  * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET) or from `_method` in the query, of a GET as well
- *   (WordPress): then both methods have to be allowed. PHP takes a dot or a space in such a name for the underscore.
+ *   (WordPress; `_HttpMethod` of Salesforce): then both methods have to be allowed. PHP takes a dot or a space in such a name for
+ *   the underscore.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -229,9 +230,13 @@ function methodsInQuery(query = ''): readonly string[] {
   if (!/method|%/i.test(query)) return NONE
   return query.split(/[&;]/).flatMap(pair => {
     const [name = '', value = ''] = pair.replaceAll('+', ' ').split(/=(.*)/s, 2).map(unescaped)
-    return /^[^a-z0-9]+method$/i.test(name) ? (value.toUpperCase().match(/[A-Z]+/g) ?? []) : []
+    return IN_QUERY.test(name) ? (value.toUpperCase().match(/[A-Z]+/g) ?? []) : []
   })
 }
+
+/** `_method` and `_HttpMethod`, and the names of the fields. A bare `method` is an argument like any other. */
+const IN_QUERY =
+  /^(?:[^a-z0-9]+(?:http)?method|(?:x[^a-z0-9])?(?:http[^a-z0-9])?method[^a-z0-9]?override|x[^a-z0-9]http[^a-z0-9]method)$/i
 
 /** Escapes of ASCII as what they stand for; the names of methods have no others. */
 function unescaped(text: string): string {
