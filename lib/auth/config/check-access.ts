@@ -61,7 +61,7 @@ export function checkAccess(values: SettingValues): {
 
 /** What no person can ever be, or every person would be. */
 function wrongWith(allow: Exclude<Allowed, string>, values: SettingValues): readonly Remark[] {
-  const known = ['users', ...attributesOf(values)]
+  const known = ['users', ...attributeNames(ownClaims(values))]
   if (allow.length === 0) {
     return [{ path: [], at: 'value', text: 'is an empty list; write nobody if no one is meant' }]
   }
@@ -74,9 +74,7 @@ function wrongWith(allow: Exclude<Allowed, string>, values: SettingValues): read
       const path = [index, name]
       if (patterns.length === 0) return [{ path, at: 'value', text: 'has no value' }]
       if (known.includes(name)) return []
-      const near = nearest(name, known)
-      const mend =
-        near === undefined ? 'identity.attributes names those of your own' : `did you mean ${near}?`
+      const mend = attributeMeant(name, ownClaims(values), ['users'])
       return [{ path, at: 'key', text: `no attribute has this name; ${mend}` }]
     })
   })
@@ -109,17 +107,29 @@ function doubtful(allow: Exclude<Allowed, string>, { identity }: SettingValues):
   return remarks
 }
 
-function attributesOf({ identity }: SettingValues): readonly string[] {
-  return attributeNames(
-    identity.attributes.map(({ name, from, list }) => {
-      return { name, field: name, list, aliases: from }
-    }),
-  )
+function ownClaims({ identity }: SettingValues): readonly Claim[] {
+  return identity.attributes.map(({ name, from, list }) => {
+    return { name, field: name, list, aliases: from }
+  })
 }
 
 /** The names that attributes of a session can have, `own` being those of `identity.attributes`. */
 export function attributeNames(own: readonly Claim[]): readonly string[] {
   return [...claimTable(own).map(({ name }) => name), 'domain', 'groupsOverage']
+}
+
+/** Which attribute may be meant by a name that none has, as the end of a sentence; `more` are other words that may stand there. */
+export function attributeMeant(
+  name: string,
+  own: readonly Claim[],
+  more: readonly string[] = [],
+): string {
+  const sent = claimTable(own).find(({ aliases }) => aliases.includes(name))
+  if (sent !== undefined) return `what is sent by this name is called ${sent.name} here`
+  const near = nearest(name, [...more, ...attributeNames(own)])
+  return near === undefined
+    ? 'identity.attributes names those of your own'
+    : `did you mean ${near}?`
 }
 
 /** The index of an earlier rule that decides on everything a rule is for. */

@@ -41,6 +41,14 @@ t.test('what is wrong with a rule is told with its place', t => {
       '  - path: /x\n    allow:\n      - shoeSize: "7"\n',
       /identity.attributes names those of your own/,
     ],
+    [
+      '  - path: /x\n    allow:\n      - eduPersonAffiliation: staff\n',
+      /what is sent by this name is called affiliation here/,
+    ],
+    [
+      '  - path: /x\n    allow:\n      - urn:oid:0.9.2342.19200300.100.1.3: a@example.org\n',
+      /called email here/,
+    ],
     ['  - path: /x\n    allow: anyone\n    methods: [post]\n', /write POST/],
     ['  - path: /x\n    allow: anyone\n    methods: [HEAD]\n', /HEAD goes with GET/],
     [
