@@ -37,6 +37,10 @@ export interface LoginStart {
   readonly form?: Form
   /** What kind of login it is to be; undefined: any. */
   readonly how?: LoginKind | undefined
+  /** Whether the user is to sign in anew, whatever session the browser or the IdP has. */
+  readonly anew?: boolean
+  /** Whether the IdP is asked to answer without showing anything to the person. */
+  readonly passive?: boolean
   /** Whether the browser has a session. */
   readonly signedIn?: boolean
   /** ID of a login whose place this one takes; when nothing is known of it any more, its tab still knows its address. */
@@ -64,7 +68,8 @@ export async function startLogin(
   const returnTo = safeReturn(before?.returnTo ?? login.returnTo)
   const config = saml.config()
   const back = `${config.baseUrl}${returnTo}`
-  const asks = before?.asks ?? newAsks(login.how)
+  const asks = before?.asks ?? newAsks(login)
+  const passive = (before === undefined ? login.passive : before.passive) === true
   if (typeof login.how === 'object' && asks !== undefined && hasJustAsked(state, asks, now)) {
     saml.count('login_unmet')
     const facts = { anew: asks.anew, contexts: asks.contexts.join(' ') }
@@ -94,11 +99,18 @@ export async function startLogin(
     before?.form === undefined
       ? keepForm(saml, request, id, login)
       : saml.forms.move(before.id, before.form, id, config.loginTime)
-  const flow = { id, began: now, returnTo, depth, done: false, form, asks }
+  const isPassive = passive || undefined
+  const flow = { id, began: now, returnTo, depth, done: false, form, asks, passive: isPassive }
   // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.
   const navigates = request.fields.get('Sec-Fetch-Mode') === 'navigate'
   const { location: destination, binding } = endpoint
-  const head = { id: requestId, issuer: config.entityId, issued: now, destination }
+  const head = {
+    id: requestId,
+    issuer: config.entityId,
+    issued: now,
+    destination,
+    isPassive: passive,
+  }
   const xml = authnRequestXml(head, asks === undefined ? config : askedConfig(config, asks))
   const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
   // A browser without a name gets one now: tabs that log in at the same time come back with the same.
@@ -119,17 +131,28 @@ export async function startLogin(
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
     fields: Fields.of(
       ...cookies.map(line => ['Set-Cookie', line] as const),
-      ...challenge(
-        loginAddress(config.baseUrl, returnTo.length > LONG ? '/' : returnTo, login.how),
-      ),
+      ...challenge(addressOf(config.baseUrl, returnTo.length > LONG ? '/' : returnTo, login)),
     ),
   })
 }
 
-function newAsks(how: LoginKind | undefined): LoginAsks | undefined {
-  if (how === 'other') return { anew: true, contexts: [] }
-  return how?.login && asksOf(how.login)
+/** The address at which a login of the same kind begins. */
+export function addressOf(
+  baseUrl: string,
+  returnTo: string,
+  { how, anew }: Pick<LoginStart, 'how' | 'anew'>,
+): string {
+  return `${loginAddress(baseUrl, returnTo, how)}${anew === true ? '&reauth' : ''}`
 }
+
+function newAsks({ how, anew }: LoginStart): LoginAsks | undefined {
+  const needs = typeof how === 'object' ? how.login : undefined
+  if (how === 'other' || anew === true) return { ...anewAlone, contexts: needs?.contexts ?? [] }
+  return needs && asksOf(needs)
+}
+
+/** What a login asks for that is to be another one than that of before. */
+export const anewAlone: LoginAsks = { anew: true, contexts: [] }
 
 /** The settings of SAML, as one login asks for more. */
 function askedConfig(config: SamlConfig, { anew, contexts }: LoginAsks): SamlConfig {
@@ -145,13 +168,10 @@ const LONG = 1000
  * The page for a frame: neither the pages of a login nor those of identity providers are shown in one. Pages of our own origin may
  * show this page, whose link opens the login in the place of the whole page. Frames are small, so the link comes first.
  */
-function signInOnTop(
-  saml: Saml,
-  request: Request,
-  { returnTo, how, signedIn = false }: LoginStart,
-): Response {
+function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response {
   const { baseUrl } = saml.config()
-  const href = loginAddress(baseUrl, ownReferer(request, baseUrl) ?? returnTo, how)
+  const { returnTo, signedIn = false } = login
+  const href = addressOf(baseUrl, ownReferer(request, baseUrl) ?? returnTo, login)
   return saml.page({
     ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href), framed: true },
     view: say => ({

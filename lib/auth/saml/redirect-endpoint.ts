@@ -15,10 +15,10 @@ import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
 import { ownerOf } from '../form-preservation/owner.ts'
 import { notSent, resubmissionField } from '../form-preservation/resubmission.ts'
-import { cannotLogIn, needsLogin } from '../pages/failure-page.ts'
+import { cannotLogIn, challenge, needsLogin } from '../pages/failure-page.ts'
 import type { Session } from '../session/token.ts'
-import { type LoginStart, startLogin } from './login.ts'
-import { dropFlow, flowIdIn, stateOf } from './login-state.ts'
+import { addressOf, anewAlone, type LoginStart, startLogin } from './login.ts'
+import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, stateOf } from './login-state.ts'
 import {
   backAddress,
   kindIn,
@@ -37,17 +37,24 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   const session = await saml.sessions.read(request)
   const wanted = query.get('login')
   const how = kindIn(query, saml.config())
-  const suffices = session !== undefined && isOfKind(session, how, saml.clock.now())
+  const now = saml.clock.now()
+  const suffices = session !== undefined && isOfKind(session, how, now)
   if (wanted !== null) {
     const returnTo = safeReturn(wanted)
+    const known = stateOf(saml, request)
+    const anew = query.has('reauth')
     if (session === undefined) {
-      return begin(saml, request, { returnTo, again: query.has('again'), how })
+      const passive = query.has('passive') && !anew
+      if (passive && isJustUnknown(known, now)) return notSignedIn(saml, request, returnTo)
+      return begin(saml, request, { returnTo, again: query.has('again'), how, anew, passive })
     }
     // A page of another site does not have a person sign in anew.
     const isForeign = request.fields.get('Sec-Fetch-Site') === 'cross-site'
-    return suffices || isForeign
-      ? redirect(303, `${baseUrl}${returnTo}`)
-      : begin(saml, request, { returnTo, how, signedIn: true })
+    // A page that asks for a new login each time it is opened gets one, not a loop of them.
+    const wantsNew = anew && !hasJustAsked(known, anewAlone, now)
+    return (wantsNew || !suffices) && !isForeign
+      ? begin(saml, request, { returnTo, how, anew, signedIn: true })
+      : redirect(303, `${baseUrl}${returnTo}`)
   }
   const state = stateOf(saml, request)
   const id = flowIdIn(query.get('flow') ?? undefined)?.id
@@ -106,10 +113,24 @@ function isOfKind(session: Session, how: LoginKind | undefined, now: Millisecond
 /** An image or a script of another site must not begin logins, which displace those of tabs: the checks of any first request. */
 async function begin(saml: Saml, request: Request, login: LoginStart): Promise<Response> {
   const { domain, baseUrl: base } = saml.config()
-  const { returnTo, how, signedIn } = login
+  const { returnTo, signedIn } = login
   if (!isNavigation(request)) {
-    return needsLogin(request, loginAddress(base, returnTo, how), signedIn)
+    return needsLogin(request, addressOf(base, returnTo, login), signedIn)
   }
   const cannot = cannotLogIn(request, { domain, base, returnTo }, saml.failurePage)
   return cannot ?? startLogin(saml, request, login)
+}
+
+/** The page for a browser that asks for a passive login again, just after the IdP has said that it would have to ask the person. */
+function notSignedIn(saml: Saml, request: Request, returnTo: string): Response {
+  const href = loginAddress(saml.config().baseUrl, returnTo)
+  return saml.page({
+    ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href) },
+    view: say => ({
+      title: say('You are not signed in'),
+      text: say('The identity provider was asked a moment ago whether it knows you, and does not.'),
+      href,
+      label: say('Sign in'),
+    }),
+  })
 }
