@@ -28,6 +28,7 @@ import { probeAnswerer } from './doctor/probe.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
 import { passesAgain } from './gate.ts'
+import { GroupNames } from './identity/group-names.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
@@ -148,6 +149,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   /** Settings that wait for a restart. */
   let waiting: readonly string[] = []
 
+  const namesFor = async ({ groupNames: path }: Config) =>
+    path === undefined ? undefined : GroupNames.open({ ...tools, path })
+  let groupNames = await namesFor(config)
+  stop.unshift(stopStep('end the watch of names of groups', 2000, async () => groupNames?.close()))
+
   const clientAddress = (request: Request) => rules.backend.client(request).address
   const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
@@ -162,7 +168,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const sessions = new Sessions({
     ...tools,
     config: () => rules.config,
-    ...{ tokens, revocations, failurePage, random },
+    ...{ tokens, revocations, failurePage, random, groupTable: () => groupNames?.table },
   })
   let tunnels = 0
   const momentOf = (reading: keyof SamlReadings) => () => (saml.readings()[reading] ?? 0) / 1000
@@ -178,6 +184,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     idp_metadata_valid_until_seconds: momentOf('metadataValidUntil'),
     idp_certificate_ends_seconds: momentOf('idpCertificateEnds'),
     own_certificate_ends_seconds: momentOf('ownCertificateEnds'),
+    group_names_outdated: () => (groupNames?.problem === undefined ? 0 : 1),
   })
   const parts = { keys, sessions, failurePage, page, clock, random, clientAddress }
   const saml = await createSaml({
@@ -320,6 +327,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       const next = inForce(config, again.config, rules.config)
       // These may fail, so they come first: a reload takes effect whole or not at all.
       const brand = await readBrand(next)
+      const names = groupNames?.path === next.groupNames ? groupNames : await namesFor(next)
       const backend = backendOf(next)
       // Compared with the start: settings that need a restart stay pending across later reloads.
       waiting = needRestart(config, again.config, rules.config)
@@ -329,6 +337,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       log.setLevel(next.log.level)
       // Requests that are under way keep their old backend; its connections go when they are idle.
       rules = { config: next, backend, brand }
+      if (names !== groupNames) await groupNames?.close()
+      groupNames = names
       ending.rulesChanged()
       await keys.check()
       return []
@@ -342,6 +352,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       listening: () => ({ main: listens, ...(adminListens && { admin: adminListens }) }),
       problems,
       waiting: () => waiting,
+      remarks: () => [groupNames?.problem].filter(problem => problem !== undefined),
       readings: () => saml.readings(),
       counts: () => ({ clients: main.connections, websockets: tunnels }),
       reload: options.reloadDaemon ?? service.reload,
