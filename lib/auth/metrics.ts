@@ -32,7 +32,7 @@ type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 /** What becomes of requests; docs/life-of-a-request.md explains each. */
 export const OUTCOMES: ReadonlySet<unknown> = new Set([
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
-  ...['refused', 'failed', 'client-gone'],
+  ...['login-script', 'own-page', 'refused', 'failed', 'client-gone'],
 ])
 
 export class AuthMetrics {

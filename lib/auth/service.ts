@@ -36,7 +36,7 @@ import { AuthMetrics } from './metrics.ts'
 import { readBrand } from './pages/brand.ts'
 import { failed, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
-import { keySetHandler, ownDocument } from './pages/own-document.ts'
+import { keySetHandler, loginScriptHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { stateOf } from './saml/login-state.ts'
@@ -202,6 +202,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
     keySet: keySetHandler(() => keys.identity()),
     logo: ownDocument(() => rules.brand.logo),
+    loginScript: loginScriptHandler(),
+    page,
     readForm: formReader(clock),
   }
   const common = {
