@@ -55,8 +55,8 @@ export async function fetchSignedIn(input, init) {
 /** Where the login for this answer begins; undefined when it needs none, or does not come from our own origin. */
 function loginAddress(answer) {
   const named = answer.status === 401 ? answer.headers.get('X-Authproxy-Login') : null
-  const address = named === null ? undefined : new URL(named, location.href)
-  if (address?.origin !== location.origin) return undefined
+  if (!named?.startsWith(`${location.origin}/__authproxy-redirect?`)) return undefined
+  const address = new URL(named)
   address.searchParams.set('login', '/__authproxy/signed-in')
   return address.href
 }
