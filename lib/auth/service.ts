@@ -329,8 +329,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       const next = inForce(config, again.config, rules.config)
       // These may fail, so they come first: a reload takes effect whole or not at all.
       const brand = await readBrand(next)
-      const names = groupNames?.path === next.groupNames ? groupNames : await namesFor(next)
       const backend = backendOf(next)
+      const names = groupNames?.path === next.groupNames ? groupNames : await namesFor(next)
       // Compared with the start: settings that need a restart stay pending across later reloads.
       waiting = needRestart(config, again.config, rules.config)
       if (waiting.length > 0) {

@@ -97,6 +97,7 @@ function showBar({ open, cancel }) {
   bar.setAttribute('role', 'alert')
   bar.append(text, button(yes, open), button(no, cancel))
   Object.assign(bar.style, { position: 'fixed', zIndex: '2147483647', inset: '0 0 auto 0' })
+  Object.assign(bar.style, { display: 'flex', flexWrap: 'wrap', alignItems: 'center', gap: '0.5rem' })
   Object.assign(bar.style, { padding: '0.75rem 1rem', font: '1rem/1.5 system-ui, sans-serif' })
   Object.assign(bar.style, { color: '#fff', background: '#1d2129' })
   document.body.append(bar)
@@ -107,7 +108,7 @@ function button(text, act) {
   const made = document.createElement('button')
   made.type = 'button'
   made.textContent = text
-  Object.assign(made.style, { marginLeft: '0.75rem', padding: '0.25rem 0.75rem', font: 'inherit' })
+  Object.assign(made.style, { padding: '0.25rem 0.75rem', font: 'inherit' })
   made.addEventListener('click', () => act())
   return made
 }
