@@ -5,6 +5,7 @@ import t from 'tap'
 import { control } from '../../lib/auth/control.ts'
 import { isRecord } from '../../lib/json.ts'
 import { domain, gatewayConfig } from '../fixtures/gateway/gateway.ts'
+import { createMemoryLog } from '../fixtures/log/memory-log.ts'
 
 const config = gatewayConfig({
   domain,
@@ -30,6 +31,8 @@ t.test('what waits, and which file could not be taken, stand in both', async t =
     }),
     counts: () => ({ clients: 0, websockets: 0 }),
     reload: async () => [],
+    endUser: async () => undefined,
+    log: createMemoryLog(),
   })
   for (const act of ['status', 'reload']) {
     const answer: unknown = await handle({ do: act })

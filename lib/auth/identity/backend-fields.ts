@@ -11,6 +11,7 @@
  */
 import { setCookieName } from '../../http/message/cookie.ts'
 import { Fields, sameName } from '../../http/message/field.ts'
+import { withValidTrace } from '../../http/message/trace-context.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { isOwnCookie, withoutOwnCookies } from '../session/cookie.ts'
@@ -35,7 +36,7 @@ export function backendFields(
 ): Fields {
   const flat = [...(identity?.flat ?? []), ...own.flat]
   const harmless = withoutOwnCookies(withoutForwarding(client))
-  for (const [name, value] of endToEnd(harmless)) {
+  for (const [name, value] of withValidTrace(endToEnd(harmless))) {
     // Host is written with the request line (http/client/request.ts).
     if (isIdentityField(name) || stripped.test(name) || isOddlySpelt(name)) continue
     if (sameName(name, 'Host')) continue
@@ -58,7 +59,7 @@ export function harmlessTrailers(fields: Fields, stripped: RegExp): Fields {
 }
 
 const HEAD_ONLY =
-  /^(?:authorization|cookie|set-cookie|clear-site-data|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary)$/i
+  /^(?:authorization|cookie|set-cookie|clear-site-data|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary|traceparent|tracestate)$/i
 
 /** The fields of a response of the backend, which can neither end nor make sessions of ours. */
 export function harmlessAnswer(fields: Fields): Fields {
