@@ -6,7 +6,7 @@ import { pause } from '../../../async/deadline.ts'
 import { systemCode } from '../../../errors.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs, Unnamed } from '../disk/blobs.ts'
+import type { Blobs, Unnamed } from '../content/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 

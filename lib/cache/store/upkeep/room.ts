@@ -10,7 +10,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
-import type { Unnamed } from '../disk/blobs.ts'
+import type { Unnamed } from '../content/blobs.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
 import type { Space } from './space.ts'

@@ -19,8 +19,8 @@ import { dirname } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import { unlessMissing } from '../../../errors.ts'
-import type { DiskFile, Surroundings } from './disk.ts'
-import { DiskHung } from './slots.ts'
+import type { DiskFile, Surroundings } from '../disk/disk.ts'
+import { DiskHung } from '../disk/slots.ts'
 
 interface BlobsParts extends Surroundings {
   /** Contents stay until an entry has named them. */
