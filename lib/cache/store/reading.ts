@@ -8,6 +8,7 @@ import { explainError, systemCode } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import { Catalogue, type ListedEntry, type UsedEntry } from './catalogue/catalogue.ts'
+import { OpenFiles } from './content/open-files.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, type Surroundings } from './disk/disk.ts'
@@ -155,6 +156,7 @@ export async function openStoreForReading({
   } catch (error) {
     if (systemCode(error) !== 'ENOENT') throw await directoryFailure(disk, directory, error, 'read')
   }
-  const contents = new Contents({ ...around, blocks, memory: 0 })
+  const files = new OpenFiles({ ...around, blocks })
+  const contents = new Contents({ ...around, files, memory: 0 })
   return new Reader({ ...around, catalogue, contents })
 }

@@ -21,6 +21,7 @@ import {
   tryDisk,
 } from './disk/self-test.ts'
 import { checkEntry, type Entry, isTooLong } from './entry.ts'
+import type { StoreListener } from './events.ts'
 import { type Named, ReadableStore, type Reading } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
@@ -50,7 +51,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       { clock, log },
     )
     await createDirectories(disk, layout)
-    const removed = await parts.downloads.findPartials()
+    const removed = await parts.partials.find()
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     await journal.open()
     const full = await tryDisk(disk, layout).catch(error => {
@@ -86,6 +87,11 @@ export class Store extends ReadableStore {
     if (full !== undefined) parts.health.failed(full, 'self-test')
     for (const digest of journal.unproven()) parts.checks.unproven.add(digest)
     if (parts.checks.unproven.size > 0) this.#proving = this.#proveAll()
+  }
+
+  /** From now on the listener hears what happens in the store. */
+  listen(listener: StoreListener): void {
+    this.#parts.events.listen(listener)
   }
 
   override peek(key: string): Entry | undefined {

@@ -15,19 +15,19 @@ import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
 import { iterate, type Source } from '../../../bytes/source.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
+import type { StoreEvents } from '../events.ts'
+import type { Blobs } from './blobs.ts'
 import { Check, CheckQueue } from './check-queue.ts'
 import { heldBack } from './held-back.ts'
 import { ShortFile } from './open-content.ts'
-import type { ContentPart, Opener } from './open-files.ts'
+import type { ContentPart, Opener, OpenFiles } from './open-files.ts'
 
 interface ChecksParts {
   readonly clock: Clock
   readonly log: Logger
-  readonly read: (digest: string, size: number) => Source
-  /** Told of an unproven content that is right. */
-  readonly proven: (digest: string) => void
-  /** Removes a content that is not what it says, and the entries that name it. */
-  readonly discard: (digest: string) => Promise<void>
+  readonly files: OpenFiles
+  readonly blobs: Blobs
+  readonly events: Pick<StoreEvents, 'tell'>
 }
 
 /** How many contents are remembered by the time of their last check; of others it is unknown. */
@@ -54,8 +54,11 @@ export class Checks {
 
   /** The content under this digest has just been hashed. */
   passed(digest: string): void {
-    this.#last.set(digest, this.#parts.clock.elapsed())
-    if (this.unproven.delete(digest)) this.#parts.proven(digest)
+    const { clock, blobs, events } = this.#parts
+    this.#last.set(digest, clock.elapsed())
+    if (!this.unproven.delete(digest)) return
+    blobs.flushLater(digest)
+    events.tell('proven', digest)
   }
 
   /** The file has changed or goes. A check under way goes on for the readers of the file as it was. */
@@ -139,7 +142,7 @@ export class Checks {
   /** Reads and hashes a content, and does what follows of it. Undefined when the check is to begin anew later. */
   async #examine(check: Check): Promise<boolean | undefined> {
     const { digest, size } = check
-    check.source ??= this.#parts.read(digest, size)
+    check.source ??= this.#parts.files.read({ digest, size, first: 0, end: size })
     const sha256 = createHash('sha256')
     let wrong: string | undefined
     try {
@@ -164,11 +167,11 @@ export class Checks {
     }
     // Of a file that took its place this says nothing.
     if (!current || wrong === '') return false
-    const { log, discard } = this.#parts
+    const { log, blobs } = this.#parts
     const because = wrong ?? `its bytes hash to ${found}`
     this.damaged += 1
     log.warn('a stored content is damaged and was removed', { digest, because })
-    await discard(digest).catch(error => {
+    await blobs.discard(digest).catch(error => {
       log.warn('cannot remove a damaged content', { digest, because: explainError(error) })
     })
     return false

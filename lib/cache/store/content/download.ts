@@ -49,9 +49,9 @@ interface DownloadParts {
   readonly expectation: Expectation
   readonly to: Destination
   /** Told at once when the content is whole and verified. */
-  readonly onWhole: (digest: string) => void
+  readonly onWhole: (download: Download, digest: string) => void
   /** Called once, when it is complete or has failed and its file is dealt with. */
-  readonly onEnd: () => void
+  readonly onEnd: (download: Download) => void
   /** Bytes kept for readers at most; more than is ever held back. */
   readonly most?: number | undefined
 }
@@ -218,7 +218,7 @@ export class Download {
       this.#mustGrow()
       const digest = this.#parts.expectation.verify(this.size)
       this.#state = 'verified'
-      this.#parts.onWhole(digest)
+      this.#parts.onWhole(this, digest)
       this.#readers.wake()
       this.#kept = this.#keep(digest)
       return { digest, size: this.size, kept: this.#kept }
@@ -240,7 +240,7 @@ export class Download {
     this.#state = 'settled'
     if (!this.stored && this.awaited) this.#readers.watch(0, () => this.#changed())
     this.#release()
-    this.#parts.onEnd()
+    this.#parts.onEnd(this)
     return this.because === undefined ? { stored: true } : { stored: false, because: this.because }
   }
 
@@ -273,7 +273,7 @@ export class Download {
     this.#release()
     this.#readers.wake()
     this.#relieve()
-    void this.#file.remove().then(this.#parts.onEnd)
+    void this.#file.remove().then(() => this.#parts.onEnd(this))
     return failure
   }
 

@@ -13,6 +13,7 @@ import { pause } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
 import type { Unnamed } from '../content/blobs.ts'
 import type { Downloads } from '../content/downloads.ts'
+import type { Partials } from '../content/partial.ts'
 import { isDigest, shards } from '../disk/layout.ts'
 import { nameOf } from '../key.ts'
 import type { Checkpoints } from './checkpoint.ts'
@@ -38,6 +39,7 @@ export interface Swept {
 
 interface RetentionParts extends UpkeepParts {
   readonly downloads: Downloads
+  readonly partials: Partials
   readonly checkpoints: Checkpoints
   readonly room: Room
 }
@@ -174,7 +176,7 @@ export class Retention {
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {
-    const { disk, layout, blobs, downloads, log } = this.#parts
+    const { disk, layout, blobs, downloads, partials, log } = this.#parts
     let [removed, forbidden] = [0, 0]
     const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
       const found = await disk.look(path)
@@ -195,9 +197,10 @@ export class Retention {
     }
     for (const name of await disk.names(layout.temporary)) {
       const path = join(layout.temporary, name)
-      if (downloads.inUse(path) || !(await olderThan(path, day))) continue
+      if (downloads.inUse(path) || partials.isResuming(path)) continue
+      if (!(await olderThan(path, day))) continue
       await disk.removeTree(path)
-      downloads.removed(path)
+      partials.removed(path)
       removed += 1
     }
     if (forbidden > 0) {
