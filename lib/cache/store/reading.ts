@@ -15,13 +15,10 @@ import { Disk, type Surroundings } from './disk/disk.ts'
 import { type Examination, type Examined, examineFile } from './disk/examine.ts'
 import { Layout } from './disk/layout.ts'
 import { checkVersion, directoryFailure } from './disk/self-test.ts'
-import type { Entry } from './entry.ts'
+import type { Entry, Reading } from './entry.ts'
 
 /** As much of an entry as its content is found by. */
 export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
-
-/** What the store has under a key: an entry, nothing, or what the disk does not say now. */
-export type Reading = Entry | 'unreadable' | undefined
 
 interface ReadableParts extends Surroundings {
   readonly catalogue: Catalogue

@@ -20,9 +20,9 @@ import {
   isFull,
   tryDisk,
 } from './disk/self-test.ts'
-import { checkEntry, type Entry, isTooLong } from './entry.ts'
+import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
 import type { StoreListener } from './events.ts'
-import { type Named, ReadableStore, type Reading } from './reading.ts'
+import { type Named, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
 import type { FileSystemSpace, Usage } from './upkeep/space.ts'

@@ -262,7 +262,8 @@ class Verification {
     { sentence, according }: { readonly sentence: string; readonly according?: StoredFile },
   ): Promise<void> {
     for (const one of according === undefined ? [file] : [file, according]) {
-      const now = await this.#parts.store.get(one.key)
+      const now = await this.#parts.store.read(one.key)
+      if (now === 'unreadable') return this.#settle(file, 'unreadable')
       if (now?.digest !== one.digest) return this.#settle(file, 'changed')
     }
     this.#settled.add(file)
