@@ -1,5 +1,7 @@
 /**
- * Hashes stored contents when they are read: at the first reading after a start, and again when the last check is old.
+ * Checks that stored contents are what they say: when they are read, at the first reading after a start, and again when the last
+ * check is old. A regular verification (cache/verify) counts as a check of what it has read, and what it finds damaged goes the
+ * same way.
  *
  * A content's name is its digest, so bytes that have rotted on the disk are found by hashing them. Small content is hashed when
  * it is read, before its first byte leaves. Large content is read and hashed beside the clients that read it, once however many
@@ -58,7 +60,7 @@ export class Checks {
     this.#queue = new CheckQueue(parts.clock, check => this.#examine(check))
   }
 
-  /** The content under this digest has just been hashed. */
+  /** The content under this digest has just been hashed, for a reader or by the regular verification. */
   passed(digest: string): void {
     const { clock, blobs, events } = this.#parts
     this.#last.set(digest, clock.elapsed())
