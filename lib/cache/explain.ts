@@ -56,12 +56,20 @@ const fates: Readonly<Record<Decision['use'], RequestFate>> = {
   ...{ negative: 'failed', fail: 'failed' },
 }
 
+/** What is asked for when it is a word: no host has such a name but on the machine itself, and no file has it alone. */
+function wordSentence(text: string): string | undefined {
+  if (!/^[\w+-]+$/.test(text)) return undefined
+  return `${JSON.stringify(text)}, which is a word and no target. A target is what apt asks for, such as http://archive.example.org/debian/pool/main/h/hello/hello_2.10_amd64.deb, with or without http://. Stored files that have the word in their targets: cachesvc list ${text}`
+}
+
 /** The findings: first what becomes of a request, then why, in the order of the pipeline. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
   const findings: Explanation[] = []
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
+  const word = wordSentence(url)
+  if (word !== undefined) return [{ question: notUnderstood, answer: word, fate: 'refused' }]
   const escaped = await storedEscaped(url, parts)
   if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
   const wanted = destinationOfUrl(escaped ?? url, parts.rules)
@@ -152,7 +160,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const plain = decision(Fields.empty)
   const last = parts.fetcher?.notStored(key)
   if (stored === undefined && last !== undefined && plain.use === 'origin') {
-    return told({ answer: notStoredSentences[last], fate: 'miss' })
+    return told({ answer: notStoredSentences[last] ?? notKept(last), fate: 'miss' })
   }
   const verdict = { answer: sentenceFor(plain), fate: fates[plain.use] }
   if (archive.kind === 'pool' || archive.kind === 'other') return told(verdict)
@@ -250,8 +258,11 @@ const forbidden = (because: string): string =>
 const notTheFile = (found: string): string =>
   `is fetched from the origin and streamed, and not stored: the last response was ${found}`
 
+const notKept = (because: string): string =>
+  `is fetched from the origin and streamed; the last response could not be stored: ${because}`
+
 /** What becomes of a file whose last response was not stored. */
-const notStoredSentences: Readonly<Record<NotStoredReason, string>> = {
+const notStoredSentences: Readonly<Record<string, string>> = {
   private: forbidden('`Cache-Control: private`'),
   'no-store': forbidden('`Cache-Control: no-store`'),
   vary: forbidden('`Vary: *`'),
@@ -259,7 +270,7 @@ const notStoredSentences: Readonly<Record<NotStoredReason, string>> = {
   page: notTheFile('a page and not the file'),
   empty: notTheFile('empty'),
   format: notTheFile('of another format than its name says'),
-}
+} satisfies Record<NotStoredReason, string>
 
 function verifiedText(
   { by, suite, signer }: Verified,
