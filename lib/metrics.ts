@@ -4,7 +4,6 @@
  *
  * Label values come from closed unions: a label that strangers can fill (a host, a path) grows without end.
  */
-// biome-ignore lint/style/noRestrictedImports: the one importer
 import { collectDefaultMetrics, Registry } from 'prom-client'
 
 /** A value for every label name; none when there are none. */
