@@ -13,7 +13,7 @@ import { lowerPriority } from '../../async/thread.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, systemCode, unlessMissing } from '../../errors.ts'
-import { decompress, usualLimits } from '../archive/decompress.ts'
+import { DecompressError, decompress, usualLimits } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
 import { currentReleases, indexChoices, rootOf } from '../archive/suite-layout.ts'
@@ -74,6 +74,13 @@ export interface Adoption {
   readonly sha512?: ReadonlyMap<string, string>
   /** What was not adopted or not read, in sentences. */
   readonly refused: readonly string[]
+  /** Paths of indexes whose packing is one that is not read, with the reason. */
+  readonly notRead?: readonly NotRead[]
+}
+
+export interface NotRead {
+  readonly path: string
+  readonly because: string
 }
 
 /** What the thread answers a job: why it failed in words, when it did. */
@@ -133,14 +140,15 @@ async function adopt(job: Job): Promise<Adoption> {
   const tables = new TableMaker(layout, mostTableBytes)
   await tables.ofRelease(file, release)
   const indexes: AdoptedIndex[] = []
+  const notRead: NotRead[] = []
   for (const choice of indexChoices(stored)) {
-    const index = await tables.ofOne(choice, { base, refused })
+    const index = await tables.ofOne(choice, { base, refused, notRead })
     if (index !== undefined) indexes.push(index)
   }
   const twin = found.find(one => one !== chosen && saysTheSame(one.release, release))?.file
   const about = { twin, date, validUntil, byHash, signature, adopted: job.now }
   const generation = { release: file, ...about, indexes, contents: stored }
-  return { generation, unknown, refused }
+  return { generation, unknown, refused, notRead }
 }
 
 /** The SHA-512 of contents, as far as they are there as a whole, by their SHA-256. */
@@ -260,10 +268,10 @@ class TableMaker {
     await this.#write(digest, builder)
   }
 
-  /** Of one index in several packings, the first whose table is there or can be made. */
+  /** Of one index in several packings, the first whose table is there or can be made. Notes those that cannot be read. */
   async ofOne(
     choice: readonly PackedIndex[],
-    { base, refused }: { readonly base: string; readonly refused: string[] },
+    { base, refused, notRead }: Readonly<{ base: string; refused: string[]; notRead: NotRead[] }>,
   ): Promise<AdoptedIndex | undefined> {
     for (const { digest } of choice) {
       const known = this.#common.has(digest)
@@ -281,7 +289,10 @@ class TableMaker {
         this.#common.set(digest, common)
         return { table: digest, root: rootOf(base, common) }
       } catch (error) {
-        refused.push(`${base}/${path} cannot be read: ${explainError(error)}`)
+        const because = explainError(error)
+        if (error instanceof DecompressError && error.code === 'not-read') {
+          notRead.push({ path, because })
+        } else refused.push(`${base}/${path} cannot be read: ${because}`)
       }
     }
     return undefined

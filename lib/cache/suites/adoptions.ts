@@ -99,6 +99,8 @@ export class Adoptions {
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose last adoption failed, by the keys of their directories. */
   readonly #failed = new LRUCache<string, Failed>({ max: mostFailed })
+  /** Suites of which the log has said that an index is not read. */
+  readonly #saidNotRead = new LRUCache<string, true>({ max: mostRefused })
   /** Why the last Release file of a suite was not adopted, in words, by the keys of their directories. */
   readonly #refusals = new LRUCache<string, string>({ max: mostRefused })
   #removing: Promise<void> = Promise.resolve()
@@ -298,12 +300,21 @@ export class Adoptions {
     const { cacheDirectory, memory, clock, log } = this.#parts
     const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
     const adoption = await this.#thread.run({ ...job, ...about })
-    const { generation, missing, refused } = adoption
+    const { generation, missing, refused, notRead = [] } = adoption
     if (generation === undefined && missing === undefined) {
       this.#refusals.set(job.at, refused.join('; '))
     } else this.#refusals.delete(job.at)
     for (const because of refused) {
       log.warn('verification of a suite', { suite: job.at, because })
+    }
+    const [first] = notRead
+    if (first !== undefined && !this.#saidNotRead.has(job.at)) {
+      this.#saidNotRead.set(job.at, true)
+      const { path, because } = first
+      const index = `${job.at}/${path}`
+      log.warn('an index is served and not read, so files are not compared with it', {
+        ...{ index, because, indexes: notRead.length },
+      })
     }
     return adoption
   }
