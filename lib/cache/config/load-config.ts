@@ -17,7 +17,7 @@ import {
   type Overrides,
   type UserEnvironment,
 } from './config.ts'
-import { settings, withoutEffect } from './settings.ts'
+import { removedSettings, settings, withoutEffect } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */
 export const defaultConfigFile = '/etc/cachesvc/cachesvc.yaml'
@@ -75,19 +75,42 @@ function absolutePaths(found: unknown, directory: string): unknown {
 export function configCheck(overrides: Overrides, surroundings: UserEnvironment): Check<Config> {
   const checkFile = checkSettings(settings)
   return found => {
-    const checked = checkFile(found)
-    const problems = listenTwice(found)
+    const { kept, problems, warnings: removed } = withoutRemoved(found)
+    const checked = checkFile(kept)
+    problems.push(...listenTwice(found))
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
     const value = configOf(checked.value, overrides, surroundings)
     const routing = checkRouting(value)
     problems.push(...routing.problems, ...sameListener(checked.value))
     const warnings = [
+      ...removed,
       ...checked.warnings,
       ...remarksOn(found, checked.value, surroundings),
       ...routing.warnings,
     ]
     return problems.length > 0 ? { ok: false, problems, warnings } : { ok: true, value, warnings }
   }
+}
+
+/** A file without the settings there are no more. One that is empty protected nothing, and is a warning. */
+function withoutRemoved(found: unknown) {
+  const [problems, warnings]: [Remark[], Remark[]] = [[], []]
+  let kept = found
+  for (const [name, text] of Object.entries(removedSettings)) {
+    const path = name.split('.')
+    const value = valueAt(found, path)
+    if (value === undefined) continue
+    const remarks = value === '' ? warnings : problems
+    remarks.push({ path, at: 'key', text })
+    kept = without(kept, path)
+  }
+  return { kept, problems, warnings }
+}
+
+function without(tree: unknown, [step = '', ...below]: readonly string[]): unknown {
+  if (!isRecord(tree)) return tree
+  const { [step]: member, ...others } = tree
+  return below.length === 0 ? others : { ...others, [step]: without(member, below) }
 }
 
 /** `listen` excludes the settings it is made from otherwise. */

@@ -30,7 +30,6 @@ import {
   ipAddress,
   mirror,
   parentProxy,
-  passwordHash,
   portOrRange,
   remapFrom,
   remapTo,
@@ -108,7 +107,7 @@ export const settings = group('', {
     nearbyNetworks,
     'clients:\n  - 127.0.0.0/8\n  - 192.0.2.0/24\n  - 2001:db8::/32',
   ).says(
-    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` are restricted by `index.clients` and `index.password`.',
+    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` are restricted by `index.clients`.',
   ),
   ports: setting(listOf(portOrRange, 'ports'), [80, 443], 'ports: [80, 443, 8000-8100]').says(
     'Ports of origins that are allowed for all hosts, each a number or a range. The list replaces the default: name 80 and 443 too. A port in a host pattern is allowed for that host.',
@@ -186,15 +185,7 @@ export const settings = group('', {
       'Whether the overview shows running downloads, and recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',
     ),
     clients: setting(listOf(network, 'networks'), [], 'index:\n  clients: [192.0.2.0/28]').says(
-      'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. All machines may when the list is empty. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect.',
-    ),
-    password: setting(
-      orNothing(passwordHash),
-      '',
-      "index:\n  password: '$scrypt$ln=14,r=8,p=1$SAjNYxmY3nEq59FBBqSt4w$qiL9VYnm4HpL0jQwL7GSo0ae3h8cEtYCyA7fUxlMJ4Y'",
-    ).says(
-      'Hash of the password that the pages under `index.clients` ask for, as `cachesvc password` prints it. The user name can be any. Where both settings are set, a client has to be in the list and to know the password.',
-      'After ten wrong passwords in a minute a client gets 429. Browsers send the password with each request, over HTTP unencrypted: use the TLS listener (`listen_port_secure`) or the machine itself where others can listen.',
+      'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. All machines may when the list is empty. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect. The pages ask for no password: for one, put a reverse proxy that asks for it in front, and name only its address here.',
     ),
     contact: setting(text, '').says(
       'Contact shown on the index page. It is plain text: markup is not interpreted.',
@@ -240,6 +231,12 @@ export const settings = group('', {
     },
   ),
 })
+
+/** Settings of earlier versions that protected something. A file where one has a value is refused, with this sentence. */
+export const removedSettings: Readonly<Record<string, string>> = {
+  'index.password':
+    'no longer there: the pages ask for no password; remove the line, and name under index.clients the machines that may read them',
+}
 
 /** Settings of GoAPTCacher that have no effect, with the sentence of the warning. */
 export const withoutEffect: Readonly<Record<string, string>> = {

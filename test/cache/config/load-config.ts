@@ -141,6 +141,20 @@ https:
   t.end()
 })
 
+t.test('a file with index.password is refused, since the pages would stand open', t => {
+  const said = problems('index: {password: "$scrypt$hunter2", clients: [192.0.2.0/28]}')
+  t.equal(said.length, 1)
+  t.match(said, [
+    /^f\.yaml:1:9: index\.password: no longer there: .*; remove the line, .*index\.clients/,
+  ])
+  t.notMatch(said.join(), 'hunter2')
+  t.match(problems('index: {password: [x]}'), [/remove the line/], 'also one of a wrong kind')
+  const empty = load('index: {password: "", contact: Ann}')
+  t.match(empty, { ok: true, value: { index: { contact: 'Ann' } } })
+  t.match(empty.warnings, [/index\.password: no longer there/])
+  t.end()
+})
+
 t.test('what is right but worth a word is a warning', t => {
   t.strictSame(load('debug: {enable: false}').warnings, [])
   t.match(load('debug: {enable: true}').warnings, [

@@ -41,7 +41,7 @@ export async function indexView(sources: OperationsSources, here: Endpoint): Pro
     ...hostsView(config),
     rules: routing,
     clients: config.clients,
-    guarded: config.index.clients.length > 0 || config.index.password !== undefined,
+    guarded: config.index.clients.length > 0,
     // Host and port: credentials never reach a page.
     parent: config.parentProxy === undefined ? '' : formatAuthority(config.parentProxy),
     directly: config.parentProxy?.except.map(({ text }) => text).join(', ') ?? '',
