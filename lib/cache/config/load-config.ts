@@ -17,7 +17,7 @@ import {
   type Overrides,
   type UserEnvironment,
 } from './config.ts'
-import { removedSettings, settings, withoutEffect } from './settings.ts'
+import { formerSettings, settings } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */
 export const defaultConfigFile = '/etc/cachesvc/cachesvc.yaml'
@@ -75,7 +75,7 @@ function absolutePaths(found: unknown, directory: string): unknown {
 export function configCheck(overrides: Overrides, surroundings: UserEnvironment): Check<Config> {
   const checkFile = checkSettings(settings)
   return found => {
-    const { kept, problems, warnings: removed } = withoutRemoved(found)
+    const { kept, problems, warnings: former } = withoutFormer(found)
     const checked = checkFile(kept)
     problems.push(...listenTwice(found))
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
@@ -83,7 +83,7 @@ export function configCheck(overrides: Overrides, surroundings: UserEnvironment)
     const routing = checkRouting(value)
     problems.push(...routing.problems, ...sameListener(checked.value))
     const warnings = [
-      ...removed,
+      ...former,
       ...checked.warnings,
       ...remarksOn(found, checked.value, surroundings),
       ...routing.warnings,
@@ -92,16 +92,16 @@ export function configCheck(overrides: Overrides, surroundings: UserEnvironment)
   }
 }
 
-/** A file without the settings there are no more. One that is empty protected nothing, and is a warning. */
-function withoutRemoved(found: unknown) {
+/** A file without the settings there are no more. An empty one protected nothing. */
+function withoutFormer(found: unknown) {
   const [problems, warnings]: [Remark[], Remark[]] = [[], []]
   let kept = found
-  for (const [name, text] of Object.entries(removedSettings)) {
+  for (const [name, { sentence, refused }] of Object.entries(formerSettings)) {
     const path = name.split('.')
     const value = valueAt(found, path)
     if (value === undefined) continue
-    const remarks = value === '' ? warnings : problems
-    remarks.push({ path, at: 'key', text })
+    const remarks = refused && value !== '' ? problems : warnings
+    remarks.push({ path, at: 'key', text: sentence })
     kept = without(kept, path)
   }
   return { kept, problems, warnings }
@@ -136,10 +136,6 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
 /** What is right and still worth a word. */
 function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironment): Remark[] {
   const remarks: Remark[] = []
-  for (const [name, text] of Object.entries(withoutEffect)) {
-    const path = name.split('.')
-    if (valueAt(file, path) === true) remarks.push({ path, at: 'key', text })
-  }
   const named = namedCacheDirectory(surroundings)
   if (file.cacheDirectory !== undefined && named !== undefined) {
     const text = `CACHESVC_CACHE_DIR wins over this setting and names ${named}`

@@ -216,32 +216,23 @@ export const settings = group('', {
   mdns: setting(boolean, false).says(
     'Whether the proxy is announced with multicast DNS, as a service `_apt_proxy._tcp` of the local network with the port of the first listener. `squid-deb-proxy-client` and others that ask Avahi find it so. Each machine of the network can announce such a service: clients that look for one trust their network, and apt checks signatures. A listener of this machine alone is not announced.',
   ),
-  debug: group(
-    'GoAPTCacher’s debugging settings. They are read and have no effect: see `log.level`.',
-    {
-      enable: setting(boolean, false).says('No effect.'),
-      allow_remote: setting(boolean, false).says('No effect.'),
-      log_interval_seconds: setting(integer(0, 1_000_000), 60).says('No effect.'),
-      pprof: group('No effect.', {
-        enable: setting(boolean, false).says('No effect.'),
-        directory: setting(text, '').says('No effect.'),
-        interval_seconds: setting(integer(0, 1_000_000), 60).says('No effect.'),
-        retain: setting(integer(0, 1_000_000), 0).says('No effect.'),
-      }),
-    },
-  ),
 })
 
-/** Settings of earlier versions that protected something. A file where one has a value is refused, with this sentence. */
-export const removedSettings: Readonly<Record<string, string>> = {
-  'index.password':
-    'no longer there: the pages ask for no password; remove the line, and name under index.clients the machines that may read them',
+interface FormerSetting {
+  readonly sentence: string
+  /** Whether it protected something: a file where it has a value is refused. */
+  readonly refused: boolean
 }
 
-/** Settings of GoAPTCacher that have no effect, with the sentence of the warning. */
-export const withoutEffect: Readonly<Record<string, string>> = {
-  'debug.enable':
-    'is not supported: there is no debugging listener; see log.level and /_cachesvc/metrics',
-  'debug.pprof.enable':
-    'is not supported: profiles are written by the tools of Node.js, not by the service',
+/** Settings of earlier versions and of GoAPTCacher that there are not, by their paths. */
+export const formerSettings: Readonly<Record<string, FormerSetting>> = {
+  'index.password': {
+    sentence:
+      'no longer there: the pages ask for no password; remove the line, and name under index.clients the machines that may read them',
+    refused: true,
+  },
+  debug: {
+    sentence: 'is not read: there is no debugging listener; see log.level and /_cachesvc/metrics',
+    refused: false,
+  },
 }

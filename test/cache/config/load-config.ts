@@ -156,11 +156,9 @@ t.test('a file with index.password is refused, since the pages would stand open'
 })
 
 t.test('what is right but worth a word is a warning', t => {
-  t.strictSame(load('debug: {enable: false}').warnings, [])
-  t.match(load('debug: {enable: true}').warnings, [
-    /^f.yaml:1:9: debug.enable: is not supported: there is no/,
+  t.match(load('debug: {pprof: {enable: yes}}').warnings, [
+    /^f.yaml:1:1: debug: is not read: there is no debugging listener/,
   ])
-  t.match(load('debug: {pprof: {enable: yes}}').warnings, [/debug.pprof.enable: is not supported/])
   t.match(load('timeouts: {connect: 15s}').warnings, [/apt hangs up/])
   t.match(load('clients: []').warnings, [/no client may use the proxy/])
   const named = { ...user, environment: { CACHESVC_CACHE_DIR: '/data' } }
