@@ -4,6 +4,7 @@
  */
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics } from '../../metrics.ts'
+import { measureProcess } from '../../process-metrics.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
@@ -137,6 +138,7 @@ export class CacheMetrics {
       const read = reads[name as keyof Gauges]
       if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
     }
+    measureProcess(this.#metrics)
   }
 
   /** Names the suites of which clients get an earlier Release file, those for the longest time first. */
@@ -200,7 +202,7 @@ export class CacheMetrics {
     if (result === 'fetched') this.#aheadBytes.add({}, bytes)
   }
 
-  text(): Promise<string> {
+  text(): string {
     return this.#metrics.text()
   }
 }
