@@ -64,8 +64,8 @@ class Verification {
 
   constructor(parts: VerifyParts) {
     this.#parts = parts
-    const { store, rate } = parts
-    this.#contents = new HashedContents(store, rate, done => this.#progress('reading', done))
+    const onRead = (done: number) => this.#progress('reading', done)
+    this.#contents = new HashedContents({ ...parts, onRead })
   }
 
   async run(): Promise<VerificationReport> {

@@ -2,7 +2,7 @@
  * The thread a check runs in. Started by thread.ts alone.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { systemClock } from '../../async/clock.ts'
+import { type Milliseconds, systemClock } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
 import { type Logger, silentLog } from '../../log/log.ts'
 import { openStoreForReading } from '../store/reading.ts'
@@ -12,8 +12,8 @@ import { verify } from './verifier.ts'
 
 /** As nice as background jobs are. */
 const niceness = 10
-/** How often progress is told, milliseconds. */
-const progressInterval = 200
+/** How often progress is told. */
+const progressInterval: Milliseconds = 200
 
 async function work(port: MessagePort, { directory, rate, settings }: Task): Promise<void> {
   const tell = (message: Message): void => port.postMessage(message)
@@ -32,7 +32,7 @@ async function work(port: MessagePort, { directory, rate, settings }: Task): Pro
       rate,
       policyOf: at => suitePolicy(at, settings),
       onProgress: progress => {
-        const now = performance.now()
+        const now = systemClock.elapsed()
         if (now - last < progressInterval) return
         last = now
         tell({ progress })
