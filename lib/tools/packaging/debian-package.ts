@@ -19,7 +19,6 @@ import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Seconds } from '../../async/clock.ts'
 import type { CarriedNode } from './carried-node.ts'
-import { bashCompletion, type Completed, zshCompletion } from './completions.ts'
 import { type ProgramFile, packagesAmong } from './program-files.ts'
 
 /** What the packages differ in. */
@@ -28,7 +27,6 @@ export interface DebianPackage {
   readonly summary: string
   /** Paragraphs of plain text. */
   readonly description: readonly string[]
-  readonly completed: Completed
   /** Directories of `templates/` the program reads. */
   readonly templates: readonly string[]
   /** Files besides programs and manuals: their path in the package, and in the repository. */
@@ -100,7 +98,7 @@ interface Staged extends DebianPackage {
 }
 
 function stage(staged: Staged): void {
-  const { name, tree, build, completed, manifest } = staged
+  const { name, tree, build, manifest } = staged
   const read = (from: string) => readFileSync(join(build.root, from))
   const copy = (from: string, to: string, mode = 0o644) => put(to, read(from), mode)
   const put = (to: string, content: string | Buffer, mode = 0o644) => {
@@ -133,8 +131,9 @@ function stage(staged: Staged): void {
   for (const page of [`${name}.8`, `${name}.yaml.5`]) {
     put(`usr/share/man/man${page.at(-1)}/${page}.gz`, packed(read(`man/${page}`)))
   }
-  put(`usr/share/bash-completion/completions/${name}`, bashCompletion(completed))
-  put(`usr/share/zsh/vendor-completions/_${name}`, zshCompletion(completed))
+  const completions = `packaging/completions/${name}`
+  copy(`${completions}.bash`, `usr/share/bash-completion/completions/${name}`)
+  copy(`${completions}.zsh`, `usr/share/zsh/vendor-completions/_${name}`)
   copy(`packaging/${name}.sysusers`, `usr/lib/sysusers.d/${name}.conf`)
   for (const [to, from] of staged.files)
     copy(from, to, statSync(join(build.root, from)).mode & 0o777)
