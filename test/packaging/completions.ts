@@ -4,12 +4,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { demo, devIdp } from '../../dev/idp/arguments.ts'
 import { access } from '../../lib/auth/cli/access.ts'
 import { authproxy } from '../../lib/auth/cli/arguments.ts'
 import { cachesvc } from '../../lib/cache/cli/arguments.ts'
 import type { Program } from '../../lib/command-line.ts'
 import { packageRoot } from '../../lib/package.ts'
-import { demo, devIdp } from '../../lib/tools/dev-idp/arguments.ts'
 import { command, lacking } from '../fixtures/process/command.ts'
 
 /** Each program with those of its commands that have a table of their own. */
