@@ -14,7 +14,7 @@ import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 
 /** Told when bytes are with the kernel, or why they never will be. */
-export type Taken = (error?: Error | null) => void
+export type WriteListener = (error?: Error | null) => void
 
 /** No write larger than this is a small one. */
 const mostSmall = 64 * 1024
@@ -34,7 +34,7 @@ class Write {
   readonly block: Block | undefined
   readonly from: number
   to: number
-  readonly told: Taken[]
+  readonly told: WriteListener[]
   /** The block is kept for it. */
   #late = false
   #over = false
@@ -42,7 +42,7 @@ class Write {
   constructor(
     socket: Socket,
     { text = '', block, from = 0 }: { text?: string; block?: Block; from?: number },
-    taken: Taken,
+    taken: WriteListener,
   ) {
     this.socket = socket
     this.text = text
@@ -90,7 +90,7 @@ let scheduled = false
 export function writeSoon(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
-  taken: Taken,
+  taken: WriteListener,
   most = mostSmall,
 ): void {
   const size = sizeOf(parts)
@@ -110,7 +110,7 @@ export function writeSoon(
 export function writeNow(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
-  taken: Taken,
+  taken: WriteListener,
 ): void {
   flushWrites()
   const last = parts.at(-1)
@@ -126,7 +126,7 @@ function gather(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
   size: number,
-  told: Taken,
+  told: WriteListener,
 ): void {
   // The parts may lie in memory that a connection reads into. Who is told of a write may read, so `gather` copies first and tells last.
   const full = blocks.length === mostBlocks && used + size > mostSmall

@@ -14,13 +14,13 @@ import {
   alternativeNames,
   listNumberExtension,
   listNumberIn,
+  nameConstraintCheck,
   nameConstraints,
-  type Permitted,
-  permitting,
+  type PermittedNames,
 } from './extensions.ts'
 import { library } from './library.ts'
 
-export type { Permitted } from './extensions.ts'
+export type { PermittedNames } from './extensions.ts'
 
 /** A certificate's properties. */
 export type Certificate = Readonly<ReturnType<typeof readCertificate>>
@@ -53,7 +53,7 @@ function readCertificate(block: string) {
     maySignLists: usage === undefined || (usage & x509.KeyUsageFlags.cRLSign) !== 0,
     selfSigned: node.checkIssued(node),
     /** Whether a certificate for this DNS name or IP address lies within its name constraints (4.2.1.10). */
-    permits: permitting(parsed.extensions),
+    permits: nameConstraintCheck(parsed.extensions),
     /** Whether another certificate was signed with the key of this one. */
     signed({ der }: { readonly der: Buffer }): boolean {
       const other = new NodeCertificate(der)
@@ -199,7 +199,7 @@ export function listNumber(der: Buffer): number | undefined {
 export interface AuthorityOptions {
   readonly commonName: string
   /** What it is limited to; undefined for no limit. */
-  readonly permitted: Permitted | undefined
+  readonly permitted: PermittedNames | undefined
   readonly notBefore: Milliseconds
   readonly notAfter: Milliseconds
 }

@@ -14,7 +14,7 @@ import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
-import { announced, textResponse } from '../../http/message/reply.ts'
+import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { appendVia } from '../../http/proxy/via.ts'
@@ -103,7 +103,7 @@ export function originHead(
     fields,
     content: noContent,
     facts: { outcome: 'miss', because: 'head', ...file.about },
-    ...announced(outcome.proceed ? response.fields : Fields.empty),
+    ...announcedLengthOf(outcome.proceed ? response.fields : Fields.empty),
   }
 }
 
@@ -158,7 +158,7 @@ export async function passed(
     .plus('Cache-Status', cacheStatus)
   if (request.method === 'HEAD' || status === 304) {
     response.content.close()
-    const announcement = request.method === 'HEAD' ? announced(response.fields) : {}
+    const announcement = request.method === 'HEAD' ? announcedLengthOf(response.fields) : {}
     return { status, fields, content: noContent, facts, ...announcement }
   }
   const open = () => counted(response.content, onFetched)

@@ -17,7 +17,7 @@ import { basename, join } from 'node:path'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import { impostor, telling } from '../archive/impostor.ts'
+import { impostor, tellingBytes } from '../archive/impostor.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl, type FileDestination } from '../request/destination.ts'
@@ -231,7 +231,7 @@ async function hashed(
   const other = algorithm === undefined ? undefined : createHash(algorithm)
   let first = Buffer.alloc(0)
   for await (const chunk of contentOf(path)) {
-    if (first.length < telling) first = Buffer.concat([first, chunk]).subarray(0, telling)
+    if (first.length < tellingBytes) first = Buffer.concat([first, chunk]).subarray(0, tellingBytes)
     sha256.update(chunk)
     other?.update(chunk)
     onRead(chunk.length)

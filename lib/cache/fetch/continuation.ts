@@ -13,7 +13,7 @@ import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Piece } from '../../bytes/piece.ts'
-import { prefixed, type Source } from '../../bytes/source.ts'
+import { prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -186,7 +186,7 @@ export function restOf(
       const rest = use < piece.bytes.length ? [piece.slice(use)] : []
       piece.release()
       if (seen < size) return whole.next(step)
-      if (hash.digest('hex') === sha256) return resolve(prefixed(rest, whole))
+      if (hash.digest('hex') === sha256) return resolve(prefixedSource(rest, whole))
       for (const left of rest) left.release()
       reject(new ContentChanged('the content begins differently now'))
     }

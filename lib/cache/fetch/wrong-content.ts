@@ -12,9 +12,15 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
-import { ofBytes, prefixed, type Source } from '../../bytes/source.ts'
+import { ofBytes, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import { type Impostor, impostor, isPage, promisesNothing, telling } from '../archive/impostor.ts'
+import {
+  type Impostor,
+  impostor,
+  isPage,
+  promisesNothing,
+  tellingBytes,
+} from '../archive/impostor.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import { expectedOf, type Wanted } from './found.ts'
 import type { Answer } from './mirrors.ts'
@@ -89,7 +95,7 @@ export async function examined(
   }
   const bytes = content.whole?.()
   if (bytes !== undefined) return { content: ofBytes(bytes), found: judged(bytes) }
-  const { first, broken, whole } = await opening(content, telling)
+  const { first, broken, whole } = await opening(content, tellingBytes)
   return { content: whole, found: broken ? undefined : judged(first) }
 }
 
@@ -114,7 +120,7 @@ function opening(content: Source, count: number): Promise<Opening> {
       }
       const first = Buffer.concat(pieces.map(({ bytes }) => bytes.subarray(0, count)))
       const ended: Source = { next: take => take(error, undefined), close: () => content.close() }
-      const whole = prefixed(pieces, piece === undefined ? ended : content)
+      const whole = prefixedSource(pieces, piece === undefined ? ended : content)
       resolve({ first: first.subarray(0, count), broken: error !== undefined, whole })
     }
     content.next(step)

@@ -2,7 +2,7 @@
  * Says in words why clients get an earlier Release file than the origin has, for the page of the cache, status and healthz.
  */
 
-import { countOf, elapsed } from '../../figures.ts'
+import { countOf, elapsedText } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { Behind } from '../answer/suites-behind.ts'
 import type { SuiteState } from './sources.ts'
@@ -13,7 +13,7 @@ export function behindText({ because, lasts, missing }: Behind): string {
   if (missing.length > mostFiles)
     files.push(`and ${countOf(missing.length - mostFiles, 'file')} more`)
   const list = files.length === 0 ? '' : `: ${files.join(', ')}`
-  return `${behindWords[because]}, for ${elapsed(lasts)}${list}`
+  return `${behindWords[because]}, for ${elapsedText(lasts)}${list}`
 }
 
 /** One sentence for each suite whose origin has a Release file that clients do not get. */

@@ -19,9 +19,9 @@ import {
   type HostList,
   hostList,
   isOwn,
-  matching,
   type Own,
   ownIdentity,
+  patternsFor,
 } from './hosts.ts'
 import { type RouteRules, routeRules } from './routing.ts'
 
@@ -215,8 +215,8 @@ function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admissi
     ? (['ports', policy.ports] as const)
     : (['connect_ports', policy.connectPorts] as const)
   const { host, port } = authority
-  const passthrough = matching(policy.passthroughDomains, host)
-  const domains = matching(policy.domains, host)
+  const passthrough = patternsFor(policy.passthroughDomains, host)
+  const domains = patternsFor(policy.domains, host)
   const passed = closest(passthrough, port, ports)
   const admitted = passed ?? closest(domains, port, ports)
   const stored = fetching ? 'cache' : 'tunnel'

@@ -38,7 +38,7 @@ import {
 } from './generation.ts'
 import { InUse } from './in-use.ts'
 import type { SuitePolicy } from './policy.ts'
-import type { Adopted } from './standing.ts'
+import type { AdoptedSuites } from './standing.ts'
 import { mostTableBytes } from './table.ts'
 import { AdoptionThread } from './thread.ts'
 
@@ -57,7 +57,7 @@ export interface SuiteMeans {
   readonly snapshotDays: () => number
 }
 
-interface AdoptionsParts extends SuiteMeans, Adopted {
+interface AdoptionsParts extends SuiteMeans, AdoptedSuites {
   readonly asked: AskedIndexes
   /** Told after every adoption, of the suite unless it was forgotten. */
   readonly onAdopted: (suite?: Suite) => void

@@ -12,7 +12,7 @@ import { formatAuthority } from '../message/target.ts'
 import type { LastBlock } from '../wire/last-block.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import type { Bound, BoundConnections, BoundLessee } from './bound-connections.ts'
-import { type Dialled, OriginConnection } from './connection.ts'
+import { type DialledConnection, OriginConnection } from './connection.ts'
 import { type ConnectionOwner, isHandshakeStep } from './connection-authentication.ts'
 import type { Dialler } from './dialling/dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
@@ -271,7 +271,7 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
     )
   }
 
-  #opened(dialled: Dialled, stopped: AbortSignal): void {
+  #opened(dialled: DialledConnection, stopped: AbortSignal): void {
     const { clock, pool, headLimit, lastHead, counts } = this.#parts
     this.#stopWaiting = undefined
     const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines }, lastHead)

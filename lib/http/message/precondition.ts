@@ -16,7 +16,7 @@ import {
   weakMatch,
 } from './validator.ts'
 
-export interface Selected {
+export interface SelectedRepresentation {
   /** Of the current representation; undefined when there is none. */
   readonly validators: Validators | undefined
   /** A cache leaves If-Match and If-Unmodified-Since to the origin server (RFC 9111 section 4.3.2). */
@@ -30,7 +30,7 @@ export type Outcome =
 /** Evaluates the preconditions of a request, in the order of section 13.2.2; If-Range, its last step, is below. */
 export function evaluatePreconditions(
   request: { readonly method: string; readonly fields: Fields },
-  selected: Selected,
+  selected: SelectedRepresentation,
   now: Milliseconds,
 ): Outcome {
   const { method, fields } = request

@@ -15,7 +15,7 @@ import { OriginFailure } from '../client/errors.ts'
 import type { ConnectionLine } from '../client/request.ts'
 import { Fields, isWritable } from '../message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../message/message.ts'
-import { announced } from '../message/reply.ts'
+import { announcedLengthOf } from '../message/reply.ts'
 import { formatAuthority, type TargetUri } from '../message/target.ts'
 import { hasContent } from '../message/upgrade.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
@@ -220,7 +220,7 @@ function answerOf(request: Request, response: OriginResponse): Response {
   if (request.method === 'HEAD' || status === 204 || status === 304) {
     content.close()
     const bare = { status, reason, fields, facts: undefined, content: noContent }
-    return { ...bare, ...announced(response.fields) }
+    return { ...bare, ...announcedLengthOf(response.fields) }
   }
   // Bytes that are here need no source, and leave in one write with the head.
   const bytes = content.whole?.()

@@ -6,7 +6,7 @@ import {
   count,
   countOf,
   duration,
-  elapsed,
+  elapsedText,
   moment,
   percent,
   size,
@@ -98,7 +98,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
   return {
     name,
     date: date === undefined ? 'undated' : moment(date),
-    adopted: `${elapsed(now - adopted)} ago`,
+    adopted: `${elapsedText(now - adopted)} ago`,
     validUntil: validUntil === undefined ? 'no end' : moment(validUntil),
     expired,
     signature: signatureWords[signature.is],

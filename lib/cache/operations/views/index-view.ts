@@ -7,7 +7,7 @@ import {
   countOf,
   date,
   duration,
-  elapsed,
+  elapsedText,
   moment,
   percent,
   rate,
@@ -67,7 +67,7 @@ export function liveFigures({ clock, activity, history }: OperationsSources) {
   const requests = requestsOf(last)
   const { started, rates, connections, arriving, clientsToday } = activity()
   return {
-    uptime: elapsed(now - started),
+    uptime: elapsedText(now - started),
     requestRate: rate(rates.requests),
     byteRate: size(Math.round(rates.bytes)),
     dayRate: requests === 0 ? 'none' : percent(hitRate({ requests, hits: last.hits })),
@@ -185,7 +185,7 @@ function tallyView({ name, requests, hits, bytes, last }: Tally, now: Millisecon
     requests: count(requests),
     rate: percent(requests === 0 ? 0 : hits / requests),
     sent: sizeView(bytes),
-    last: now - last < 60_000 ? 'just now' : `${elapsed(now - last)} ago`,
+    last: now - last < 60_000 ? 'just now' : `${elapsedText(now - last)} ago`,
   }
 }
 

@@ -20,7 +20,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { BlockPool } from '../../../bytes/block-pool.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../../message/target.ts'
-import type { Dialled } from '../connection.ts'
+import type { DialledConnection } from '../connection.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from '../errors.ts'
 import { Transport } from '../transport.ts'
 import { connectFirst } from './happy-eyeballs.ts'
@@ -103,7 +103,7 @@ export class Dialler {
   }
 
   /** A new connection; throws an OriginFailure of the phase that failed. Nothing stays open when it throws. */
-  async dial(request: DialRequest): Promise<Dialled> {
+  async dial(request: DialRequest): Promise<DialledConnection> {
     const { authority, use } = request
     const parent = this.parentOf(authority)
     if (parent === undefined) {
@@ -122,7 +122,7 @@ export class Dialler {
     return use === 'https' ? this.#secure(connected, request) : connected
   }
 
-  async #reachParent(parent: Parent, request: DialRequest): Promise<Dialled> {
+  async #reachParent(parent: Parent, request: DialRequest): Promise<DialledConnection> {
     try {
       return await this.#connect(parent, request, true)
     } catch (cause) {
@@ -134,7 +134,11 @@ export class Dialler {
     }
   }
 
-  async #connect(to: Authority, request: DialRequest, trusted: boolean): Promise<Dialled> {
+  async #connect(
+    to: Authority,
+    request: DialRequest,
+    trusted: boolean,
+  ): Promise<DialledConnection> {
     const found = isIpLiteral(to.host)
       ? [to.host]
       : await this.#phase('dns', request, () => this.#names.addresses(to.host))
@@ -171,7 +175,10 @@ export class Dialler {
     return admitted
   }
 
-  async #secure({ transport, address }: Dialled, request: DialRequest): Promise<Dialled> {
+  async #secure(
+    { transport, address }: DialledConnection,
+    request: DialRequest,
+  ): Promise<DialledConnection> {
     const work = (stop: AbortSignal) => this.#handshake(transport.detach(), request.authority, stop)
     return { transport: await this.#phase('tls', request, work, address), address }
   }
