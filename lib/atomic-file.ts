@@ -10,7 +10,7 @@ import { systemCode } from './errors.ts'
 interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */
   readonly mode?: number
-  /** Whose the new file is to be, for a process that may give files away; its own when not given. */
+  /** The user who is to own the new file, for a process that may give files away; the process itself when not given. */
   readonly owner?: { readonly uid: number; readonly gid: number } | undefined
   /** False leaves flushing to the kernel: for files whose loss costs a refetch and nothing else. */
   readonly durable?: boolean

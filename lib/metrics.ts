@@ -31,7 +31,7 @@ interface Series {
   readonly labels: Readonly<Record<string, string>>
   sum: number
   count: number
-  /** For each bucket of a histogram, without those before it. */
+  /** The count of each bucket of a histogram, without the buckets before it. */
   readonly counts: number[]
 }
 

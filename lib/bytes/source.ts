@@ -5,7 +5,7 @@
 import type { Lifetime } from '../async/lifetime.ts'
 import { Piece } from './piece.ts'
 
-/** Told once for each `next`: a piece that is now the taker's to release, undefined at the end, or why it broke off. */
+/** The source calls this once for each `next`: with a piece that the taker has to release, with undefined at the end, or with the error. */
 export type Take = (error: Error | undefined, piece: Piece | undefined) => void
 
 export interface Source {

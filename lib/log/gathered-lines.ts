@@ -19,7 +19,7 @@ type Write = (parts: Buffer[], done: (error: Error | null, written: number) => v
 /** Time for which lines are gathered after a write. kill -9 loses these lines. */
 const gathering: Milliseconds = 20
 
-/** After so long a full pipe is tried again. */
+/** The time after which a full pipe is tried again. */
 const retry: Milliseconds = 20
 
 /** A loss is told no more often. */
@@ -28,7 +28,7 @@ const tellingInterval: Milliseconds = 1000
 /** Lines wait in memory of this size, which is used again; so many that are not in use are kept. */
 const blockBytes = 64 * 1024
 const mostSpare = 8
-/** So many blocks are written with one call. */
+/** The number of blocks that one call writes. */
 const mostTogether = 16
 
 /** Lines that lie behind each other. */

@@ -68,7 +68,7 @@ const MOST_WAITING = 8 * 1024 * 1024
 /** The daemon's log. It never throws: a broken pipe on standard output only ends its output. */
 export function createLog(options: LogOptions = {}): Log {
   const { to, level = 'info', clock = systemClock } = options
-  // Not process.stdout: its getter makes a pipe non-blocking, and every full pipe then costs a pause.
+  // The getter of process.stdout makes a pipe non-blocking, and every full pipe then costs a pause. So it is not used.
   const form = options.form ?? (to === undefined ? formOfOutput() : 'json')
   const asWarning = (line: string) => (form === 'journal' ? withPriority('warn', line) : line)
   const write = (parts: Buffer[], done: (error: Error | null, written: number) => void) =>

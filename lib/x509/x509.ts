@@ -99,7 +99,7 @@ function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
 /** Whether a private key can issue: RSA, or EC on P-256, P-384 or P-521. */
 export const canIssue = (key: KeyObject): boolean => algorithmOf(key) !== undefined
 
-/** For leaves: the public key, and the private key as PKCS #8 in PEM. */
+/** The key of leaves: the public key, and the private key as PKCS #8 in PEM. */
 export type LeafKey = Readonly<Awaited<ReturnType<typeof generateLeafKey>>>
 
 /** A new P-256 pair. */

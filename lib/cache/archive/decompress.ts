@@ -81,7 +81,7 @@ async function* watched(
   }
 }
 
-/** As many bytes as tell the format, unless there are fewer. */
+/** The first bytes, as many as tell the format; fewer when there are no more. */
 async function firstBytes(chunks: AsyncGenerator<Buffer, undefined>): Promise<Buffer> {
   let head = Buffer.alloc(0)
   while (head.length < longestMagic) {
@@ -188,7 +188,7 @@ async function* checkedPieces(reader: ByteReader): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** So many bytes. A few may stand for a block of 128 KiB: in small pieces what is ready stays small. */
+/** The next `count` bytes in small pieces: a few bytes may stand for a block of 128 KiB, and what one piece unpacks to waits in memory. */
 async function* passed(reader: ByteReader, count: number): AsyncGenerator<Uint8Array> {
   for (let left = count; left > 0; ) {
     const piece = await reader.take(Math.min(left, pieceBytes))
@@ -211,7 +211,7 @@ class ByteReader {
     this.#source = source[Symbol.asyncIterator]()
   }
 
-  /** So many bytes, waited for; all that are left when there are fewer. */
+  /** Waits for `count` bytes and answers them; answers all that are left when there are fewer. */
   async take(count: number): Promise<Uint8Array> {
     const pieces = [this.#bytes]
     for (let bytes = this.#bytes.length; bytes < count; ) {

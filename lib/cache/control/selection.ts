@@ -100,7 +100,7 @@ export function refresh(
   chosen: Chosen,
 ): Promise<Amount> {
   return forEach(store, chosen, async ({ key }) => {
-    // As it is now: it may have been replaced since it was listed. The walk comes by what is written here once more.
+    // The entry may have been replaced since it was listed, so it is read again. The walk meets what is written here once more.
     const entry = await store.get(key)
     if (entry === undefined || entry.validated === unconfirmed) return undefined
     return store.amend({ ...entry, validated: unconfirmed }).stored ? entry.size : undefined

@@ -42,7 +42,7 @@ export interface SuiteBehind {
   readonly seconds: number
 }
 
-/** Of so many suites it is told which they are: their names come from clients. */
+/** The number of suites that are named: their names come from clients. */
 const mostSuites = 20
 
 /** Events that are counted without labels: the names of their metrics, and the help texts. */

@@ -119,7 +119,7 @@ function pageTable(
   const style = read('style.css')
   const icon = read('favicon.ico')
   const usage = read('usage.html')
-  /** For a page that includes this template, which is one script. */
+  /** The fields of a page that includes this template, which is one script. */
   const withScript = (template: string) => {
     const text = read(`${template}.mustache`).toString()
     const [, script = ''] = /<script>(.*)<\/script>/s.exec(text) ?? []
@@ -189,7 +189,7 @@ interface PageParts {
   readonly read: (name: string) => Buffer
 }
 
-/** For the template `state`: not ready, ready with something to look after, or well. */
+/** What the template `state` shows: not ready, ready with something to look after, or well. */
 async function stateView(sources: OperationsSources): Promise<View> {
   const { is, because, cautions } = await serviceState(sources)
   const state = { ready: is === 'ready', doubtful: is === 'doubtful', broken: is === 'broken' }
@@ -238,7 +238,7 @@ const missing = {
   revocationList: 'There is no revocation list: this service does not make one.\n',
 }
 
-/** For the script that tells apt whether to use this proxy. */
+/** Answers the script that tells apt whether to use this proxy. */
 function allowed(client: string, { admits }: OperationsSources): Response {
   if (admits(client)) return webResponse('text', 'yes\n')
   return webResponse('text', `${client} is in no network under \`clients\`.\n`, { status: 403 })

@@ -70,7 +70,7 @@ export interface ActivityReport
     Activity,
     'started' | 'rates' | 'runs' | 'problems' | 'archives' | 'clients' | 'clientsToday'
   > {
-  /** Of clients. */
+  /** Connections of clients. */
   readonly connections: number
   readonly arriving: readonly Arriving[]
 }
@@ -119,7 +119,7 @@ export type LastVerification = Readonly<Record<(typeof verificationFigures)[numb
 export interface Explanation {
   readonly question: string
   readonly answer: string
-  /** Of the first finding: what becomes of a request, as far as it is known. */
+  /** What becomes of a request, as far as it is known; the first finding alone has it. */
   readonly fate?: RequestFate | undefined
 }
 

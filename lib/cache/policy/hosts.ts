@@ -25,7 +25,7 @@ export function hostList<Pattern extends HostPattern>(
   }
 }
 
-/** Of the patterns of one host those with a port come first, then in their own order. */
+/** Groups patterns by host. Within a host those with a port come first, the others follow in their own order. */
 function byHost<Pattern extends HostPattern>(
   patterns: readonly Pattern[],
 ): ReadonlyMap<string, readonly Pattern[]> {

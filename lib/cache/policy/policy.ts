@@ -64,7 +64,7 @@ export interface Admitted {
 /** A refusal. */
 export interface Denied {
   readonly deny: DenyRule
-  /** For the client: the setting, the value met and what to change. */
+  /** The sentence for the client: the setting, the value met and what to change. */
   readonly sentence: string
 }
 
@@ -116,7 +116,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     passthroughDomains: hostList(settings.passthroughDomains),
     ports: settings.ports,
     connectPorts: settings.connectPorts,
-    // Of equal patterns the first counts: the more careful mode.
+    // The first of equal patterns counts: that of the more careful mode.
     modes: hostList([
       ...withMode('refuse', https.refuseDomains),
       ...withMode('tunnel', https.tunnelDomains),

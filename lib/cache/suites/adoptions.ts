@@ -59,7 +59,7 @@ export interface SuiteMeans {
 
 interface AdoptionsParts extends SuiteMeans, AdoptedSuites {
   readonly asked: AskedIndexes
-  /** Told after every adoption, of the suite unless it was forgotten. */
+  /** Called after each adoption, with the suite unless it was forgotten. */
   readonly onAdopted: (suite?: Suite) => void
 }
 
@@ -88,7 +88,7 @@ const mostRefused = 1000
 interface Failed {
   /** SHA-256 of the Release files and the detached signature. */
   readonly digests: readonly string[]
-  /** By `elapsed`. */
+  /** The moment until which it is not tried again, by `elapsed`. */
   readonly until: Milliseconds
 }
 
@@ -207,7 +207,7 @@ export class Adoptions {
     }
     const [adopted] = suite?.generations ?? []
     const begun = clock.elapsed()
-    // Until it has succeeded.
+    // It counts as failed until it has succeeded.
     this.#failed.set(at, {
       digests: releases.flatMap(({ digest, signedBy }) => [digest, signedBy?.digest ?? digest]),
       until: begun + pauseAfterFailure,

@@ -13,7 +13,7 @@ interface HashedOptions {
   readonly clock: Clock
   /** Bytes a second; 0 is as fast as it goes. */
   readonly rate: number
-  /** Told how many bytes of different contents have been read so far. */
+  /** Called with the bytes of different contents that have been read so far. */
   readonly onRead: (done: number) => void
 }
 

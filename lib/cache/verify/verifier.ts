@@ -33,7 +33,7 @@ export interface VerifyParts {
   /** How signatures are judged below a directory, by its key; undefined when they are not. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly onProgress: (progress: Progress) => void
-  /** Told of everything wrong as soon as it is found. */
+  /** Called with each wrong file as soon as it is found. */
   readonly onWrong: (wrong: Wrong) => void
 }
 
@@ -137,7 +137,7 @@ class Verification {
       const read = await readStoredRelease(one, around)
       if ('unread' in read) this.#unread.push({ key: file.key, because: read.unread })
       else if ('because' in read) await this.#report(file, read.because, read)
-      // Those of single components list nothing; they are listed themselves.
+      // A Release file of a single component lists nothing; another one lists it.
       else if (read.release.files.size > 0) found.push(read)
     }
     return found
@@ -284,7 +284,7 @@ class Verification {
   }
 }
 
-/** Of two verdicts about one file the one that counts. */
+/** The one of two verdicts about a file that counts. */
 function better(one: Verdict, other: Verdict | undefined): Verdict {
   const rank = { right: 2, wrong: 1, unchecked: 0 }
   return other === undefined || rank[one.is] > rank[other.is] ? one : other

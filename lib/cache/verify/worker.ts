@@ -10,7 +10,7 @@ import { suitePolicy } from '../suites/policy.ts'
 import type { Message, Task } from './thread.ts'
 import { verify } from './verifier.ts'
 
-/** As nice as background jobs are. */
+/** Background jobs are as nice as this. */
 const niceness = 10
 /** How often progress is told. */
 const progressInterval: Milliseconds = 200

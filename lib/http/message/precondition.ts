@@ -17,7 +17,7 @@ import {
 } from './validator.ts'
 
 export interface SelectedRepresentation {
-  /** Of the current representation; undefined when there is none. */
+  /** Validators of the current representation; undefined when there is none. */
   readonly validators: Validators | undefined
   /** A cache leaves If-Match and If-Unmodified-Since to the origin server (RFC 9111 section 4.3.2). */
   readonly role: 'origin' | 'cache'

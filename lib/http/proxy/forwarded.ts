@@ -52,7 +52,7 @@ export function forwardingFields(of: {
   )
 }
 
-/** In whatever spelling: frameworks read `X_Forwarded_For` as the same. */
+/** Whether a name is one of these in any spelling: frameworks read `X_Forwarded_For` as the same. */
 function isForwarding(name: string): boolean {
   if (name.length > LONGEST_FORWARDING) return false
   return FORWARDING.has(name.toLowerCase().replace(/[^a-z0-9]/g, '-'))

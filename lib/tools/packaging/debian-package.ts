@@ -31,7 +31,7 @@ export interface DebianPackage {
   readonly templates: readonly string[]
   /** Files besides programs and manuals: their path in the package, and in the repository. */
   readonly files: ReadonlyMap<string, string>
-  /** Of `docs/`. */
+  /** Names of files in `docs/`. */
   readonly documents: readonly string[]
   /** Empty directories. */
   readonly directories?: readonly string[]
@@ -42,7 +42,7 @@ interface Build {
   /** The root of the repository. */
   readonly root: string
   readonly output: string
-  /** As package.json writes it. */
+  /** The version as package.json writes it. */
   readonly version: string
   /** The program with what it needs when it runs. */
   readonly files: readonly ProgramFile[]
@@ -52,7 +52,7 @@ interface Build {
   readonly node?: CarriedNode | undefined
 }
 
-/** Of package.json, with the version of the build. */
+/** The fields of package.json that a package repeats, with the version of the build. */
 type Manifest = Readonly<Record<'version' | 'homepage' | 'author', string>>
 
 /** Debian's name of a version. One with Node.js is higher than the same without, so that apt takes it where both are offered. */

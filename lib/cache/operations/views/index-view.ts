@@ -134,7 +134,7 @@ function diskView(usage: Usage | undefined, { config, nothingStored }: Operation
   const limit = quota > 0 ? quota : room
   const share = (part: number) => Math.min(1, part / Math.max(1, limit))
   const full = nothingStored() !== undefined
-  // Of a file system the cache has one part, and other programs have the rest.
+  // The cache has one part of the file system, and other programs have the rest.
   const taken = share(quota > 0 ? bytes : used)
   return {
     stored: usage === undefined ? 'unknown' : size(bytes),
@@ -235,7 +235,7 @@ function shown(target: string): string {
   return text.length > longestShown ? `${text.slice(0, longestShown)}...` : text
 }
 
-/** At most so many clients are named; the others are counted. */
+/** The number of clients that the page names; it counts the others. */
 const mostNamed = 20
 
 /** The CA, how long it lasts, and the clients that do not trust it. */

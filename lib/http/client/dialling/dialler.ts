@@ -28,13 +28,13 @@ import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
 
 export interface DialDeadlines {
-  /** For the addresses of a name. */
+  /** Time for the addresses of a name. */
   readonly lookup: Milliseconds
-  /** For a TCP connection to one of them. */
+  /** Time for a TCP connection to one of them. */
   readonly connect: Milliseconds
-  /** For the parent proxy's answer to CONNECT. */
+  /** Time for the parent proxy's answer to CONNECT. */
   readonly parent: Milliseconds
-  /** For the TLS handshake. */
+  /** Time for the TLS handshake. */
   readonly tls: Milliseconds
 }
 
@@ -91,7 +91,7 @@ export class Dialler {
     this.#secureContext = contextOf(ca)
   }
 
-  /** From now on trusts these authorities (PEM) besides the well-known ones, in place of those of before. */
+  /** Trusts these authorities (PEM) besides the well-known ones from now on, in place of those given before. */
   trust(ca: readonly string[]): void {
     this.#secureContext = contextOf(ca)
   }
