@@ -33,13 +33,15 @@ interface BackendOptions {
   readonly tokens: IdentityTokens
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
-  /** Gets the requests of WebSockets and event streams. */
+  /** Gets the requests of WebSockets and event streams, each as it came. */
   readonly endless: WeakSet<object>
 }
 
 /** A request that has been let through. */
 export interface Admitted {
   readonly request: Request
+  /** The request as it came: `request` may be a copy with other fields or content, which the server does not know. */
+  readonly original: Request
   /** Path and query as they go out: the bytes that were judged. */
   readonly place: Place
   /** IP address of the client as far as it can be believed. */
@@ -116,9 +118,10 @@ export class Backend {
     return forward(admitted.request, to)
   }
 
-  #answered(response: Response, { request, session }: Admitted): Response | Promise<Response> {
+  #answered(response: Response, admitted: Admitted): Response | Promise<Response> {
+    const { session } = admitted
     const fields = response.fields.through(harmlessAnswer)
-    const content = withHarmlessTrailers(this.#endless(response, request))
+    const content = withHarmlessTrailers(this.#endless(response, admitted))
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
@@ -132,7 +135,7 @@ export class Backend {
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
   async upgrade(admitted: Admitted, socket: Socket, head: Buffer): Promise<Response | TakenOver> {
     const { config, closing, endless } = this.#options
-    endless.add(admitted.request)
+    endless.add(admitted.original)
     const { tunnel } = config.timeouts
     return forwardUpgrade(admitted.request, {
       ...(await this.#forwarding(admitted)),
@@ -210,11 +213,11 @@ export class Backend {
   }
 
   /** Event streams never end by themselves: they end in good order when the service does. */
-  #endless({ content, fields }: Response, request: Request): Response['content'] {
+  #endless({ content, fields }: Response, { original }: Admitted): Response['content'] {
     if (content.kind !== 'stream') return content
     if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
     const { closing, endless } = this.#options
-    endless.add(request)
+    endless.add(original)
     return { ...content, open: () => until(content.open(), closing) }
   }
 }

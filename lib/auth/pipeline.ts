@@ -130,12 +130,26 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       const { because, name } = verdict
       const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` }
       const open = because === 'path'
-      const admitted = { request, session: undefined, public: open, place, client }
+      const admitted = {
+        request,
+        original: request,
+        session: undefined,
+        public: open,
+        place,
+        client,
+      }
       request.holder = passedWithoutSession
       return pass(asked, admitted, { ...facts, passthrough: name })
     }
     case 'anyone': {
-      const admitted = { request, session: undefined, public: true, place, client }
+      const admitted = {
+        request,
+        original: request,
+        session: undefined,
+        public: true,
+        place,
+        client,
+      }
       request.holder = passedWithoutSession
       return pass(asked, admitted, { client, outcome: 'forwarded', because: 'anyone' })
     }
@@ -181,9 +195,16 @@ function authenticated<A extends Response | TakenOver>(
   return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
       // Written out, not copied from `asked`: the copy costs an eighth of a small request.
-      const admitted = { request: opened.request, session, public: false, place, client }
+      const admitted = {
+        request: opened.request,
+        original: request,
+        session,
+        public: false,
+        place,
+        client,
+      }
       if (!sessions.wantsRenewal(session)) return pass(asked, admitted, facts)
-      const whole = { ...admitted, request: unconditional(admitted.request) }
+      const whole = { ...admitted, request: unconditional(opened.request) }
       return renewed(asked, session, pass(asked, whole, facts))
     }
     const target = pathAndQuery(place)
@@ -191,7 +212,7 @@ function authenticated<A extends Response | TakenOver>(
     if ('refuse' in instead) return withFacts(instead.refuse, facts)
     const answered = pass(
       asked,
-      { request: instead.request, session, public: false, place, client },
+      { request: instead.request, original: request, session, public: false, place, client },
       { ...facts, resubmitted: true },
     )
     return answered.then(answer => withLines(answer, instead.setCookie))

@@ -150,7 +150,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const plain = decision(Fields.empty)
   const last = parts.fetcher?.notStored(key)
   if (stored === undefined && last !== undefined && plain.use === 'origin') {
-    return told({ answer: notStoredSentences[last], fate: 'miss' })
+    return told({ answer: notStoredSentences[last] ?? notKept(last), fate: 'miss' })
   }
   const verdict = { answer: sentenceFor(plain), fate: fates[plain.use] }
   if (archive.kind === 'pool' || archive.kind === 'other') return told(verdict)
@@ -248,8 +248,11 @@ const forbidden = (because: string): string =>
 const notTheFile = (found: string): string =>
   `is fetched from the origin and streamed, and not stored: the last response was ${found}`
 
+const notKept = (because: string): string =>
+  `is fetched from the origin and streamed; the last response could not be stored: ${because}`
+
 /** What becomes of a file whose last response was not stored. */
-const notStoredSentences: Readonly<Record<NotStoredReason, string>> = {
+const notStoredSentences: Readonly<Record<string, string>> = {
   private: forbidden('`Cache-Control: private`'),
   'no-store': forbidden('`Cache-Control: no-store`'),
   vary: forbidden('`Vary: *`'),
@@ -257,7 +260,7 @@ const notStoredSentences: Readonly<Record<NotStoredReason, string>> = {
   page: notTheFile('a page and not the file'),
   empty: notTheFile('empty'),
   format: notTheFile('of another format than its name says'),
-}
+} satisfies Record<NotStoredReason, string>
 
 function verifiedText(
   { by, suite, signer }: Verified,

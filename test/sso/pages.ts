@@ -40,6 +40,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   access_closed: 'rules of access: test/auth/access/refusals.ts, without a browser',
   access_ambiguous: 'rules of access: test/auth/access/refusals.ts, without a browser',
   authn_stale: 'a younger login: test/auth/access/step-up.ts, without a browser',
+  authn_future: 'a younger login: test/auth/access/step-up.ts, without a browser',
   login_unmet: 'a younger login: test/auth/access/step-up.ts, without a browser',
   base64: 'signature_missing',
   signature_missing: 'signature_missing',

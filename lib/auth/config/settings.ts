@@ -284,7 +284,7 @@ export const settings = group('', {
       'Idle timeout of a client within the content of a request.',
     ),
     clientTaking: setting(duration('1s', '1h'), '2m').says(
-      'Time limit for a client that reads nothing of a response. A client that reads at least 1 KiB a second is not cut.',
+      'Time limit for a client that reads nothing of a response. A client that reads at least 1 KiB a second is not cut. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes.',
     ),
     clientIdle: setting(duration('1s', '1h'), '75s').says(
       'Idle timeout of a connection of a client or the edge between requests.',

@@ -19,6 +19,7 @@ import {
   checkAssertion,
 } from './core/check-assertion.ts'
 import { messageLimits } from './core/message.ts'
+import type { WrittenInstant } from './core/read-assertion.ts'
 import type { VerifiedResponse } from './core/verify-response.ts'
 import {
   type Flow,
@@ -88,6 +89,13 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   return startSession(saml, request, { verified, checked, flow, posted, back })
 }
 
+/** The AuthnInstant that was not believed, for the log: rules with maxAge do not count such a login as young. */
+function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Session) {
+  return written?.moment === undefined || authnInstant !== undefined
+    ? {}
+    : { futureAuthnInstant: written.text.slice(0, 40) }
+}
+
 /** Makes the session and sends the browser on to the redirect endpoint. */
 async function startSession(
   saml: Saml,
@@ -124,6 +132,7 @@ async function startSession(
     attributes: loggedAttributes(saml, session),
     authnInstant: session.authnInstant && new Date(session.authnInstant),
     authnContext: session.authnContext,
+    ...futureLogin(assertion.statements[0]?.instant, session),
     ...(assertion.unread.length === 0 ? {} : { unread: assertion.unread }),
   })
   const { baseUrl } = saml.config()

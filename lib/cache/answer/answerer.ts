@@ -35,6 +35,7 @@ import {
   storedRepresentation,
 } from './representation.ts'
 import type { Updates } from './suite-updates.ts'
+import type { Unavailable } from './unavailable-file.ts'
 
 interface AnswererParts {
   readonly rules: () => Rules
@@ -138,7 +139,7 @@ export class Answerer {
         const answer = await this.#fromFilling(allowed, outcome.filling, 'changed')
         if (answer === undefined) return this.#stale(allowed, entry, 'stale-origin-slow')
         if (!(answer instanceof Failure)) return answer
-        if (WrongContent.is(answer)) void this.#otherwise(allowed)
+        if (WrongContent.is(answer)) void this.#otherwise(allowed, { gone: false })
         return this.#stale(allowed, entry, 'stale-origin-failed')
       }
     }
@@ -207,26 +208,35 @@ export class Answerer {
         const failure = answer ?? fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin })
         return this.#failed(allowed, failure)
       }
-      case 'answered':
-        return (
-          (isGone(found.status) && (await this.#otherwise(allowed))) ||
-          this.#originSaid(allowed, found)
-        )
+      case 'answered': {
+        const gone = superseded === undefined
+        const otherwise = isGone(found.status)
+          ? await this.#otherwise(allowed, { gone })
+          : undefined
+        if (typeof otherwise === 'object') return otherwise
+        return this.#originSaid(allowed, found, otherwise)
+      }
       case 'failed':
         return this.#failed(allowed, found.failure)
     }
   }
 
   async #failed(allowed: Allowed, failure: Failure): Promise<Response> {
-    const otherwise = WrongContent.is(failure) ? await this.#otherwise(allowed) : undefined
-    return otherwise ?? unavailable(allowed, failure)
+    const otherwise = WrongContent.is(failure)
+      ? await this.#otherwise(allowed, { gone: false })
+      : undefined
+    return typeof otherwise === 'object' ? otherwise : unavailable(allowed, failure)
   }
 
   /**
    * The answer when the origin has a file no more as an index names it: the content by its digest, where the origin still has that; or
-   * that there is a newer Release file now, or one that may not be adopted. Undefined when the index is the newest there is.
+   * that there is a newer Release file now, or one that may not be adopted. `named`: the Release file of the client names the index, and
+   * there is no newer one. Undefined when nothing is known. `gone`: as far as is known, the origin may never have had it.
    */
-  async #otherwise(allowed: Allowed): Promise<Response | undefined> {
+  async #otherwise(
+    allowed: Allowed,
+    { gone }: Pick<Unavailable, 'gone'>,
+  ): Promise<Response | 'named' | undefined> {
     const { updates, suites, store } = this.#parts
     const { key, archive, about } = allowed.file
     const claim = allowed.claim ?? (await allowed.awaited)
@@ -237,16 +247,18 @@ export class Answerer {
     const byHash = archive.kind === 'by-hash'
     const used = byHash ? suites.usedBy(allowed.request.client, key) : claim
     if (used === undefined) return undefined
+    const index = withReleases.has(archive.kind)
     const { digest } = archive
-    if (digest !== undefined && !(await updates.names(used, key, digest.hex))) return undefined
-    const outdated = updates.outdated(used)
+    // Packages are named by indexes alone: a package that is gone is a reason to look for newer ones.
+    const outdated = updates.outdated(used, { key, hex: digest?.hex, gone: gone && index })
     // What apt says of a package that is not there names the remedy already.
-    if (!withReleases.has(archive.kind)) return undefined
-    if (await outdated)
-      return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
+    if (!index) return undefined
+    const is = await outdated
+    if (is === undefined) return undefined
+    if (is) return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
     return updates.behind(used.suite)?.because === 'stale-suite-refused'
       ? unavailable(allowed, fetchFailure('RELEASE_REFUSED', { origin: about.origin }))
-      : undefined
+      : 'named'
   }
 
   /**
@@ -266,7 +278,8 @@ export class Answerer {
     void filling.settled.then(settled => {
       if (settled.kind !== 'failed') this.#given(allowed, settled.entry, answer, 'given')
       // What fails before that is the caller's.
-      else if (begun && WrongContent.is(settled.failure)) void this.#otherwise(allowed)
+      else if (begun && WrongContent.is(settled.failure))
+        void this.#otherwise(allowed, { gone: false })
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
@@ -335,12 +348,13 @@ export class Answerer {
       : unavailable(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 
-  #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>): Response {
+  #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>, named?: 'named'): Response {
     const { negative, updates, rules, clock } = this.#parts
     const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
     // What the client's own Release file names is not said to come yet: no newer one is held back any more.
-    const unnamed = allowed.claim === undefined && withReleases.has(archive.kind)
+    const unnamed =
+      allowed.claim === undefined && named === undefined && withReleases.has(archive.kind)
     if (gone && unnamed && updates.isBehind(key)) {
       return unavailable(allowed, fetchFailure('SUITE_BEHIND', { origin: about.origin }))
     }

@@ -11,7 +11,7 @@ import { explainError, type Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify, decodedUrl, directoriesOf, parentOf } from '../archive/path.ts'
+import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Found, Wanted } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchanged } from '../fetch/revalidation.ts'
@@ -22,7 +22,6 @@ import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
 import {
-  baseOf,
   byHashPath,
   byHashPaths,
   keyIn,
@@ -33,7 +32,6 @@ import {
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
-import { namesDigest } from './named-digest.ts'
 import {
   type Behind,
   firstPause,
@@ -41,6 +39,7 @@ import {
   type MissingFile,
   SuitesBehind,
 } from './suites-behind.ts'
+import { pathIn, pathOf, type Unavailable } from './unavailable-file.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
@@ -193,18 +192,29 @@ export class Updates {
 
   /**
    * A file of this generation of a suite cannot be had: the origin has other content, or none. Asks the origin at once
-   * whether it has a newer Release file, and has nothing hold that back. Whether clients get a newer one now. Never rejects.
+   * whether it has a newer Release file, and has nothing hold that back, unless the origin may never have had the file. Whether
+   * clients get a newer one now; undefined when the generation names no such file. Never rejects.
    */
-  async outdated(used: Pick<Claim, 'suite' | 'generation'>): Promise<boolean> {
-    const { clock, rules } = this.#parts
+  async outdated(
+    used: Pick<Claim, 'suite' | 'generation'>,
+    file: Unavailable,
+  ): Promise<boolean | undefined> {
+    const { clock, rules, suites } = this.#parts
     const { suite, generation } = used
     const entry = await this.#stored(used)
     const uri = entry && parseUri(entry.key)
     if (entry === undefined || uri === undefined || 'problem' in uri) return false
     if (releaseIn(generation, entry.digest) === undefined) return true
-    const asks = this.#behind.noteOutdated(suite)
+    const path = await pathOf(file, entry, this.#parts)
+    if (path === undefined) return undefined
+    const drops = (): boolean | undefined => this.#behind.drops(suite, path)
+    const plain = file.hex === undefined
+    const ends = !file.gone || (plain && (suites.hadFile(suite, path) || drops() === true))
+    // The origin's newer Release file is known: it names the file as well, or the plain name is to be asked for.
+    if (!ends && drops() !== undefined) return false
+    const asks = ends ? this.#behind.noteOutdated(suite) : this.#behind.noteDoubt(suite)
     const underWay = this.#underWay.get(entry.key)
-    if (asks) underWay?.hurry.abort()
+    if (asks && ends) underWay?.hurry.abort()
     const ask = async (): Promise<boolean> => {
       // What was asked before the file was found to be gone says nothing of now.
       if (underWay?.changed === false) await underWay.done
@@ -212,28 +222,11 @@ export class Updates {
       if (asks) await this.check({ ...wanted, insist: true }, entry)
       else await this.#underWay.get(entry.key)?.done
       const now = await this.#stored(used)
-      return now !== undefined && releaseIn(generation, now.digest) === undefined
+      if (now !== undefined && releaseIn(generation, now.digest) === undefined) return true
+      // It is held back, and known now.
+      return !ends && plain && drops() === true && (await this.outdated(used, file)) === true
     }
     return (await inTime(ask(), clock, rules().config.suites.update)) ?? false
-  }
-
-  /**
-   * Whether the Release file of a generation names the index with this key, which has a digest in its name: a client can make one up, and
-   * that the origin has no such file says nothing then. Taken as true where clients get another Release file now, because nothing
-   * follows from it then. Never rejects.
-   */
-  async names(
-    used: Pick<Claim, 'suite' | 'generation'>,
-    key: string,
-    hex: string,
-  ): Promise<boolean> {
-    const { store, log } = this.#parts
-    const entry = await this.#stored(used)
-    if (entry === undefined || releaseIn(used.generation, entry.digest) === undefined) return true
-    return namesDigest(store, entry, { key, hex }).catch((error: unknown) => {
-      log.warn('a Release file cannot be read', { key: entry.key, error })
-      return false
-    })
   }
 
   /** The Release file that is stored in the place of that of a generation. */
@@ -254,7 +247,7 @@ export class Updates {
    */
   async fetchByDigest(key: string, { suite, generation, ...claim }: Claim): Promise<boolean> {
     const { clock, rules } = this.#parts
-    const path = decodedUrl(key)?.slice(baseOf({ at: suite }).length + 1)
+    const path = pathIn(suite, key)
     if (path === undefined || !generation.byHash || claim.by !== undefined) return false
     const [digest] = byHashPaths({ path, ...claim })
     if (digest === undefined) return false
@@ -425,6 +418,7 @@ export class Updates {
       signedBy: signedBy && { digest: signedBy.digest, size: signedBy.size },
     })
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+    if (missing.dropped !== undefined) this.#behind.noteDropped(at, missing.dropped)
     const lacking = await this.#fetchAll(candidate, missing)
     if (lacking.length === 0) return undefined
     const expired = this.#expired(entry)

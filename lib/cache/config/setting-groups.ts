@@ -171,7 +171,7 @@ export const timeouts = group(
       'Idle timeout of a client connection between requests. apt pauses between update and download: keep it above a minute.',
     ),
     client_stalled: setting(duration('1s', '1h'), '1m').says(
-      'Time limit for a client that reads nothing of its response. A client that reads at least 1 KiB a second is not cut.',
+      'Time limit for a client that reads nothing of its response. A client that reads at least 1 KiB a second is not cut. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes.',
     ),
     drain: setting(duration('0s', '1h'), '30s').says(
       'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',

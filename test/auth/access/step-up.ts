@@ -68,6 +68,31 @@ t.test(
   },
 )
 
+t.test(
+  '77: a login of the future is not young, and the answer to ForceAuthn no new one',
+  async t => {
+    const clock = new ManualClock(start)
+    const whole = await startWhole(t, { clock, settings: { access } })
+    const { browser, idp, backend, log, codes } = whole
+    // Local time of Copenhagen written as UTC: the login is an hour old.
+    const asked = readAsked(await browser.navigate('/'))
+    const ahead = { authenticated: start + 60 * minute }
+    await answered(whole, asked.id, ahead)
+    t.equal((await browser.navigate('/')).status, 200, 'other pages open')
+    t.match(
+      log.lines.filter(({ message }) => message === 'signed in').map(({ facts }) => facts),
+      [{ authnInstant: undefined, futureAuthnInstant: '2030-01-01T01:00:00.000Z' }],
+    )
+    const younger = readAsked(await browser.navigate('/young/x'))
+    t.equal(younger.forceAuthn, true)
+    const taken = await browser.deliver(idp, { inResponseTo: younger.id, assertion: ahead })
+    t.equal(taken.status, 403)
+    t.match(htmlOf(taken), 'its clock or its time zone is wrong')
+    t.same(codes().slice(-1), ['authn_future'])
+    t.notOk(backend.requests.some(({ target }) => target.startsWith('/young/')))
+  },
+)
+
 t.test('77: another context is asked for, and a lesser one gets a page', async t => {
   const whole = await signedIn(t)
   const { browser, codes } = whole
