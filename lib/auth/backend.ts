@@ -111,6 +111,11 @@ export class Backend {
     return clientOf(request, this.#trusted)
   }
 
+  /** Whether a peer is one of the proxies in front. */
+  trusts(address: string): boolean {
+    return this.#trusted.has(address)
+  }
+
   /** Forwards a request. Rejects with an OriginFailure. */
   handle(admitted: Admitted): Promise<Response> {
     const to = this.#forwarding(admitted)

@@ -9,6 +9,7 @@ import { type Reload, type Service, type Start, type StopStep, stopStep } from '
 import type { Request } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { formatAuthority } from '../http/message/target.ts'
+import { traceIdOf } from '../http/message/trace-context.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { startListening } from '../http/server/listen.ts'
 import { requestIds } from '../http/server/live-request.ts'
@@ -238,13 +239,18 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onFailure: (request, error) => failed(request, error, failurePage),
     onExchange: (exchange, error) => {
       metrics.exchange(exchange)
-      if (rules.config.log.access) log.info('request', accessFacts(exchange))
+      if (rules.config.log.access) {
+        const facts = accessFacts(exchange)
+        facts['trace'] = traceIdOf(exchange.request.fields)
+        log.info('request', facts)
+      }
       if (error === undefined || closing.signal.aborted) return
       const about = { category: 'PROXY-ERROR', code: 'response_broke_off' }
       log.warn('PROXY-ERROR response_broke_off', { ...about, id: exchange.request.id, error })
     },
     limits: limitsOf(config),
     fastPath: true,
+    introduces: address => rules.config.proxyProtocol && rules.backend.trusts(address),
   })
   const passes = (request: Request, session: ReadSession | undefined) => {
     const place = placeOf(request, rules.config.domain)
@@ -285,6 +291,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift({
     ...stopStep('serve until a lull', serving, deadline => {
       stopping = true
+      main.announceEnd()
       return untilLull(transfers, { clock, deadline })
     }),
     serves: true,
@@ -345,6 +352,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       readings: () => saml.readings(),
       counts: () => ({ clients: main.connections, websockets: tunnels }),
       reload: options.reloadDaemon ?? service.reload,
+      endUser: user => sessions.endUser(user),
+      log,
     }),
   )
   return service

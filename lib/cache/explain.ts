@@ -56,12 +56,20 @@ const fates: Readonly<Record<Decision['use'], RequestFate>> = {
   ...{ negative: 'failed', fail: 'failed' },
 }
 
+/** What is asked for when it is a word: no host has such a name but on the machine itself, and no file has it alone. */
+function wordSentence(text: string): string | undefined {
+  if (!/^[\w+-]+$/.test(text)) return undefined
+  return `${JSON.stringify(text)}, which is a word and no target. A target is what apt asks for, such as http://archive.example.org/debian/pool/main/h/hello/hello_2.10_amd64.deb, with or without http://. Stored files that have the word in their targets: cachesvc list ${text}`
+}
+
 /** The findings: first what becomes of a request, then why, in the order of the pipeline. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
   const findings: Explanation[] = []
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
+  const word = wordSentence(url)
+  if (word !== undefined) return [{ question: notUnderstood, answer: word, fate: 'refused' }]
   const escaped = await storedEscaped(url, parts)
   if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
   const wanted = destinationOfUrl(escaped ?? url, parts.rules)

@@ -271,9 +271,10 @@ async function startWith(
   }
   const stop: readonly StopStep[] = [
     {
-      ...stopStep('serve until a lull', serving, signal =>
-        Promise.all([ahead.close(), lull(signal)]),
-      ),
+      ...stopStep('serve until a lull', serving, signal => {
+        for (const server of servers) server.announceEnd()
+        return Promise.all([ahead.close(), lull(signal)])
+      }),
       serves: true,
     },
     stopStep('take the announcement back', 2000, async () => takeBack?.()),

@@ -1,7 +1,7 @@
 # bash completion for authproxy
 _authproxy() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local commands='serve doctor explain status reload rotate-keys socket-unit access dev-idp demo'
+  local commands='serve doctor explain status reload rotate-keys socket-unit access sessions dev-idp demo'
   local words='--config --config-dir --check-config --help --version'
   local command='' word instances=''
   COMPREPLY=()
@@ -28,6 +28,7 @@ _authproxy() {
     *) instances=$(cd /etc/authproxy 2>/dev/null && compgen -G '*.yaml' | sed 's/[.]yaml$//') ;;
   esac
   case $command in
+    sessions) words='end --config --config-dir --user --help --version' ;;
     '') words="$commands $words" ;;
     doctor) words+=' --groups' ;;
     rotate-keys) words+=' --now' ;;

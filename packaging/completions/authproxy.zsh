@@ -11,6 +11,7 @@ _authproxy() {
     'rotate-keys:make new keys; the old ones retire later'
     'socket-unit:print its address for authproxy@INSTANCE.socket of systemd'
     'access:say what the rules of access make of a request'
+    'sessions:end all sessions of a user'
     'dev-idp:run an identity provider for development'
     'demo:try everything out on this machine'
   )
@@ -28,6 +29,18 @@ _authproxy() {
       '--log[judge the requests of a log]:FILE:_files' \
       '(-h --help)'{-h,--help}'[print the help and exit]' \
       '(-v --version)'{-v,--version}'[print the version and exit]'
+    return
+  fi
+  if (( CURRENT > 2 )) && [[ $words[2] == sessions ]]; then
+    shift words; (( CURRENT-- ))
+    _arguments -s \
+      '(-c --config)'{-c,--config}'[read FILE instead of DIR/INSTANCE.yaml]:FILE:_files' \
+      '--config-dir[look for instances in DIR instead of /etc/authproxy]:DIR:_files -/' \
+      '--user[the user, as the log and X-Authproxy-User say]:NAME: ' \
+      '(-h --help)'{-h,--help}'[print the help and exit]' \
+      '(-v --version)'{-v,--version}'[print the version and exit]' \
+      '1:verb:(end)' \
+      '*:INSTANCE:_files -W /etc/authproxy -g "*.yaml(:r)"'
     return
   fi
   if (( CURRENT > 2 )) && [[ $words[2] == dev-idp ]]; then

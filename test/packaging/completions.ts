@@ -7,15 +7,16 @@ import t from 'tap'
 import { demo, devIdp } from '../../dev/idp/arguments.ts'
 import { access } from '../../lib/auth/cli/access.ts'
 import { authproxy } from '../../lib/auth/cli/arguments.ts'
+import { sessions } from '../../lib/auth/cli/sessions.ts'
 import { cachesvc } from '../../lib/cache/cli/arguments.ts'
 import type { Program } from '../../lib/command-line.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { command, lacking } from '../fixtures/process/command.ts'
 
-/** Each program with those of its commands that have a table of their own. */
-const programs: ReadonlyArray<readonly [program: Program, within: readonly Program[]]> = [
-  [cachesvc, []],
-  [authproxy, [access, devIdp, demo]],
+/** Each program with those of its commands that have a table of their own, in their order. */
+const programs: ReadonlyArray<readonly [Program, within: Readonly<Record<string, Program>>]> = [
+  [cachesvc, {}],
+  [authproxy, { access, sessions, 'dev-idp': devIdp, demo }],
 ]
 
 const pathOf = (name: string) => join(packageRoot(), 'packaging/completions', name)
@@ -41,10 +42,25 @@ for (const [table, within] of programs) {
     const [all, ...ofEach] = await offers(name, ['NONE', ...words.map(word => `${word} --`)])
     t.equal(all, sorted(`${words.join(' ')} ${optionWords(table, '')}`))
     words.forEach((word, index) => {
-      const inner = within.find(one => Object.hasOwn(one.commands, word)) ?? table
-      t.equal(ofEach[index], sorted(optionWords(inner, word)), word)
+      const inner = within[word]
+      const expected = inner === undefined ? optionWords(table, word) : optionWords(inner)
+      t.equal(ofEach[index], sorted(expected), word)
     })
-    const options = [table, ...within].flatMap(one => Object.entries(one.options))
+    const inner = Object.entries(within)
+    const verbs = await offers(
+      name,
+      inner.map(([word]) => `${word} NONE`),
+    )
+    inner.forEach(([word, { commands }], index) => {
+      const own = Object.keys(commands).filter(verb => verb !== word && verb !== 'help')
+      const offered = verbs[index]?.split(' ') ?? []
+      t.strictSame(
+        offered.filter(one => !one.startsWith('-')),
+        own,
+        word,
+      )
+    })
+    const options = [table, ...Object.values(within)].flatMap(one => Object.entries(one.options))
     const behind = await offers(
       name,
       options.map(([word]) => `--${word} --he`),
@@ -62,7 +78,7 @@ for (const [table, within] of programs) {
     t.equal(main, optionWords(table))
     t.strictSame(
       inner,
-      within.map(one => optionWords(one)),
+      Object.values(within).map(one => optionWords(one)),
     )
   })
 }

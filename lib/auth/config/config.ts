@@ -39,6 +39,7 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
     targetVerify: !proxy.targetDisableSSLVerify,
     targetCertificates: proxy.targetCertificates,
     trustedProxies: proxy.trustedProxies,
+    proxyProtocol: proxy.proxyProtocol,
     webSocketOrigins: proxy.webSocketOrigins,
     passthroughPaths: values.passthroughPaths,
     passthroughTokens: values.passthroughTokens.map(token => ({

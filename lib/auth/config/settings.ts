@@ -30,6 +30,7 @@ import {
   origin,
   pathPrefix,
   requestSigning,
+  secretPlace,
   sha256,
   token,
   url,
@@ -46,7 +47,7 @@ export const settings = group('', {
     'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
   ),
   idpMetadataURL: optional(url, 'none: this or `idpMetadataFile` is required').says(
-    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
+    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes, or up to 3 minutes sooner, so that instances that were started together do not ask together. Its `cacheDuration`, and half of what is left until its `validUntil`, make that sooner: 5 minutes after the last time at the least, or a minute when it ends soon or has ended. Only status 200 is accepted, within 30 seconds and up to 10 MiB, and 304 when the server gave an `ETag` or `Last-Modified` before. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
   ),
   idpMetadataFile: optional(absolutePath, 'none: this or `idpMetadataURL` is required').says(
     'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
@@ -58,6 +59,9 @@ export const settings = group('', {
   ).says(
     'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
     'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
+  ),
+  idpMetadataProxyFile: optional(secretPlace, 'none').says(
+    'File with what `idpMetadataProxy` would be, so that the configuration has no password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
   ),
   idpEntityID: optional(text, 'the only identity provider of the metadata').says(
     'Entity ID of the identity provider to use, when the metadata describes several.',
@@ -89,6 +93,10 @@ export const settings = group('', {
       sha256: optional(sha256).says(
         'The SHA-256 of the token in hexadecimal: what `printf %s TOKEN | sha256sum` prints. Take a token that cannot be guessed, such as that of `openssl rand -hex 32`; digests of words that are guessed first are refused.',
       ),
+      tokenFile: optional(secretPlace).says(
+        'File with the token, in place of `token`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count. Files are read again at each reload.',
+      ),
+      sha256File: optional(secretPlace).says('File with the SHA-256, in place of `sha256`.'),
       expires: optional(moment, 'never').says(
         'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
@@ -145,6 +153,9 @@ export const settings = group('', {
     ).says(
       'Peers whose X-Forwarded-For is believed: the edge in front. Name exact addresses or narrow networks. The first forwarded address is the client’s.',
     ),
+    proxyProtocol: setting(boolean, false).says(
+      'Whether connections of `trustedProxies` begin with the PROXY protocol, version 2, by which a load balancer for TCP names its client. Every connection of these peers then has to; others may not. `X-Forwarded-For` is believed when the client named so is itself one of `trustedProxies`. Leave it off for an edge that speaks HTTP and sends `X-Forwarded-For`.',
+    ),
     webSocketOrigins: setting(listOf(webOrigin, 'web origins'), []).says(
       'Origins, besides our own, whose pages may open WebSockets with the session of a user.',
     ),
@@ -164,7 +175,7 @@ export const settings = group('', {
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
     ),
     revocation: setting(boolean, true).says(
-      'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so.',
+      'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so. `authproxy sessions end --user NAME` enters all sessions of a user.',
     ),
   }),
 
@@ -251,6 +262,18 @@ export const settings = group('', {
     ),
     allowUnsignedLogout: setting(boolean, false).says(
       'Whether a logout request without a signature ends sessions. Any host on the network can send one.',
+    ),
+    metadataValidity: optional(duration('1d', '365d'), 'none: valid without an end').says(
+      'For how long our own metadata is valid from the moment it is fetched: its `validUntil`. Set it only when the identity provider fetches the metadata by itself: one that was given the document by hand may refuse every login after that moment.',
+    ),
+    metadataCacheDuration: optional(
+      duration('10m', '30d'),
+      'none: the identity provider decides',
+    ).says(
+      'After what time the identity provider is to fetch our metadata again: its `cacheDuration`. Less than half of `keys.overlap`, or it may not know a new key when that begins to sign.',
+    ),
+    signMetadata: setting(boolean, false).says(
+      'Whether our own metadata is signed, with the key that signs requests. The identity provider has to know its certificate already for that to mean anything, and has to be given the new one after `authproxy rotate-keys`.',
     ),
     replaySize: setting(size('0', '8M'), '1M').says(
       'Largest form, files included, that is kept over a login. When a form comes without a session, because that has ended or there was none yet, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the login. Where the browser has been signed in before, only the same user can send it. 0 keeps none.',

@@ -21,6 +21,8 @@ export interface Reach {
   readonly verify?: boolean
   /** The proxy by which they are asked. */
   readonly parent?: Parent | undefined
+  /** Bytes that connections begin with. */
+  readonly introduction?: Buffer
 }
 
 export interface Question extends Pick<OriginRequest, 'uri' | 'fields' | 'host' | 'content'> {
@@ -68,9 +70,9 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
   clients.set(from, own)
   const known = own.get(reach)
   if (known !== undefined) return known
-  const { clock, lookup, ca, verify = true, parent } = { ...from, ...reach }
+  const { clock, lookup, ca, verify = true, parent, introduction } = { ...from, ...reach }
   const client = new OriginClient({
-    ...{ clock, isPublic: () => true, verify, parent, limits: { head: LONGEST } },
+    ...{ clock, isPublic: () => true, verify, parent, introduction, limits: { head: LONGEST } },
     ...(lookup === undefined ? {} : { lookup }),
     ...(ca === undefined ? {} : { ca }),
   })

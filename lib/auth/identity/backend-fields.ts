@@ -11,6 +11,7 @@
  */
 import { setCookieName } from '../../http/message/cookie.ts'
 import { Fields, sameName } from '../../http/message/field.ts'
+import { withValidTrace } from '../../http/message/trace-context.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { isOwnCookie, withoutOwnCookies } from '../session/cookie.ts'
@@ -29,7 +30,7 @@ export interface Added {
 export function backendFields(client: Fields, { identity, own, basicAuth }: Added): Fields {
   const flat = [...(identity?.flat ?? []), ...own.flat]
   const harmless = withoutOwnCookies(withoutForwarding(client))
-  for (const [name, value] of endToEnd(harmless)) {
+  for (const [name, value] of withValidTrace(endToEnd(harmless))) {
     // Host is written with the request line (http/client/request.ts).
     if (isIdentityField(name) || isOddlySpelt(name) || sameName(name, 'Host')) continue
     // With Basic credentials as identity, those of a client would claim to be another user.
@@ -50,7 +51,7 @@ export function harmlessTrailers(fields: Fields): Fields {
 }
 
 const HEAD_ONLY =
-  /^(?:authorization|cookie|set-cookie|clear-site-data|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary)$/i
+  /^(?:authorization|cookie|set-cookie|clear-site-data|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary|traceparent|tracestate)$/i
 
 /** The fields of a response of the backend, which can neither end nor make sessions of ours. */
 export function harmlessAnswer(fields: Fields): Fields {

@@ -40,6 +40,10 @@ export interface LoginStart {
   readonly needs?: LoginNeeds | undefined
   /** Whether another user is to sign in than the one who is signed in. */
   readonly other?: boolean
+  /** Whether the user is to sign in anew, whatever session the browser or the IdP has. */
+  readonly anew?: boolean
+  /** Whether the IdP is asked to answer without showing anything to the person. */
+  readonly passive?: boolean
   /** Whether the browser has a session. */
   readonly signedIn?: boolean
   /** ID of a login whose place this one takes; when nothing is known of it any more, its tab still knows its address. */
@@ -68,6 +72,7 @@ export async function startLogin(
   const config = saml.config()
   const back = `${config.baseUrl}${returnTo}`
   const asks = before?.asks ?? newAsks(login)
+  const passive = (before === undefined ? login.passive : before.passive) === true
   if (login.needs !== undefined && asks !== undefined && hasJustAsked(state, asks, now)) {
     saml.count('login_unmet')
     const facts = { anew: asks.anew, contexts: asks.contexts.join(' ') }
@@ -97,11 +102,18 @@ export async function startLogin(
     before?.form === undefined
       ? keepForm(saml, request, id, login)
       : saml.forms.move(before.id, before.form, id, config.loginTime)
-  const flow = { id, began: now, returnTo, depth, done: false, form, asks }
+  const isPassive = passive || undefined
+  const flow = { id, began: now, returnTo, depth, done: false, form, asks, passive: isPassive }
   // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.
   const navigates = request.fields.get('Sec-Fetch-Mode') === 'navigate'
   const { location: destination, binding } = endpoint
-  const head = { id: requestId, issuer: config.entityId, issued: now, destination }
+  const head = {
+    id: requestId,
+    issuer: config.entityId,
+    issued: now,
+    destination,
+    isPassive: passive,
+  }
   const xml = authnRequestXml(head, asks === undefined ? config : askedConfig(config, asks))
   const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
   // A browser without a name gets one now: tabs that log in at the same time come back with the same.
@@ -127,10 +139,13 @@ export async function startLogin(
   })
 }
 
-function newAsks({ needs, other }: LoginStart): LoginAsks | undefined {
-  if (other === true) return { anew: true, contexts: [] }
+function newAsks({ needs, other, anew }: LoginStart): LoginAsks | undefined {
+  if (other === true || anew === true) return { ...anewAlone, contexts: needs?.contexts ?? [] }
   return needs && asksOf(needs)
 }
+
+/** What a login asks for that is to be another one than that of before. */
+export const anewAlone: LoginAsks = { anew: true, contexts: [] }
 
 /** The settings of SAML, as one login asks for more. */
 function askedConfig(config: SamlConfig, { anew, contexts }: LoginAsks): SamlConfig {

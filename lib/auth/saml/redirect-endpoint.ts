@@ -14,9 +14,9 @@ import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
 import { ownerOf } from '../form-preservation/owner.ts'
 import { notSent, resubmissionField } from '../form-preservation/resubmission.ts'
-import { cannotLogIn, needsLogin } from '../pages/failure-page.ts'
-import { type LoginStart, startLogin } from './login.ts'
-import { dropFlow, flowIdIn, stateOf } from './login-state.ts'
+import { cannotLogIn, challenge, needsLogin } from '../pages/failure-page.ts'
+import { anewAlone, type LoginStart, startLogin } from './login.ts'
+import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, stateOf } from './login-state.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { formPage, linkPage, redirect } from './send.ts'
@@ -30,15 +30,22 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   if (wanted !== null) {
     const returnTo = safeReturn(wanted)
     const needs = saml.config().ruleLogins[Number(query.get('rule') ?? 0) - 1]
+    const known = stateOf(saml, request)
+    const now = saml.clock.now()
+    const anew = query.has('reauth')
     if (session === undefined) {
-      return begin(saml, request, { returnTo, again: query.has('again'), needs })
+      const passive = query.has('passive') && !anew
+      if (passive && isJustUnknown(known, now)) return notSignedIn(saml, request, returnTo)
+      return begin(saml, request, { returnTo, again: query.has('again'), needs, anew, passive })
     }
     // A page of another site does not have a person sign in anew.
     const isForeign = request.fields.get('Sec-Fetch-Site') === 'cross-site'
     const other = query.has('other')
-    const unmet = needs && whyNotFulfilled(needs, session, saml.clock.now())
-    return (other || unmet !== undefined) && !isForeign
-      ? begin(saml, request, { returnTo, needs, other, signedIn: true })
+    const unmet = needs && whyNotFulfilled(needs, session, now)
+    // A page that asks for a new login each time it is opened gets one, not a loop of them.
+    const wantsNew = anew && !hasJustAsked(known, anewAlone, now)
+    return (other || wantsNew || unmet !== undefined) && !isForeign
+      ? begin(saml, request, { returnTo, needs, other, anew, signedIn: true })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
   const state = stateOf(saml, request)
@@ -96,4 +103,18 @@ async function begin(saml: Saml, request: Request, login: LoginStart): Promise<R
   if (!isNavigation(request)) return needsLogin(request, loginAddress(base, returnTo))
   const cannot = cannotLogIn(request, { domain, base, returnTo }, saml.failurePage)
   return cannot ?? startLogin(saml, request, login)
+}
+
+/** The page for a browser that asks for a passive login again, just after the IdP has said that it would have to ask the person. */
+function notSignedIn(saml: Saml, request: Request, returnTo: string): Response {
+  const href = loginAddress(saml.config().baseUrl, returnTo)
+  return saml.page({
+    ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href) },
+    view: say => ({
+      title: say('You are not signed in'),
+      text: say('The identity provider was asked a moment ago whether it knows you, and does not.'),
+      href,
+      label: say('Sign in'),
+    }),
+  })
 }

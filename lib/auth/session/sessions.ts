@@ -21,7 +21,7 @@ import {
   tokensIn,
   writeToken,
 } from './cookie.ts'
-import type { Revocation, RevocationList, Revoker } from './revocation.ts'
+import { type Revocation, type RevocationList, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
 export type Established =
@@ -35,6 +35,14 @@ export interface CookieDiagnosis {
   readonly bytes: number
   /** Why none of them is a session; undefined when one is, or none came. */
   readonly because: string | undefined
+}
+
+/** What came of ending the sessions of a user. */
+export interface EndedUser {
+  /** Sessions that were shown here of late; others may exist. */
+  readonly seen: number
+  /** Whether they stay ended after a restart. */
+  readonly isWritten: boolean
 }
 
 /**
@@ -210,6 +218,23 @@ export class Sessions {
    */
   async revoke(which: Revocation, by?: Revoker): Promise<boolean> {
     return (await this.#options.revocations?.add(which, by)) ?? false
+  }
+
+  /**
+   * Ends all sessions of a user that have been made until now, copies included: how many of them have been seen of late, and whether
+   * their end is on disk. Undefined when the revocation list is off, and nothing has ended.
+   */
+  async endUser(user: string): Promise<EndedUser | undefined> {
+    const { revocations, tokens } = this.#options
+    if (revocations === undefined) return undefined
+    const wanted = sameUser(user)
+    const seen = new Set<string>()
+    for (const session of tokens.remembered()) {
+      if (sameUser(session.subject) !== wanted || this.whyEnded(session) !== undefined) continue
+      seen.add(session.id)
+    }
+    await revocations.add({ user })
+    return { seen: seen.size, isWritten: revocations.isWritten }
   }
 
   /** The session cookies a request carries, for pages that explain. No values. */

@@ -7,11 +7,14 @@
 import { type AdminSocket, own, type RequestHandler, wholeDirectory } from '../../admin-socket.ts'
 import type { Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
+import { ownerIn } from '../../directory-owner.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { ListedEntry } from './catalogue/catalogue.ts'
 import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
+import type { Staying, WhyStays } from './disk/blobs.ts'
+import { givenFiles } from './disk/given-files.ts'
 import type { Health } from './disk/health.ts'
 import {
   checkVersion,
@@ -34,7 +37,9 @@ import { type StoreOptions, type StoreParts, wire } from './wiring.ts'
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { directory, clock, log } = options
-  const parts = wire(options)
+  const owner = await ownerIn(directory)
+  const files = options.disk?.files ?? (owner && givenFiles(owner))
+  const parts = wire({ ...options, disk: { ...options.disk, ...(files && { files }) } })
   const { disk, layout, journal } = parts
   let socket: AdminSocket | undefined
   try {
@@ -167,7 +172,7 @@ export class Store extends ReadableStore {
 
   /**
    * Removes those of these contents that no entry names, for an operator who does not wait. Answers those whose files could not
-   * be removed: they are served no more, and are tried again. Rejects when the disk fails.
+   * be removed: they are served no more, and are tried again.
    */
   async removeContents(digests: ReadonlySet<string>): Promise<Unremovable> {
     await this.#parts.retention.removeNow(digests)
@@ -216,9 +221,9 @@ export class Store extends ReadableStore {
     return { objects: count, blobs: contents, bytes }
   }
 
-  /** What room there is; the figures may be some seconds old. Undefined when the file system does not say. */
+  /** What room there is now. Undefined when the file system does not say. */
   fileSystem(): Promise<FileSystemSpace | undefined> {
-    return this.#parts.space.get()
+    return this.#parts.space.fresh()
   }
 
   health(): Health {
@@ -304,10 +309,14 @@ export class Store extends ReadableStore {
 export interface Unremovable {
   readonly contents: number
   readonly bytes: number
+  /** Why, of the first of them. */
+  readonly why?: WhyStays
 }
 
-function amountOf(contents: readonly (readonly [digest: string, size: number])[]): Unremovable {
-  return { contents: contents.length, bytes: contents.reduce((sum, [, size]) => sum + size, 0) }
+function amountOf(contents: ReadonlyArray<readonly [string, Staying]>): Unremovable {
+  const [, first] = contents[0] ?? []
+  const bytes = contents.reduce((sum, [, { size }]) => sum + size, 0)
+  return { contents: contents.length, bytes, ...(first && { why: first.why }) }
 }
 
 function checkShape(entry: Entry): void {

@@ -4,7 +4,7 @@
  */
 import { createHash, type Hash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { parentPort } from 'node:worker_threads'
@@ -12,6 +12,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
+import { makeDirectory } from '../../directory-owner.ts'
 import { explainError, systemCode, unlessMissing } from '../../errors.ts'
 import { DecompressError, decompress, usualLimits } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
@@ -144,7 +145,7 @@ async function adopt(job: Job): Promise<Adoption> {
     const dropped = await droppedBy(release, job.adopted, layout)
     return { missing: { files: missing, byHash, dropped }, refused }
   }
-  await mkdir(layout.suites, { recursive: true })
+  await makeDirectory(layout.suites)
   const tables = new TableMaker(layout, mostTableBytes)
   await tables.ofRelease(file, release)
   const indexes: AdoptedIndex[] = []

@@ -19,7 +19,8 @@ import { dirname } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import { unlessMissing } from '../../../errors.ts'
-import type { DiskFile, Surroundings } from './disk.ts'
+import { type DiskFile, isForbidden, type Surroundings } from './disk.ts'
+import { diskProblem } from './health.ts'
 import { DiskHung } from './slots.ts'
 
 interface BlobsParts extends Surroundings {
@@ -40,6 +41,18 @@ export interface Unnamed {
   readonly since: Milliseconds
 }
 
+/** Why a file stays: what the disk says, and whose the directory of the file is when it says that this process may not. */
+export interface WhyStays {
+  readonly because: string
+  readonly owner?: number
+}
+
+/** A content without an entry whose file could not be removed. */
+export interface Staying {
+  readonly size: number
+  readonly why: WhyStays
+}
+
 /** Of so many contents that are not flushed the files stay open. */
 const mostOpen = 512
 
@@ -49,8 +62,8 @@ export class Blobs {
   /** Contents that are removed, until a checkpoint has come after the removal of their entries. */
   readonly removed = new Map<string, Unnamed>()
   unnamedBytes = 0
-  /** Contents without an entry whose files could not be removed, and their sizes: nothing is served from them. */
-  readonly unremovable = new Map<string, number>()
+  /** Contents without an entry whose files could not be removed: nothing is served from them. */
+  readonly unremovable = new Map<string, Staying>()
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
   /** Contents that were found wrong, until verified content takes their place. */
@@ -155,11 +168,32 @@ export class Blobs {
       } catch (error) {
         this.#unnamed.set(digest, unnamed)
         this.unnamedBytes += unnamed.size
-        this.unremovable.set(digest, unnamed.size)
-        this.#wrong.add(digest)
+        const owner = isForbidden(error) ? await this.#ownerOf(digest) : undefined
+        const why = { because: diskProblem(error), ...(owner !== undefined && { owner }) }
+        this.#stays(unnamed, why)
         throw error
       }
     })
+  }
+
+  /** Serves nothing from contents whose files are to be removed later, because the disk fails now. */
+  setAside(contents: readonly Unnamed[], error: unknown): void {
+    for (const unnamed of contents) {
+      if (this.#unnamed.get(unnamed.digest) !== unnamed) continue
+      this.#stays(unnamed, { because: diskProblem(error) })
+      this.#parts.changed(unnamed.digest)
+    }
+  }
+
+  #stays({ digest, size }: Unnamed, why: WhyStays): void {
+    this.unremovable.set(digest, { size, why })
+    this.#wrong.add(digest)
+  }
+
+  /** Whose the directory of a content is; undefined when that cannot be seen. */
+  async #ownerOf(digest: string): Promise<number | undefined> {
+    const { disk, layout } = this.#parts
+    return (await disk.look(dirname(layout.blob(digest))).catch(() => undefined))?.uid
   }
 
   /** Removes a file of content that neither an entry nor this process knows of. */

@@ -40,7 +40,7 @@ export class DiskHealth {
 
   /** Notes that the disk failed while `doing`. Answers the reason in words. */
   failed(error: unknown, doing: string): string {
-    const because = `${doing}: ${plainly(error)}`
+    const because = `${doing}: ${diskProblem(error)}`
     if (this.#because === undefined) {
       this.#parts.log.warn('the disk fails; serving without it', {
         because,
@@ -72,7 +72,8 @@ export class DiskHealth {
   }
 }
 
-function plainly(error: unknown): string {
+/** What is wrong with the disk, in words. */
+export function diskProblem(error: unknown): string {
   if (error instanceof DiskHung) return 'the disk does not answer'
   return inWords.get(systemCode(error)) ?? explainError(error)
 }

@@ -13,10 +13,11 @@ import { pause } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
 import type { Downloads } from '../content/downloads.ts'
 import type { Unnamed } from '../disk/blobs.ts'
+import { isForbidden } from '../disk/disk.ts'
 import { isDigest, shards } from '../disk/layout.ts'
 import { nameOf } from '../key.ts'
 import type { Checkpoints } from './checkpoint.ts'
-import { forget, isForbidden, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
+import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import type { Room } from './room.ts'
 import { keepAll, type RetentionRules, type Standing } from './rules.ts'
 import { olderVersions } from './versions.ts'
@@ -93,12 +94,17 @@ export class Retention {
     return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
-  /** Removes those of these contents that no entry names. Rejects when the disk fails; what stays is tried again. */
+  /** Removes those of these contents that no entry names. Nothing is served of what the disk does not let go, and it is tried again. */
   async removeNow(digests: ReadonlySet<string>): Promise<void> {
-    const { journal, blobs } = this.#parts
+    const { journal, blobs, health } = this.#parts
     if (journal.incomplete) return
     const unnamed = blobs.unnamed().filter(({ digest }) => digests.has(digest))
-    await this.#remove(unnamed, this.#closing.signal)
+    try {
+      await this.#remove(unnamed, this.#closing.signal)
+    } catch (error) {
+      blobs.setAside(unnamed, error)
+      if (!this.#closing.signal.aborted) health.failed(error, 'removing contents')
+    }
   }
 
   /** Sweeps once after a while and then every day, by the rules of that moment, and logs the figures. */

@@ -54,6 +54,8 @@ export interface DialOptions {
   readonly blocks?: BlockPool | undefined
   /** False takes any certificate: only for a gateway whose operator says so. */
   readonly verify?: boolean
+  /** Bytes that each connection begins with, before TLS: the PROXY protocol. */
+  readonly introduction?: Buffer | undefined
 }
 
 export interface DialRequest {
@@ -143,11 +145,13 @@ export class Dialler {
       ? [to.host]
       : await this.#phase('dns', request, () => this.#names.addresses(to.host))
     const addresses = trusted ? found : this.#admit(to, found)
-    const { clock } = this.#options
+    const { clock, introduction } = this.#options
     const connect = (host: string) => this.#begin(request.use, host, to.port)
-    return this.#phase('connect', request, stop =>
+    const connected = await this.#phase('connect', request, stop =>
       connectFirst(addresses, { connect, clock, stop }),
     )
+    if (introduction !== undefined) connected.transport.socket.write(introduction)
+    return connected
   }
 
   #begin(use: DialRequest['use'], host: string, port: number): Transport {
