@@ -19,7 +19,7 @@ import { validatorsOf } from '../../http/message/validator.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { appendVia } from '../../http/proxy/via.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
-import type { Filling } from '../fetch/found.ts'
+import type { IncomingContent } from '../fetch/found.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -35,7 +35,7 @@ import {
 
 /** Content that is arriving from the origin, for the request that began it and those that join. */
 export function arrivingRepresentation(
-  { draft, length, download, verified }: Filling,
+  { draft, length, download, verified }: IncomingContent,
   because: MissReason,
   { file, now, via }: Pick<Allowed, 'file' | 'now' | 'via'>,
 ): Representation {

@@ -40,7 +40,7 @@ export interface Imported {
 interface WantedContent {
   readonly digest: string
   readonly size: number
-  /** Told of the bytes that were read. */
+  /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
 

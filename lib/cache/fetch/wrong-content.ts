@@ -22,7 +22,7 @@ import {
   tellingBytes,
 } from '../archive/impostor.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
-import { expectedOf, type Wanted } from './found.ts'
+import { expectedOf, type WantedFile } from './found.ts'
 import type { Answer } from './mirrors.ts'
 
 const pause: Milliseconds = 2000
@@ -49,7 +49,7 @@ export class WrongContent {
   }
 
   /** Content that began as in `draft` was wrong. */
-  note(wanted: Wanted, failure: Failure, draft?: EntryDraft): void {
+  note(wanted: WantedFile, failure: Failure, draft?: EntryDraft): void {
     this.#wrong.set(wanted.key, {
       failure,
       expected: expectedOf(wanted)?.digest?.hex,
@@ -59,12 +59,12 @@ export class WrongContent {
   }
 
   /** The right content came: from here on its date is the one that the next content must not have. */
-  forget({ key }: Wanted): void {
+  forget({ key }: WantedFile): void {
     this.#wrong.delete(key)
   }
 
   /** Why it is not worth while to fetch this now. */
-  recent(wanted: Wanted): Failure | undefined {
+  recent(wanted: WantedFile): Failure | undefined {
     const wrong = this.#wrong.get(wanted.key)
     if (wrong === undefined || wrong.until <= this.#clock.elapsed()) return undefined
     return wrong.expected === expectedOf(wanted)?.digest?.hex ? wrong.failure : undefined
@@ -80,9 +80,9 @@ export class WrongContent {
  * The content of a 200, whole, and why it is not the file. What promises nothing is not waited for, nor is what a digest judges,
  * unless it is a page and another origin may have the file.
  */
-export async function examined(
+export async function examinedContent(
   { response, others }: Pick<Answer, 'response' | 'others'>,
-  wanted: Wanted,
+  wanted: WantedFile,
 ): Promise<{ readonly content: Source; readonly found?: Impostor | undefined }> {
   const { fields, content } = response
   const { archive, uri } = wanted

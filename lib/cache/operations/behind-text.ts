@@ -4,11 +4,11 @@
 
 import { countOf, elapsedText } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
-import type { Behind } from '../answer/suites-behind.ts'
+import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { SuiteState } from './sources.ts'
 
 /** Why, for how long, and which files are missing. */
-export function behindText({ because, lasts, missing }: Behind): string {
+export function behindText({ because, lasts, missing }: ReleaseBehind): string {
   const files = missing.slice(0, mostFiles).map(({ path, because }) => `${path} (${because})`)
   if (missing.length > mostFiles)
     files.push(`and ${countOf(missing.length - mostFiles, 'file')} more`)
@@ -33,7 +33,7 @@ export function behindCautions(suites: readonly SuiteState[]): readonly string[]
 }
 
 /** Whether the origin has another Release file; when it fails or is slow, that is not known. */
-export function isBehind({ because }: Behind): boolean {
+export function isBehind({ because }: ReleaseBehind): boolean {
   return because.startsWith('stale-suite')
 }
 

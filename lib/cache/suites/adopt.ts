@@ -45,7 +45,7 @@ export interface Job {
   readonly now: Milliseconds
   /** Bytes a table may have. */
   readonly mostTableBytes: number
-  /** Nothing is adopted yet: it is found out what of these paths is missing. */
+  /** When it is given, nothing is adopted: the thread finds out which of these paths are missing. */
   readonly inUse?: readonly string[]
   /** The SHA-256 of contents by their SHA-512, for Release files that give no other digest. */
   readonly sha256s?: ReadonlyMap<string, string>
@@ -71,7 +71,7 @@ export interface Adoption {
   readonly unknown?: readonly Strong[]
   /** The files in use that the Release file names and the store has not; undefined when it may not be adopted. */
   readonly missing?: Missing
-  /** Of the contents to be hashed, by their SHA-256. */
+  /** The SHA-512 of the contents of a HashJob, by their SHA-256. */
   readonly sha512?: ReadonlyMap<string, string>
   /** What was not adopted or not read, in sentences. */
   readonly refused: readonly string[]
@@ -289,7 +289,7 @@ class TableMaker {
     await this.#write(digest, builder)
   }
 
-  /** Of one index in several packings, the first whose table is there or can be made. Notes those that cannot be read. */
+  /** The first of several packings of an index whose table is there or can be made. Notes those that cannot be read. */
   async ofOne(
     choice: readonly PackedIndex[],
     { base, refused, notRead }: Readonly<{ base: string; refused: string[]; notRead: NotRead[] }>,
