@@ -130,10 +130,11 @@ async function checkAround({
   value: config,
   from,
 }: LoadedConfig & { readonly ok: true }): Promise<ExitCode> {
-  const [keys, idp, neighbours, { readBrand }] = await Promise.all([
+  const [keys, idp, neighbours, backend, { readBrand }] = await Promise.all([
     import('../doctor/checks/keys.ts'),
     import('../doctor/checks/idp.ts'),
     import('../doctor/checks/neighbours.ts'),
+    import('../doctor/checks/backend.ts'),
     import('../pages/brand.ts'),
   ])
   const machine = { clock: systemClock, random: randomBytes }
@@ -147,6 +148,8 @@ async function checkAround({
     keys.file(of),
     keys.owners(of),
     idp.available(of),
+    backend.authorities(of),
+    backend.clientCertificate(of),
     logo,
   ])
   const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')

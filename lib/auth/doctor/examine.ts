@@ -26,6 +26,11 @@ const checks: readonly Check[] = [
   check('readiness', 'does the admin listener call the service ready?', service.readiness),
 
   check('proxy.targetCertificates', 'can the file be read?', backend.authorities),
+  check(
+    'certificate for the backend',
+    'can its files be read, and does it last?',
+    backend.clientCertificate,
+  ),
   check('backend', 'does the application answer at proxy.targetURL?', backend.application),
   check('loop', 'does proxy.targetURL lead back to this instance?', backend.loop),
   check('certificate of the backend', 'how long is it valid?', backend.certificate),
