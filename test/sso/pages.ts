@@ -35,6 +35,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   lost_cookie_invalid: 'login_loop-cookie_invalid',
   lost_clock: 'login_loop-clock',
   lost_cookie_missing: 'login_loop-cookie_missing',
+  whoami_foreign: 'test/sso/scripts.ts',
   authn_future: 'a younger login: test/auth/access/step-up.ts, without a browser',
   base64: 'signature_missing',
   signature_missing: 'signature_missing',

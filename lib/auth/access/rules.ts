@@ -143,6 +143,17 @@ export function judge(
   return verdict
 }
 
+/**
+ * Whether a method of a path is open to no person at all: no rule is for it, one lets nobody in, or an application could take the
+ * path for such a one.
+ */
+export function isClosed(access: AccessRules, method: string, path: string): boolean {
+  const asked = askedPath(path)
+  if (access.restrict && asked.ambiguous) return true
+  const { decisive, mistakable } = rulesFor(access, method, asked)
+  return [decisive, ...mistakable].some(rule => rule === undefined || rule.allow === 'nobody')
+}
+
 /** The rule that decides, and those before it that an application could take the path to be meant by. */
 function rulesFor(access: AccessRules, method: string, path: AskedPath) {
   const as = method === 'HEAD' ? 'GET' : method

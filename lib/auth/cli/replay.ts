@@ -205,7 +205,8 @@ function wasLetIn({ outcome, because, category, user }: JsonObject): boolean | u
   switch (outcome) {
     case 'forwarded':
     case 'tunnelled':
-      return true
+      // A preflight is judged by no session.
+      return because === 'preflight' ? undefined : true
     case 'failed':
       return category === 'PROXY-ERROR' && user !== undefined ? true : undefined
     case 'refused':
