@@ -44,6 +44,20 @@ t.test('every source file begins with the comment that says what it owns', t => 
   t.end()
 })
 
+t.test('exported names can be searched for: none is a bare participle or adverb', t => {
+  const bare = /^(?:over|kept|told|behind|left|whole|taken|found|begun|gone|held|settled|wanted)$/i
+  const exported = /^export (?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm
+  for (const path of ['bin', 'dev', 'lib'].flatMap(folder => files(folder, '.ts'))) {
+    const names = [...read(path).matchAll(exported)].map(([, name = '']) => name)
+    t.strictSame(
+      names.filter(name => bare.test(name)),
+      [],
+      path,
+    )
+  }
+  t.end()
+})
+
 t.test('every decision is numbered once and has its parts', t => {
   const decisions = files('docs/decisions', '.md').sort()
   decisions.forEach((path, index) => {

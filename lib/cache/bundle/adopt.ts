@@ -3,7 +3,7 @@
  */
 import { Piece } from '../../bytes/piece.ts'
 import { explainError } from '../../errors.ts'
-import type { Kept } from '../store/content/download.ts'
+import type { PutResult } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 
 /** Why a file was not taken over. */
@@ -55,7 +55,7 @@ export async function storeContent(
   store: Pick<Store, 'download'>,
   { digest, size, onRead }: WantedContent,
   content: AsyncIterable<Buffer>,
-): Promise<Kept> {
+): Promise<PutResult> {
   const expected = { size, digest: { algorithm: 'sha256', hex: digest } } as const
   const download = store.download({ expected, length: size })
   try {
