@@ -11,6 +11,7 @@ import { whenReady } from '../async/ready.ts'
 import type { Source, Take } from '../bytes/source.ts'
 import { Failure, whyUnreadable } from '../errors.ts'
 import { OriginClient } from '../http/client/client.ts'
+import type { ShownCertificate } from '../http/client/dialling/dialler.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
 import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
@@ -20,6 +21,7 @@ import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
+import { readClientIdentity } from './client-identity.ts'
 import type { Config } from './config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
 import { identityFields } from './identity/identity-fields.ts'
@@ -94,6 +96,8 @@ export class Backend {
       isPublic: () => true,
       verify: config.targetVerify,
       ca: targetAuthorities(config),
+      identity: readClientIdentity(config),
+      serverName: config.targetServerName,
       deadlines: {
         ...{ queue: connect, lookup: connect, connect, tls: connect },
         send: Math.max(60_000, connect),
@@ -114,6 +118,11 @@ export class Backend {
   /** Who the client is as far as it can be believed, and whether a trusted proxy said so. */
   client(request: Pick<Request, 'client' | 'fields'>): ClientView {
     return clientOf(request, this.#trusted)
+  }
+
+  /** From now on shows this certificate to a backend that asks for one, in new connections; false when it did so already. */
+  show(identity: ShownCertificate): boolean {
+    return this.#origin.dialler.show(identity)
   }
 
   /** Whether a peer is one of the proxies in front. */

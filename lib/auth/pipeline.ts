@@ -318,13 +318,12 @@ async function login(
   { rules, saml, readForm, failurePage }: PipelineParts,
 ): Promise<Response> {
   const { place, from, rule, session } = to
-  const needs = rule?.login
+  const how = rule?.login === undefined ? undefined : rule
   const signedIn = session !== undefined
-  const asks = needs === undefined ? {} : { needs, signedIn }
   const { config } = rules()
   const { domain, baseUrl: base } = config
   const returnTo = pathAndQuery(place)
-  const address = () => saml.loginAddress(pageOf(request, base, returnTo), needs && rule)
+  const address = () => saml.loginAddress(pageOf(request, base, returnTo), how)
   if (from === 'api') return needsLogin(request, address(), signedIn)
   const cannot = cannotLogIn(request, { domain, base, returnTo }, failurePage)
   if (cannot !== undefined) return cannot
@@ -349,11 +348,11 @@ async function login(
       },
     })
   }
-  if (form === undefined) return saml.startLogin(request, { returnTo, ...asks })
+  if (form === undefined) return saml.startLogin(request, { returnTo, how, signedIn })
   const { origin } = form
   return origin === undefined
-    ? saml.startLogin(request, { returnTo, form, ...asks })
-    : saml.askAboutForm(request, { returnTo, form: { ...form, origin } })
+    ? saml.startLogin(request, { returnTo, form, how, signedIn })
+    : saml.askAboutForm(request, { returnTo, form: { ...form, origin }, how })
 }
 
 /**

@@ -23,6 +23,7 @@ import { newInstanceId } from './access/instance-id.ts'
 import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend.ts'
+import { ClientIdentityWatch } from './client-identity.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
@@ -287,6 +288,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     whyEnded: (session, request) => sessions.whyEnded(session) ?? whyReplaced(session, request),
     passes,
   })
+  const endWatch = new ClientIdentityWatch({
+    log,
+    current: () => ({ config: rules.config, show: identity => rules.backend.show(identity) }),
+  }).begin(clock)
+  stop.unshift(stopStep('watch no certificate any more', 1000, async () => endWatch()))
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
     stopStep('end WebSockets and event streams, finish running requests', rest, deadline => {

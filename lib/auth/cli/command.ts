@@ -131,10 +131,11 @@ async function checkAround({
   value: config,
   from,
 }: LoadedConfig & { readonly ok: true }): Promise<ExitCode> {
-  const [keys, idp, neighbours, identity, { readBrand }] = await Promise.all([
+  const [keys, idp, neighbours, backend, identity, { readBrand }] = await Promise.all([
     import('../doctor/checks/keys.ts'),
     import('../doctor/checks/idp.ts'),
     import('../doctor/checks/neighbours.ts'),
+    import('../doctor/checks/backend.ts'),
     import('../doctor/checks/identity.ts'),
     import('../pages/brand.ts'),
   ])
@@ -150,6 +151,8 @@ async function checkAround({
     keys.owners(of),
     idp.available(of),
     identity.groupNames(of),
+    backend.authorities(of),
+    backend.clientCertificate(of),
     logo,
   ])
   const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')

@@ -66,6 +66,17 @@ export function crossCheck(values: SettingValues): {
         : 'a host between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
     )
   }
+  const { targetClientCertificate: certificate, targetClientKey: key } = proxy
+  if ((certificate === undefined) !== (key === undefined)) {
+    const [there, missing] =
+      key === undefined ? CLIENT_FILES : ([CLIENT_FILES[1], CLIENT_FILES[0]] as const)
+    wrong(['proxy', there], `needs proxy.${missing} beside it`)
+  }
+  for (const name of ['targetServerName', 'targetClientCertificate'] as const) {
+    if (targetURL.scheme === 'http' && proxy[name] !== undefined) {
+      warn(['proxy', name], 'has no effect: the backend is reached without TLS')
+    }
+  }
   if (proxy.proxyProtocol && proxy.trustedProxies.length === 0) {
     wrong(
       ['proxy', 'proxyProtocol'],
@@ -144,6 +155,8 @@ export function crossCheck(values: SettingValues): {
   if (values.saml.allowSHA1) warn(['saml', 'allowSHA1'], 'signatures over SHA-1 can be forged')
   return { problems, warnings }
 }
+
+const CLIENT_FILES = ['targetClientCertificate', 'targetClientKey'] as const
 
 /** Where a token may stand. */
 const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const

@@ -40,6 +40,9 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
     target: proxy.targetURL,
     targetVerify: !proxy.targetDisableSSLVerify,
     targetCertificates: proxy.targetCertificates,
+    targetServerName: proxy.targetServerName,
+    /** Files of the certificate that the backend is shown, and of its key. */
+    targetClient: targetClientOf(proxy),
     trustedProxies: proxy.trustedProxies,
     proxyProtocol: proxy.proxyProtocol,
     webSocketOrigins: proxy.webSocketOrigins,
@@ -113,6 +116,13 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
   }
 }
 
+/** Both files are set, or neither: one alone has been refused. */
+function targetClientOf({ targetClientCertificate, targetClientKey }: SettingValues['proxy']) {
+  return targetClientCertificate === undefined || targetClientKey === undefined
+    ? undefined
+    : { certificate: targetClientCertificate, key: targetClientKey }
+}
+
 /** One of the two is set: others have been refused. */
 function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile: path = '' }: SettingValues) {
   return url === undefined ? ({ from: 'file', path } as const) : ({ from: 'url', url } as const)
@@ -151,11 +161,12 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
   const { domain, baseUrl, listen, configPath, admin } = started
   const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile } = started.saml
   const { idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate } = started.saml
-  const { target, targetVerify, targetCertificates } = now
+  const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
+  const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
   return {
     ...wanted,
     ...{ domain, baseUrl, listen, configPath, admin },
-    ...(targetWaits(started, wanted, now) ? { target, targetVerify, targetCertificates } : {}),
+    ...(targetWaits(started, wanted, now) ? backend : {}),
     saml: {
       ...wanted.saml,
       ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },

@@ -26,7 +26,7 @@ export interface SecretsOf {
 }
 
 /** The file of a place that `secretPlace` has read. */
-export function secretFile(place: string, { instance, environment }: SecretsOf): string {
+function secretFile(place: string, { instance, environment }: SecretsOf): string {
   const name = credentialName(place)
   if (name === undefined) return place
   const directory =
@@ -71,7 +71,10 @@ export function withSecrets(
   const idpMetadataProxy =
     values.idpMetadataProxy ??
     from(values.idpMetadataProxyFile, ['idpMetadataProxyFile'], readProxyUrl)
-  return { values: { ...values, passthroughTokens, idpMetadataProxy }, problems, warnings }
+  const { targetClientKey: key } = values.proxy
+  const proxy = { ...values.proxy, targetClientKey: key && secretFile(key, of) }
+  const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy }
+  return { values: whole, problems, warnings }
 }
 
 /** The text of a secret without the line break at its end, and whether other users can read it. */

@@ -31,6 +31,7 @@ import {
   pathPrefix,
   requestSigning,
   secretPlace,
+  serverName,
   sha256,
   token,
   url,
@@ -147,6 +148,15 @@ export const settings = group('', {
       'the authorities that Node.js trusts, those of `NODE_EXTRA_CA_CERTS` included',
     ).says(
       'PEM file with authorities that the backend’s certificate may come from, besides those that Node.js comes with.',
+    ),
+    targetServerName: optional(serverName, 'the host of `targetURL`').says(
+      'The name that is asked for in TLS (SNI) and that the backend’s certificate has to be for, where that is another than the host of `targetURL`: a backend that is reached by its address, or one of several behind one.',
+    ),
+    targetClientCertificate: optional(absolutePath, 'none').says(
+      'PEM file with the certificate that a backend is shown that asks for one (mutual TLS), and those between it and its authority. It is read again when it changes, with its key; new connections then show the new one.',
+    ),
+    targetClientKey: optional(secretPlace, 'none').says(
+      'PEM file with the key of `targetClientCertificate`, without a passphrase: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
     ),
     useBasicAuth: setting(boolean, false).says(
       'Whether the backend gets the subject as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',

@@ -29,6 +29,11 @@ const checks: readonly Check[] = [
   check('identity.names', 'in which headers does the application read who asks?', identity.names),
   check('identity.rename', 'can the file with names of groups be read?', identity.groupNames),
   check('proxy.targetCertificates', 'can the file be read?', backend.authorities),
+  check(
+    'certificate for the backend',
+    'can its files be read, and does it last?',
+    backend.clientCertificate,
+  ),
   check('backend', 'does the application answer at proxy.targetURL?', backend.application),
   check('loop', 'does proxy.targetURL lead back to this instance?', backend.loop),
   check('certificate of the backend', 'how long is it valid?', backend.certificate),

@@ -122,7 +122,8 @@ export class Sessions {
       nameId: subject.nameId,
       sessionIndex: subject.sessionIndex,
       authenticated: subject.authenticated,
-      authnInstant: subject.authnInstant,
+      // By a clock that is ahead, a login would stay younger than it is.
+      authnInstant: subject.authnInstant && Math.min(subject.authnInstant, now),
       authnContext: subject.authnContext?.slice(0, LONGEST_CONTEXT),
       identitySettings: config.identityDigest,
       created: now,
