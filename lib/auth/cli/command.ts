@@ -150,9 +150,9 @@ async function checkAround({
     keys.file(of),
     keys.owners(of),
     idp.available(of),
-    identity.groupNames(of),
     backend.authorities(of),
     backend.clientCertificate(of),
+    identity.groupNames(of),
     logo,
   ])
   const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')

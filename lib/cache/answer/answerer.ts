@@ -23,7 +23,7 @@ import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
-import type { Entry } from '../store/entry.ts'
+import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originSaid, unavailable } from './errors.ts'
@@ -49,6 +49,9 @@ interface AnswererParts {
   readonly ask: Ask
 }
 
+/** Why the store has nothing to give. */
+type Lacking = Extract<MissReason, 'absent' | 'unreadable'>
+
 export class Answerer {
   readonly #parts: AnswererParts
 
@@ -57,9 +60,9 @@ export class Answerer {
   }
 
   /** The stored entry. The disk is not asked when the key is being fetched because it was absent. */
-  stored(key: string): Entry | undefined | Promise<Entry | undefined> {
+  stored(key: string): Reading | Promise<Reading> {
     const { fetcher, store } = this.#parts
-    return fetcher.isFetchedAnew(key) ? undefined : store.get(key)
+    return fetcher.isFetchedAnew(key) ? undefined : store.read(key)
   }
 
   /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
@@ -174,17 +177,20 @@ export class Answerer {
     void asking.then(done)
   }
 
-  async fetched(allowed: Allowed): Promise<Response> {
+  async fetched(allowed: Allowed, because: Lacking): Promise<Response> {
     const { fetcher, store } = this.#parts
     const { key } = allowed.file
     // A fetch may have ended between our look-up and here: a request that would start one looks again.
     const arrived = fetcher.isFetching(key) ? undefined : store.peek(key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
-    return this.fetchedAnew(allowed)
+    return this.fetchedAnew(allowed, { because })
   }
 
   /** Fetches from the origin without looking into the store, in place of a copy of which an index says that it is not the file. */
-  async fetchedAnew(allowed: Allowed, superseded?: Entry): Promise<Response> {
+  async fetchedAnew(
+    allowed: Allowed,
+    { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
+  ): Promise<Response> {
     const { request, file } = allowed
     const { fetcher, clock } = this.#parts
     if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
@@ -193,8 +199,8 @@ export class Answerer {
     const wanted = wantedOf(allowed, superseded)
     const fetching = fetcher.fetch(wanted)
     const found = await inTime(fetching.found, clock, firstByteDeadline)
-    const stored = superseded === undefined ? 'absent' : 'superseded'
-    const because = fetching.joined ? 'joined' : stored
+    const missing = superseded === undefined ? lacking : 'superseded'
+    const because = fetching.joined ? 'joined' : missing
     const { origin } = file.about
     switch (found?.kind) {
       case undefined:
