@@ -18,7 +18,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmod, type FileHandle, lchown, link, open, readdir, rm, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { chmod, chown, type FileHandle, link, open, readdir, rm, stat } from 'node:fs/promises'
 import { createConnection, createServer, type Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -90,12 +91,7 @@ export async function own(
     await once(server, 'listening')
     // A later error of the listening socket changes nothing about who owns the directory.
     server.on('error', () => undefined)
-    await chmod(bound, 0o600)
-    if (process.geteuid?.() === 0) {
-      // After a run as root the user of the service should be able to ask whether that process has ended.
-      const { uid, gid } = await stat(property.directory)
-      await lchown(bound, uid, gid).catch(() => undefined)
-    }
+    await restrict(bound, handle)
     await claim(base, bound, { property, clock })
   } catch (error) {
     if (!cannotHoldSockets(error)) {
@@ -114,6 +110,29 @@ export async function own(
       handler = handle
     },
     release,
+  }
+}
+
+/** Linux has this flag and Node has no name for it: the handle stands for the file itself and reads nothing. */
+const O_PATH = 0o10000000
+
+/**
+ * Lets the owner of the directory write to the socket, and no other user. On Linux by its inode, because the owner of the directory can
+ * put a link to another file in the place of the name, and root would change that file.
+ */
+async function restrict(bound: string, directory: FileHandle): Promise<void> {
+  if (process.platform !== 'linux') return chmod(bound, 0o600)
+  const socket = await open(bound, O_PATH | constants.O_NOFOLLOW)
+  try {
+    if (!(await socket.stat()).isSocket()) throw new Error(`${bound} was replaced by another file`)
+    const itself = `/proc/self/fd/${socket.fd}`
+    await chmod(itself, 0o600)
+    if (process.geteuid?.() !== 0) return
+    // After a run as root the user of the service should be able to ask whether that process has ended.
+    const { uid, gid } = await directory.stat()
+    await chown(itself, uid, gid).catch(() => undefined)
+  } finally {
+    await socket.close()
   }
 }
 

@@ -1,7 +1,9 @@
-import { chown, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { chmod, chown, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import {
   type AdminSocket,
@@ -107,6 +109,44 @@ t.test('a run as root does not keep the owner of the directory out', asRoot, asy
   t.match(await stat(join(directory, 'lock.1')), { uid: 65_534, gid: 65_534 })
   const child = startChild(t, 'hold', { directory, uid: 65_534 })
   t.equal(await child.line(), 'open')
+})
+
+t.test('a link in the place of the socket leads root to no other file', asRoot, async t => {
+  const directory = await mkdtemp(join(tmpdir(), 'lock-'))
+  t.teardown(() => rm(directory, { recursive: true }))
+  await chown(directory, 65_534, 65_534)
+  const other = join(t.testdir({ other: '' }), 'other')
+  await chmod(other, 0o644)
+  // The owner of the directory: puts a link in the place of each socket as soon as it is there.
+  const replacing = `
+    const { readdirSync, renameSync, symlinkSync } = require('node:fs')
+    const { workerData: { directory, other, ended }, parentPort } = require('node:worker_threads')
+    const seen = new Set()
+    parentPort.postMessage('ready')
+    while (Atomics.load(ended, 0) === 0) {
+      for (const name of readdirSync(directory)) {
+        if (!name.startsWith('.lock-') || seen.has(name)) continue
+        seen.add(name)
+        const path = directory + '/' + name
+        try {
+          renameSync(path, directory + '/away')
+          symlinkSync(other, path)
+          Atomics.add(ended, 1, 1)
+        } catch {}
+      }
+    }`
+  const ended = new Int32Array(new SharedArrayBuffer(8))
+  const workerData = { directory, other, ended }
+  const owner = new Worker(replacing, { eval: true, workerData })
+  await once(owner, 'message')
+  for (let i = 0; i < 100; i += 1) {
+    const socket = await own(cacheDirectory(directory), parts()).catch(() => undefined)
+    await socket?.release()
+  }
+  Atomics.store(ended, 0, 1)
+  await once(owner, 'exit')
+  t.comment(`${ended[1]} of 100 sockets were replaced`)
+  t.match(await stat(other), { uid: 0, mode: 0o100644 })
 })
 
 t.test(

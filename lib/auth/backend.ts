@@ -35,13 +35,15 @@ interface BackendOptions {
   readonly tokens: IdentityTokens
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
-  /** Gets the requests of WebSockets and event streams. */
+  /** Gets the requests of WebSockets and event streams, each as it came. */
   readonly endless: WeakSet<object>
 }
 
 /** A request that has been let through. */
 export interface Admitted {
   readonly request: Request
+  /** The request as it came: `request` may be a copy with other fields or content, which the server does not know. */
+  readonly original: Request
   /** Path and query as they go out: the bytes that were judged. */
   readonly place: Place
   /** IP address of the client as far as it can be believed. */
@@ -76,8 +78,13 @@ export class Backend {
   /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
   readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
+  /** Trailer fields that may be passed on. */
+  readonly #trailers: (fields: Fields) => Fields
+
   constructor(options: BackendOptions) {
     const { config, clock } = options
+    const { stripped } = config.identityFields
+    this.#trailers = fields => harmlessTrailers(fields, stripped)
     const { timeouts, limits } = config
     const { connect } = timeouts
     const { backendConnections } = limits
@@ -130,14 +137,15 @@ export class Backend {
     return forward(admitted.request, to)
   }
 
-  #answered(response: Response, { request, session }: Admitted): Response | Promise<Response> {
+  #answered(response: Response, admitted: Admitted): Response | Promise<Response> {
+    const { session } = admitted
     const fields = response.fields.through(harmlessAnswer)
-    const content = withHarmlessTrailers(this.#endless(response, request))
+    const content = withTrailers(this.#endless(response, admitted), this.#trailers)
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-    return whenReady(this.#linesOf(session), ({ flat }) => {
+    return whenReady(this.identityOf(session), ({ flat }) => {
       const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
       return { ...answered, facts: { identityBytes } }
     })
@@ -146,7 +154,7 @@ export class Backend {
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
   async upgrade(admitted: Admitted, socket: Socket, head: Buffer): Promise<Response | TakenOver> {
     const { config, closing, endless } = this.#options
-    endless.add(admitted.request)
+    endless.add(admitted.original)
     const { tunnel } = config.timeouts
     return forwardUpgrade(admitted.request, {
       ...(await this.#forwarding(admitted)),
@@ -169,7 +177,7 @@ export class Backend {
   /** Where the request goes, and what the backend is told: ours first, then what a client may say. */
   #forwarding(admitted: Admitted): Forwarding | Promise<Forwarding> {
     const { session } = admitted
-    const identity = session === undefined ? undefined : this.#linesOf(session)
+    const identity = session === undefined ? undefined : this.identityOf(session)
     return whenReady(identity, lines => this.#forwardingWith(lines, admitted))
   }
 
@@ -187,8 +195,8 @@ export class Backend {
         // Clients reach the edge by https: browsers send our cookies over nothing else.
         ...forwardingFields({ client, host, scheme: 'https' }),
       )
-      const { basicAuth } = config.identityFields
-      const fields = backendFields(request.fields, { identity, own, basicAuth })
+      const { basicAuth, stripped } = config.identityFields
+      const fields = backendFields(request.fields, { identity, own, basicAuth, stripped })
       sent = { identity, client, host, fields }
       this.#sent.set(request.fields, sent)
     }
@@ -204,14 +212,15 @@ export class Backend {
       owner: connection && { connection, identity: session?.id },
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       answered: response => this.#answered(response, admitted),
-      trailers: harmlessTrailers,
+      trailers: this.#trailers,
       clock,
       room: this.#room,
       contentTime: config.timeouts.clientContent,
     }
   }
 
-  #linesOf(session: Session): Fields | Promise<Fields> {
+  /** What requests of a session are sent on with: the fields that say whose it is. */
+  identityOf(session: Session): Fields | Promise<Fields> {
     const { config, tokens } = this.#options
     const token = config.identityToken === undefined ? undefined : tokens.of(session)
     return whenReady(token, token => {
@@ -224,20 +233,23 @@ export class Backend {
   }
 
   /** Event streams never end by themselves: they end in good order when the service does. */
-  #endless({ content, fields }: Response, request: Request): Response['content'] {
+  #endless({ content, fields }: Response, { original }: Admitted): Response['content'] {
     if (content.kind !== 'stream') return content
     if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
     const { closing, endless } = this.#options
-    endless.add(request)
+    endless.add(original)
     return { ...content, open: () => until(content.open(), closing) }
   }
 }
 
 /** The same content, whose trailers can neither end nor make sessions: servers in front may put them among the fields of the head. */
-function withHarmlessTrailers(content: Response['content']): Response['content'] {
+function withTrailers(
+  content: Response['content'],
+  harmless: (trailers: Fields) => Fields,
+): Response['content'] {
   if (content.kind !== 'stream' || content.trailers === undefined) return content
   const { trailers } = content
-  return { ...content, trailers: () => harmlessTrailers(trailers()) }
+  return { ...content, trailers: () => harmless(trailers()) }
 }
 
 /** The same content, which also ends when `closing` fires. */

@@ -3,6 +3,7 @@ import t from 'tap'
 import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../fixtures/gateway/node-backend.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 t.test('an upload and a download are streamed with memory that stays flat', async t => {
   const size = 64 * 1024 * 1024
@@ -139,6 +140,28 @@ t.test(
     await stopped
   },
 )
+
+t.test('a stop waits for no event stream that renewed a session in place of a 304', async t => {
+  const target = await nodeBackend(t, (_, response) => {
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+    response.write('data: 1\n\n')
+  })
+  const clock = new ManualClock(Date.UTC(2030, 0, 1))
+  const settings = { session: { idle: '1h' } }
+  const gateway = await startGateway(t, { target, clock, settings })
+  const cookie = await gateway.logIn({ email: ['ada@example.org'] })
+  clock.advance(30 * 60_000)
+  const client = await RawClient.connect(t, gateway.port)
+  await client.request('GET', '/', { Host: domain, Cookie: cookie, 'If-None-Match': '"1"' })
+  const { status, fields } = await client.head()
+  t.equal(status, 200)
+  t.ok(fields.has('Set-Cookie'), 'the session was renewed')
+  await client.bytes(14)
+  // The clock stands still: a stop that waited would never end.
+  const stopped = gateway.stop()
+  t.equal((await client.bytes(5)).toString(), '0\r\n\r\n')
+  await stopped
+})
 
 t.test('a malformed chunk is refused at once and the connection to the backend let go', async t => {
   const events = new EventEmitter()

@@ -98,6 +98,9 @@ const ADVICE = {
   authn_stale: [
     'saml.forceAuthn asks for a new authentication, but the identity provider used an earlier one. Change either.',
   ],
+  authn_future: [
+    'Have the identity provider write AuthnInstant in UTC, or set its clock: a login of the future is not known to be new.',
+  ],
   signature_missing: ['Have the identity provider sign the Response or the assertion.'],
   'logout signature_missing': [
     'Have the identity provider sign logout messages, where it can.',

@@ -131,11 +131,12 @@ async function checkAround({
   value: config,
   from,
 }: LoadedConfig & { readonly ok: true }): Promise<ExitCode> {
-  const [keys, idp, neighbours, backend, { readBrand }] = await Promise.all([
+  const [keys, idp, neighbours, backend, identity, { readBrand }] = await Promise.all([
     import('../doctor/checks/keys.ts'),
     import('../doctor/checks/idp.ts'),
     import('../doctor/checks/neighbours.ts'),
     import('../doctor/checks/backend.ts'),
+    import('../doctor/checks/identity.ts'),
     import('../pages/brand.ts'),
   ])
   const machine = { clock: systemClock, random: randomBytes }
@@ -151,6 +152,7 @@ async function checkAround({
     idp.available(of),
     backend.authorities(of),
     backend.clientCertificate(of),
+    identity.groupNames(of),
     logo,
   ])
   const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')

@@ -6,6 +6,7 @@ import { defaultPort, parseAuthority, type TargetUri } from '../../http/message/
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { claims } from '../identity/claim.ts'
+import { checkNames } from './check-names.ts'
 import type { SettingValues } from './settings.ts'
 
 /** Remarks on values that have been read. Problems stop the start, warnings are told. */
@@ -52,6 +53,10 @@ export function crossCheck(values: SettingValues): {
     const taken = takenBy(name, custom.slice(0, index))
     if (taken !== undefined) wrong(['identity', 'attributes', index, 'name'], taken)
   }
+
+  const named = checkNames(values)
+  problems.push(...named.problems)
+  warnings.push(...named.warnings)
 
   if (proxy.targetDisableSSLVerify) {
     warn(

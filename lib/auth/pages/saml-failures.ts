@@ -178,6 +178,14 @@ export const samlFailures = {
     administrator:
       'saml.forceAuthn, or maxAge in the login of a rule under access, asks for it (ForceAuthn); the identity provider has to support that.',
   },
+  /** The answer to a request for a new login says that the person signs in at a later time. */
+  authn_future: {
+    ...login,
+    text: 'This application asks you to sign in anew, and the identity provider says that you have done so in the future: its clock or its time zone is wrong.',
+    person: ['Tell your administrator the reference below.'],
+    administrator:
+      'AuthnInstant lies further ahead than saml.clockSkew, so it does not show that the login is new; the identity provider has to write it in UTC.',
+  },
   /** A login was accepted, and a rule asks at once for another of the same kind. */
   login_unmet: {
     ...login,

@@ -19,6 +19,7 @@ import {
   checkAssertion,
 } from './core/check-assertion.ts'
 import { messageLimits } from './core/message.ts'
+import type { WrittenInstant } from './core/read-assertion.ts'
 import type { VerifiedResponse } from './core/verify-response.ts'
 import {
   dropFlow,
@@ -92,6 +93,13 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   return startSession(saml, request, { verified, checked, flow, posted, back })
 }
 
+/** The AuthnInstant that was not believed, for the log: rules with maxAge do not count such a login as young. */
+function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Session) {
+  return written?.moment === undefined || authnInstant !== undefined
+    ? {}
+    : { futureAuthnInstant: written.text.slice(0, 40) }
+}
+
 /**
  * Sends a browser back to where its passive login began, without a session: the IdP would have had to ask the person (NoPassive,
  * saml-core-2.0-os section 3.4.1), or does not do that. Such an answer need not be signed. A stranger who knew the ID of the login could
@@ -154,6 +162,7 @@ async function startSession(
     attributes: loggedAttributes(saml, session),
     authnInstant: session.authnInstant && new Date(session.authnInstant),
     authnContext: session.authnContext,
+    ...futureLogin(assertion.statements[0]?.instant, session),
     ...(assertion.unread.length === 0 ? {} : { unread: assertion.unread }),
   })
   const { baseUrl } = saml.config()

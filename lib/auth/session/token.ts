@@ -6,8 +6,10 @@
  *
  * # Claims, version 1
  * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
- * made, in milliseconds; `bro` hash of the browser's name; `ids` digest of the settings under `identity`; `sid`; `sub`; `auth_time`; `ain` AuthnInstant and `acr` AuthnContextClassRef, when the IdP said them; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
- * SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
+ * made, in milliseconds; `bro` hash of the browser's name; `ids` digest of the settings under `identity`; `sid`; `sub`; `auth_time`;
+ * `ain` AuthnInstant and `acr` AuthnContextClassRef, when the IdP said them; `idp` entity ID of the IdP; `nid` NameID and its
+ * qualifiers; `six` SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter. Seconds
+ * since the epoch.
  */
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
@@ -187,7 +189,7 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
       sessionIndex: six === undefined ? undefined : text(six),
       identitySettings: text(ids),
       authenticated: number(auth_time) * 1000,
-      authnInstant: ain === undefined ? undefined : number(ain) * 1000,
+      authnInstant: ain === undefined ? undefined : notAfter(number(cre), number(ain) * 1000),
       authnContext: acr === undefined ? undefined : text(acr),
       created: number(cre),
       expires: number(end) * 1000,
@@ -198,6 +200,11 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
   } catch {
     return undefined
   }
+}
+
+/** The moment; undefined for a later one: earlier versions wrote into tokens what the identity provider said of the future. */
+function notAfter(latest: Milliseconds, moment: Milliseconds): Milliseconds | undefined {
+  return moment <= latest ? moment : undefined
 }
 
 function attributesOf({ attrs, z }: JwtClaims): Session['attributes'] {

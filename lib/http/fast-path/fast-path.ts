@@ -125,6 +125,14 @@ class FastConnection implements RequestReading, ResponseOwner {
     if (now - content.since >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
 
+  stop(): void {
+    this.#state = 'over'
+    this.#headSince = undefined
+    this.#unread.take()
+    // Content that its handler does not read stays in the kernel.
+    if (this.#arriving?.full !== true) this.socket.resume()
+  }
+
   /** The content that has not come to its end. */
   get #arriving(): FastContent | undefined {
     return this.#content?.complete === false ? this.#content : undefined

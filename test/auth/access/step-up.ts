@@ -68,6 +68,31 @@ t.test(
   },
 )
 
+t.test(
+  '77: a login of the future is not young, and the answer to ForceAuthn no new one',
+  async t => {
+    const clock = new ManualClock(start)
+    const whole = await startWhole(t, { clock, settings: { access } })
+    const { browser, idp, backend, log, codes } = whole
+    // Local time of Copenhagen written as UTC: the login is an hour old.
+    const asked = readAsked(await browser.navigate('/'))
+    const ahead = { authenticated: start + 60 * minute }
+    await answered(whole, asked.id, ahead)
+    t.equal((await browser.navigate('/')).status, 200, 'other pages open')
+    t.match(
+      log.lines.filter(({ message }) => message === 'signed in').map(({ facts }) => facts),
+      [{ authnInstant: undefined, futureAuthnInstant: '2030-01-01T01:00:00.000Z' }],
+    )
+    const younger = readAsked(await browser.navigate('/young/x'))
+    t.equal(younger.forceAuthn, true)
+    const taken = await browser.deliver(idp, { inResponseTo: younger.id, assertion: ahead })
+    t.equal(taken.status, 403)
+    t.match(htmlOf(taken), 'its clock or its time zone is wrong')
+    t.same(codes().slice(-1), ['authn_future'])
+    t.notOk(backend.requests.some(({ target }) => target.startsWith('/young/')))
+  },
+)
+
 t.test('77: another context is asked for, and a lesser one gets a page', async t => {
   const whole = await signedIn(t)
   const { browser, codes } = whole
@@ -148,6 +173,31 @@ t.test('a person can sign in as another, who gets a session of their own', async
   const bob = { ...alice, name: 'bob', email: 'bob@example.org' }
   const taken = await browser.deliver(idp, { inResponseTo: asked.id, user: bob })
   t.equal(taken.status, 303)
+})
+
+t.test('a person whose session is over signs in as another all the same', async t => {
+  const { browser } = await startWhole(t)
+  const asked = readAsked(await browser.navigate('/__authproxy-redirect?login=%2Fx&other'))
+  t.equal(asked.forceAuthn, true)
+})
+
+t.test('a frame that needs another login leads to it', async t => {
+  const { browser } = await signedIn(t)
+  const framed = await browser.navigate('/strong/x', { 'Sec-Fetch-Dest': 'iframe' })
+  t.equal(framed.status, 401)
+  t.match(htmlOf(framed), '<h1>Sign in again</h1>')
+  const asked = readAsked(await browser.navigate(pathOf(linkOf(htmlOf(framed)))))
+  t.equal(asked.contexts[0], mfa)
+})
+
+t.test('77: a login that is dated a little ahead does not stay young for longer', async t => {
+  const clock = new ManualClock(start)
+  const whole = await startWhole(t, { clock, settings: { access } })
+  const { browser, idp } = whole
+  await browser.signIn(idp, { to: '/young/x', assertion: { authenticated: start + minute / 2 } })
+  t.equal((await browser.navigate('/young/x')).status, 200)
+  clock.advance(15 * minute)
+  t.equal(readAsked(await browser.navigate('/young/x')).forceAuthn, true)
 })
 
 /** The button of a failure page. */

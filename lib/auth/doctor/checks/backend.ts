@@ -16,6 +16,7 @@ import type { Config } from '../../config/config.ts'
 import { type Answered, seeCertificate, type Unanswered } from '../ask.ts'
 import { type Answer, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { direct, type Examination, once, type Probed, sendProbe } from '../facts.ts'
+import { userField } from './identity.ts'
 
 /** The authorities of the backend's certificate, or why they cannot be read. */
 function readAuthorities({ config }: Examination): { ca?: readonly string[]; problem?: string } {
@@ -146,7 +147,7 @@ function judgeAnswer(of: Examination, { status, fields }: Answered): Finding {
   if (offersBinding(fields)) {
     return doubtful(
       `${found} and asks for NTLM, Negotiate or the like, which authenticate a connection`,
-      'the edge has to keep one connection for each client: see "Windows authentication" in authproxy.md; an application that reads X-Authproxy-User needs no Windows authentication',
+      `the edge has to keep one connection for each client: see "Windows authentication" in authproxy.md; an application that reads ${userField(of.config)} needs no Windows authentication`,
     )
   }
   if (status >= 500) return doubtful(found, 'see the log of the application')

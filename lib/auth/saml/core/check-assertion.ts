@@ -58,6 +58,7 @@ type AssertionReason =
   | 'session_over'
   | 'authn_context'
   | 'authn_stale'
+  | 'authn_future'
   | TimeReason
 
 const TIMES = ['not_yet_valid', 'expired', 'issue_instant', 'too_old'] as const
@@ -105,22 +106,35 @@ export function checkAssertion(
     return { ok: false, because: because ?? 'subject_confirmation', findings, clockAhead }
   }
   const ends = assertion.statements.flatMap(each => each.sessionNotOnOrAfter?.moment ?? [])
+  const { assertionAge, clockSkew } = expected.config
+  const authnInstant = believedInstant(statement.instant, { now, clockSkew })
   const subject: VerifiedSubject = {
     nameId: assertion.nameId,
     attributes: assertion.attributes,
     issuer: expected.idp,
     assertionId: assertion.id,
     sessionIndex: statement.sessionIndex,
-    authenticated: statement.instant?.moment ?? now,
-    authnInstant: statement.instant?.moment,
+    authenticated: authnInstant ?? now,
+    authnInstant,
     authnContext: statement.contextClass,
     sessionEnds: ends.length === 0 ? undefined : Math.min(...ends),
   }
   // From then on the checks of its times refuse it, so its ID can be forgotten.
   const confirmed = confirmation.notOnOrAfter?.moment ?? now
-  const { assertionAge, clockSkew } = expected.config
   const until = Math.max(confirmed, now + assertionAge) + 2 * clockSkew
   return { ok: true, subject, requestId: confirmation.inResponseTo, until, findings }
+}
+
+/**
+ * An AuthnInstant as far as it can be believed, now at the latest. One that lies further ahead than clocks may differ, because the
+ * identity provider writes local time for UTC for instance, says nothing: the login may be hours old.
+ */
+function believedInstant(
+  written: WrittenInstant | undefined,
+  { now, clockSkew }: { readonly now: Milliseconds; readonly clockSkew: Milliseconds },
+): Milliseconds | undefined {
+  const moment = written?.moment
+  return moment === undefined || moment > now + clockSkew ? undefined : Math.min(moment, now)
 }
 
 /**
@@ -266,6 +280,7 @@ class Check {
     const asked = requestId === undefined ? undefined : requests.get(requestId)
     if (forceAuthn && asked !== undefined) {
       this.#note('authn_stale', 'AuthnInstant', compared(instant, 'from', asked - clockSkew))
+      this.#note('authn_future', 'AuthnInstant', compared(instant, 'until', this.#now + clockSkew))
     }
     return statement
   }

@@ -108,8 +108,40 @@ t.test('what an answer has to say about its login', t => {
       { config: anew, assertion: statements({ instant: at(asked - 1) }) },
     ],
     ['an earlier login', 'ok', { assertion: statements({ instant: at(asked - 1) }) }],
+    [
+      'a login by a clock that is a little ahead',
+      'ok',
+      { config: anew, assertion: statements({ instant: at(now + config.clockSkew) }) },
+    ],
+    [
+      'a login of the future, which may be hours old',
+      'authn_future',
+      { config: anew, assertion: statements({ instant: at(now + config.clockSkew + 1) }) },
+    ],
+    [
+      'a login of the future where it does not matter',
+      'ok',
+      { assertion: statements({ instant: at(now + 7_200_000) }) },
+    ],
   ] as const) {
     t.equal(reason(given), because, what)
+  }
+  t.end()
+})
+
+t.test('a login lies in the future for no rule and no application', t => {
+  const { clockSkew } = config
+  for (const [written, believed] of [
+    [now - 7_200_000, now - 7_200_000],
+    [now, now],
+    [now + 1, now],
+    [now + clockSkew, now],
+    [now + clockSkew + 1, undefined],
+    [now + 7_200_000, undefined],
+  ] as const) {
+    const verdict = judge({ assertion: { statements: [{ ...statement, instant: at(written) }] } })
+    const expected = { authnInstant: believed, authenticated: believed ?? now }
+    t.match(verdict, { ok: true, subject: expected }, String(written - now))
   }
   t.end()
 })
