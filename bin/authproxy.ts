@@ -16,6 +16,10 @@ await run('authproxy', () =>
         const { accessCommand } = await import('../lib/auth/cli/access.ts')
         return accessCommand(line.operands)
       }
+      case 'sessions': {
+        const { sessionsCommand } = await import('../lib/auth/cli/sessions.ts')
+        return sessionsCommand(line.operands)
+      }
       case 'demo': {
         const { demoCommand } = await import('../lib/tools/demo/command.ts')
         return demoCommand(line.operands)

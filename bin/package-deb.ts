@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { access } from '../lib/auth/cli/access.ts'
 import { authproxy } from '../lib/auth/cli/arguments.ts'
+import { sessions } from '../lib/auth/cli/sessions.ts'
 import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
@@ -58,7 +59,7 @@ const packages: readonly DebianPackage[] = [
     ],
     completed: {
       table: authproxy,
-      within: [access, devIdp, demo],
+      within: [access, sessions, devIdp, demo],
       named: { INSTANCE: '/etc/authproxy' },
     },
     templates: ['auth', 'demo', 'dev-idp'],

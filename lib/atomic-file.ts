@@ -5,13 +5,14 @@
 import { randomBytes } from 'node:crypto'
 import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { type Owner, ownerIn } from './directory-owner.ts'
 import { systemCode } from './errors.ts'
 
 interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */
   readonly mode?: number
-  /** Whose the new file is to be, for a process that may give files away; its own when not given. */
-  readonly owner?: { readonly uid: number; readonly gid: number } | undefined
+  /** Whose the new file is to be, for a process that may give files away; the owner of the directory when not given. */
+  readonly owner?: Owner | undefined
   /** False leaves flushing to the kernel: for files whose loss costs a refetch and nothing else. */
   readonly durable?: boolean
   /** Only where there is no such file yet: throws EEXIST when another process was first. */
@@ -29,7 +30,7 @@ export async function writeFileAtomically(
 ): Promise<void> {
   const name = `.tmp-${randomBytes(8).toString('hex')}-${basename(path)}`
   const temporary = join(dirname(path), name)
-  const { durable = true, owner } = options
+  const { durable = true, owner = await ownerIn(dirname(path)) } = options
   try {
     await withFile(temporary, 'wx', options.mode ?? 0o644, async file => {
       if (owner !== undefined) await file.chown(owner.uid, owner.gid)

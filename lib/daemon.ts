@@ -107,10 +107,15 @@ function factsOf({ code, cause, facts }: Failure) {
   return { code, ...(cause === undefined ? {} : { because: explainError(cause) }), ...facts }
 }
 
-/** A port that another program has stays taken: like a wrong configuration, that is no reason for the supervisor to try again. */
+/** Causes that do not go away by themselves: a port that another program has, a file where a directory is to be. */
+const lastingCauses = ['EADDRINUSE', 'ENOTDIR', 'EEXIST']
+
+/** What does not go away by itself is like a wrong configuration: no reason for the supervisor to try again. */
 function failedStart(error: unknown): ExitCode {
-  const taken = error instanceof Failure && systemCode(error.cause) === 'EADDRINUSE'
-  return taken ? exitCodes.configuration : exitCodes.failure
+  const lasts =
+    error instanceof Failure &&
+    (error.lasting || lastingCauses.includes(systemCode(error.cause) ?? ''))
+  return lasts ? exitCodes.configuration : exitCodes.failure
 }
 
 type LifeParts = Required<Pick<DaemonOptions, 'log' | 'start' | 'clock' | 'notifier'>>

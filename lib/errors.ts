@@ -13,6 +13,8 @@ type FailureDetails = {
   readonly code: string
   readonly facts?: Facts
   readonly cause?: unknown
+  /** Whether it stays as it is until a person acts: a start that fails so is not tried again. */
+  readonly lasting?: true
 } & (Public | { readonly fault?: never; readonly publicText?: never })
 
 interface Public {
@@ -26,6 +28,7 @@ export class Failure extends Error {
   readonly fault: Fault
   readonly publicText: string
   readonly facts: Facts
+  readonly lasting: boolean
 
   constructor(message: string, details: FailureDetails) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
@@ -34,6 +37,7 @@ export class Failure extends Error {
     this.fault = details.fault ?? 'internal'
     this.publicText = details.publicText ?? 'The service made a mistake.'
     this.facts = details.facts ?? {}
+    this.lasting = details.lasting ?? false
   }
 }
 

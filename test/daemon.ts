@@ -36,13 +36,29 @@ function daemon(service: Partial<Service>, options: Partial<DaemonOptions> = {})
 /** Lets everything that is ready to run, run. */
 const settle = () => new Promise(resolve => setImmediate(resolve))
 
-t.test('a taken port ends with 78, so that the supervisor does not try again', async t => {
-  const cause = Object.assign(new Error('taken'), { code: 'EADDRINUSE' })
-  const start = () => Promise.reject(new Failure('cannot listen', { code: 'LISTEN', cause }))
-  t.equal(await daemon({}, { start }).code, 78)
-  const other = () => Promise.reject(new Failure('cannot start', { code: 'OTHER' }))
-  t.equal(await daemon({}, { start: other }).code, 1)
-})
+t.test(
+  'what does not mend itself ends with 78, so that the supervisor does not try again',
+  async t => {
+    const causedBy = (code: string) => {
+      const cause = Object.assign(new Error('x'), { code })
+      return () => Promise.reject(new Failure('cannot start', { code: 'START', cause }))
+    }
+    for (const code of ['EADDRINUSE', 'ENOTDIR', 'EEXIST']) {
+      t.equal(await daemon({}, { start: causedBy(code) }).code, 78, code)
+    }
+    for (const code of ['EACCES', 'ENOENT', 'EROFS', 'EADDRNOTAVAIL']) {
+      t.equal(
+        await daemon({}, { start: causedBy(code) }).code,
+        1,
+        `${code}: a disk or an address may come late`,
+      )
+    }
+    const newer = () => Promise.reject(new Failure('too new', { code: 'NEW', lasting: true }))
+    t.equal(await daemon({}, { start: newer }).code, 78)
+    const other = () => Promise.reject(new Failure('cannot start', { code: 'OTHER' }))
+    t.equal(await daemon({}, { start: other }).code, 1)
+  },
+)
 
 t.test('steps of stopping run in order, each within its deadline', async t => {
   const done: string[] = []

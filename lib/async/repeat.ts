@@ -1,27 +1,28 @@
 /**
- * Runs a task again and again, a fixed time apart.
+ * Runs a task again and again, with a time between.
  */
 import type { Clock, Milliseconds } from './clock.ts'
 
 /**
- * Runs `task` every `interval`, first when one has passed. When the task returns a promise, the next interval begins after it
+ * Runs `task` every `interval`, which is asked for anew each time when it is a function, first when one has passed. When the task returns a promise, the next interval begins after it
  * has settled; it must not reject. The returned function stops the repetition, but not a running task.
  */
 export function repeat(
   clock: Clock,
-  interval: Milliseconds,
+  interval: Milliseconds | (() => Milliseconds),
   task: () => Promise<void> | undefined,
 ): () => void {
   let stopped = false
+  const begin = () => clock.after(typeof interval === 'number' ? interval : interval(), run)
   const wait = () => {
-    if (!stopped) cancel = clock.after(interval, run)
+    if (!stopped) cancel = begin()
   }
   const run = () => {
     const running = task()
     if (running === undefined) wait()
     else void running.finally(wait)
   }
-  let cancel = clock.after(interval, run)
+  let cancel = begin()
   return () => {
     stopped = true
     cancel()

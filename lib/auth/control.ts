@@ -1,17 +1,19 @@
 /**
- * Answers the commands that ask a running instance over its admin socket: status and reload.
+ * Answers the commands that ask a running instance over its admin socket: status, reload, and the end of the sessions of a user.
  */
 import type { RequestHandler } from '../admin-socket.ts'
 import type { Milliseconds } from '../async/clock.ts'
-import { type CommandAnswer, reloadAnswer, said } from '../command-answer.ts'
+import { type CommandAnswer, complaint, reloadAnswer, said } from '../command-answer.ts'
 import type { Reload } from '../daemon.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import type { ListenAddress } from '../http/server/listen.ts'
 import { isRecord } from '../json.ts'
+import type { Logger } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { exitCodes } from '../program.ts'
 import type { Config } from './config/config.ts'
 import type { SamlReadings } from './saml/service.ts'
+import type { EndedUser } from './session/sessions.ts'
 
 interface ControlParts {
   readonly config: () => Config
@@ -21,17 +23,28 @@ interface ControlParts {
   readonly problems: () => readonly string[]
   /** Settings that wait for a restart. */
   readonly waiting: () => readonly string[]
+  /** What else a person should know. */
+  readonly remarks: () => readonly string[]
   readonly readings: () => SamlReadings
   readonly counts: () => { readonly clients: number; readonly websockets: number }
   readonly reload: Reload
+  /** Ends all sessions of a user; undefined while the list of ended sessions is off. */
+  readonly endUser: (user: string) => Promise<EndedUser | undefined>
+  readonly log: Logger
 }
+
+/** Characters of a user whose sessions are to end: no subject is longer. */
+export const longestUser = 1000
 
 /** Throws what the command that asked prints as its failure. */
 export function control(parts: ControlParts): RequestHandler {
   return async (request): Promise<CommandAnswer> => {
-    const { do: act } = isRecord(request) ? request : {}
+    const { do: act, user, by } = isRecord(request) ? request : {}
     if (act === 'status') return status(parts)
     if (act === 'reload') return reloadAnswer(parts.reload, () => remarks(parts))
+    if (act === 'end-sessions' && typeof user === 'string' && user.length <= longestUser) {
+      return endSessions(parts, user, typeof by === 'string' ? by.slice(0, 200) : 'unknown')
+    }
     throw new Error('this process does not know how to do that')
   }
 }
@@ -63,11 +76,40 @@ function status(parts: ControlParts): CommandAnswer {
   return said(text.join(''), found.length === 0 ? exitCodes.success : exitCodes.failure)
 }
 
-function remarks({ waiting }: ControlParts): readonly string[] {
+/** `by` is what the command says of its caller, who is the user of the service or root. */
+async function endSessions(
+  { endUser, log }: ControlParts,
+  user: string,
+  by: string,
+): Promise<CommandAnswer> {
+  const ended = await endUser(user)
+  if (ended === undefined) {
+    return complaint(
+      exitCodes.failure,
+      'no session has ended: session.revocation is off, so this instance keeps no list of ended sessions; delete the dynamic configuration and restart to end all sessions of all users',
+    )
+  }
+  const { seen, isWritten } = ended
+  log.info('sessions of a user ended', { user, by, seen })
+  const text = [
+    `All sessions of ${user} that were made until now have ended.\n`,
+    seen === 0
+      ? 'None of them was seen of late: see that the name is that of `user` in the log.\n'
+      : `${seen} of them ${seen === 1 ? 'was' : 'were'} seen of late; WebSockets and event streams end within a second.\n`,
+    'The identity provider may sign the user in again: to keep the user out, lock the account there first.\n',
+  ]
+  const notWritten =
+    'their end could not be written down, as the log says: it holds until the next restart'
+  return isWritten
+    ? said(text.join(''))
+    : { out: text.join(''), complaints: [notWritten], code: exitCodes.failure }
+}
+
+function remarks({ waiting, remarks: others }: ControlParts): readonly string[] {
   const settings = waiting()
   return settings.length === 0
-    ? []
-    : [`changed, and in force after a restart: ${settings.join(', ')}`]
+    ? others()
+    : [`changed, and in force after a restart: ${settings.join(', ')}`, ...others()]
 }
 
 function moment(at: Milliseconds): string {

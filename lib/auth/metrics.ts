@@ -18,6 +18,8 @@ const gauges = {
   idp_metadata_valid_until_seconds: moment('Until when that metadata is valid.'),
   idp_certificate_ends_seconds: moment('When the last certificate of the IdP ends.'),
   own_certificate_ends_seconds: moment('When our own certificate ends.'),
+  group_names_outdated:
+    'Whether the file under identity.rename has changed and could not be taken: 1, else 0.',
 } as const
 
 function moment(sentence: string): string {
@@ -30,7 +32,7 @@ type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 /** What becomes of requests; docs/life-of-a-request.md explains each. */
 export const OUTCOMES: ReadonlySet<unknown> = new Set([
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
-  ...['refused', 'failed', 'client-gone'],
+  ...['login-script', 'own-page', 'refused', 'failed', 'client-gone'],
 ])
 
 export class AuthMetrics {

@@ -18,7 +18,7 @@ import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from './rfc9111/lookup.ts'
-import { type Entry, unconfirmed, type Verified } from './store/entry.ts'
+import { type Reading, unconfirmed, type Verified } from './store/entry.ts'
 import { entryName } from './store/key.ts'
 import { type Signature, signerText } from './suites/generation.ts'
 import type { Suites } from './suites/suites.ts'
@@ -26,7 +26,7 @@ import type { Suites } from './suites/suites.ts'
 interface ExplainParts {
   readonly rules: Rules
   readonly store: {
-    get(key: string): Entry | undefined | Promise<Entry | undefined>
+    read(key: string): Reading | Promise<Reading>
     /** Whether a content is there under any name; a process beside the owner does not know. */
     has?(digest: string): boolean
   }
@@ -56,12 +56,20 @@ const fates: Readonly<Record<Decision['use'], RequestFate>> = {
   ...{ negative: 'failed', fail: 'failed' },
 }
 
+/** What is asked for when it is a word: no host has such a name but on the machine itself, and no file has it alone. */
+function wordSentence(text: string): string | undefined {
+  if (!/^[\w+-]+$/.test(text)) return undefined
+  return `${JSON.stringify(text)}, which is a word and no target. A target is what apt asks for, such as http://archive.example.org/debian/pool/main/h/hello/hello_2.10_amd64.deb, with or without http://. Stored files that have the word in their targets: cachesvc list ${text}`
+}
+
 /** The findings: first what becomes of a request, then why, in the order of the pipeline. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
   const findings: Explanation[] = []
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
+  const word = wordSentence(url)
+  if (word !== undefined) return [{ question: notUnderstood, answer: word, fate: 'refused' }]
   const escaped = await storedEscaped(url, parts)
   if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
   const wanted = destinationOfUrl(escaped ?? url, parts.rules)
@@ -101,8 +109,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   find('Key', key)
   find('Entry', entryName(key))
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
-  const stored = await parts.store.get(key)
-  if (stored === undefined) find('Stored', 'no')
+  const reading = await parts.store.read(key)
+  const stored = reading === 'unreadable' ? undefined : reading
+  if (reading === 'unreadable') find('Stored', 'not known: the disk cannot read the entry')
+  else if (stored === undefined) find('Stored', 'no')
   else {
     find('Stored', `${size(stored.size)}, ${moment(stored.stored)}`)
     find('SHA-256', stored.digest)
@@ -144,13 +154,13 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const decision = (request: Fields): Decision => {
     const directives = requestDirectives(request)
     const { negative, suites, rules, now } = parts
-    const file = { key, archive, stored, claim, directives, authorization, passthrough }
-    return lookup({ ...file, now, negative, suites, config: rules.config })
+    const file = { key, archive, claim, directives, authorization, passthrough }
+    return lookup({ ...file, stored: reading, now, negative, suites, config: rules.config })
   }
   const plain = decision(Fields.empty)
   const last = parts.fetcher?.notStored(key)
   if (stored === undefined && last !== undefined && plain.use === 'origin') {
-    return told({ answer: notStoredSentences[last], fate: 'miss' })
+    return told({ answer: notStoredSentences[last] ?? notKept(last), fate: 'miss' })
   }
   const verdict = { answer: sentenceFor(plain), fate: fates[plain.use] }
   if (archive.kind === 'pool' || archive.kind === 'other') return told(verdict)
@@ -176,7 +186,7 @@ async function storedEscaped(
   ] as const) {
     const destination = destinationOfUrl(one, rules)
     if (typeof destination === 'string') return undefined
-    if (((await store.get(destination.key)) !== undefined) !== is) return undefined
+    if (((await store.read(destination.key)) !== undefined) !== is) return undefined
   }
   return escaped
 }
@@ -236,8 +246,8 @@ function sentenceFor(decision: Decision): string {
     case 'fail':
       return `is answered 504 (${decision.because})`
     case 'origin':
-      return decision.because === 'absent'
-        ? 'is fetched from the origin, streamed and stored (absent)'
+      return decision.because === 'absent' || decision.because === 'unreadable'
+        ? `is fetched from the origin, streamed and stored (${decision.because})`
         : `is passed through without being stored (${decision.because})`
   }
 }
@@ -248,8 +258,11 @@ const forbidden = (because: string): string =>
 const notTheFile = (found: string): string =>
   `is fetched from the origin and streamed, and not stored: the last response was ${found}`
 
+const notKept = (because: string): string =>
+  `is fetched from the origin and streamed; the last response could not be stored: ${because}`
+
 /** What becomes of a file whose last response was not stored. */
-const notStoredSentences: Readonly<Record<NotStoredReason, string>> = {
+const notStoredSentences: Readonly<Record<string, string>> = {
   private: forbidden('`Cache-Control: private`'),
   'no-store': forbidden('`Cache-Control: no-store`'),
   vary: forbidden('`Vary: *`'),
@@ -257,7 +270,7 @@ const notStoredSentences: Readonly<Record<NotStoredReason, string>> = {
   page: notTheFile('a page and not the file'),
   empty: notTheFile('empty'),
   format: notTheFile('of another format than its name says'),
-}
+} satisfies Record<NotStoredReason, string>
 
 function verifiedText(
   { by, suite, signer }: Verified,

@@ -122,7 +122,8 @@ function answered(
   const authorization = hasCredentials && file.credentials
   const { answerer, negative, suites } = parts
   const found = parts.store.peek(key) ?? answerer.stored(key)
-  const response = whenReady(found, stored => {
+  const response = whenReady(found, reading => {
+    const stored = reading === 'unreadable' ? undefined : reading
     const asked = { key, archive, client: request.client, stored }
     const shared = !passthrough && !authorization
     if (shared) suites.askedByClient(asked)
@@ -135,7 +136,7 @@ function answered(
       const decision = lookup({
         key,
         archive,
-        stored: claim === undefined ? stored : answerer.settled(known, stored),
+        stored: (claim === undefined ? undefined : answerer.settled(known, stored)) ?? reading,
         claim,
         awaited: awaited !== undefined,
         directives: allowed.directives,
@@ -168,14 +169,14 @@ function answer(
     case 'revalidate':
       return answerer.revalidated(allowed, decision.entry)
     case 'replace':
-      return answerer.fetchedAnew(allowed, decision.entry)
+      return answerer.fetchedAnew(allowed, { superseded: decision.entry })
     case 'negative':
       return originSaid(allowed, { status: 404, because: decision.because })
     case 'fail':
       return notStored(allowed, decision.because)
     case 'origin':
-      return decision.because === 'absent'
-        ? answerer.fetched(allowed)
+      return decision.because === 'absent' || decision.because === 'unreadable'
+        ? answerer.fetched(allowed, decision.because)
         : passed(allowed, decision.because, {
             ...parts,
             sendsVia: () => parts.rules().config.via,

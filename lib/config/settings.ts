@@ -25,8 +25,15 @@ type Reader<T> = (
   file: FileReading,
 ) => { readonly value: T } | undefined
 
+/**
+ * What people write who know other programs, and what it is here: the path of a setting, or a clause where there is none. The names
+ * are in small letters, without what divides words: `cachedir` is also `cache_dir` and `CacheDir`.
+ */
+export type ForeignNames = Readonly<Record<string, string | { readonly says: string }>>
+
 interface FileReading {
   readonly root: Settings<unknown>
+  readonly foreign: ForeignNames
   readonly problems: Remark[]
 }
 
@@ -222,10 +229,10 @@ export function listOfGroups<M extends Members>(
 }
 
 /** Checks a whole file against a tree of settings, in the form `loadConfigFile` takes. */
-export function checkSettings<T>(settings: Settings<T>): Check<T> {
+export function checkSettings<T>(settings: Settings<T>, foreign: ForeignNames = {}): Check<T> {
   return found => {
     const problems: Remark[] = []
-    const outcome = settings.read(found, [], { root: settings, problems })
+    const outcome = settings.read(found, [], { root: settings, foreign, problems })
     return outcome === undefined || problems.length > 0
       ? { ok: false, problems, warnings: [] }
       : { ok: true, value: outcome.value, warnings: [] }
@@ -275,7 +282,7 @@ function groupReader<M extends Members>(members: M, where: string): Reader<Group
         wrongAt(path, file, `has a key that is none of ${known.join(', ')}`)
         continue
       }
-      const text = unknownKey(key, known, file.root)
+      const text = unknownKey(key, known, file)
       file.problems.push({ path: [...path, key], at: 'key', text })
     }
     const values: Record<string, unknown> = {}
@@ -306,11 +313,26 @@ function camelCase(key: string): string {
   return key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 
-function unknownKey(key: string, here: readonly string[], root: Settings<unknown>): string {
+function unknownKey(
+  key: string,
+  here: readonly string[],
+  { root, foreign }: Pick<FileReading, 'root' | 'foreign'>,
+): string {
+  const brought = lettersOf(key)
+  const same = here.find(one => lettersOf(one) === brought)
+  if (same !== undefined) return `no such setting; did you mean ${same}?`
+  const known = Object.hasOwn(foreign, brought) ? foreign[brought] : undefined
+  if (typeof known === 'object') return `no such setting; ${known.says}`
+  if (known !== undefined) return `no such setting; did you mean ${known}?`
   const near = nearest(key, here)
   if (near !== undefined) return `no such setting; did you mean ${near}?`
   const elsewhere = [...manualPages(root)].find(({ path }) => path.at(-1) === key)
   return elsewhere === undefined
     ? 'no such setting; remove it, or see the manual for what there is'
     : `no such setting here; did you mean ${keyPath(elsewhere.path)}?`
+}
+
+/** A key without what divides its words: `cachedir` for `Cache-Dir`. */
+function lettersOf(key: string): string {
+  return key.toLowerCase().replace(/[^a-z0-9]/g, '')
 }

@@ -37,3 +37,21 @@ t.test('the next interval begins when a task has ended', async t => {
   clock.advance(50)
   t.equal(runs, 2, 'a task that runs when it is stopped is the last')
 })
+
+t.test('an interval that is a function is asked for anew each time', t => {
+  const clock = new ManualClock(0)
+  const runs: number[] = []
+  let next = 0
+  const stop = repeat(
+    clock,
+    () => {
+      next += 10
+      return next
+    },
+    () => void runs.push(clock.now()),
+  )
+  clock.advance(60)
+  t.strictSame(runs, [10, 30, 60])
+  stop()
+  t.end()
+})

@@ -1,5 +1,6 @@
 /** authproxy as a program: reload and drain. */
 import { writeFile } from 'node:fs/promises'
+import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import {
@@ -95,6 +96,38 @@ t.test('status and reload ask the running instance, whatever is wrong with its f
   t.match(await ask('reload'), { code: 78, err: /nonexistent\.png.*\n.*not reloaded: / })
   t.equal(await gateway.stop(), 0)
   t.match(await ask('status'), { code: 1, err: /No instance app runs with the dynamic config/ })
+})
+
+t.test('sessions end: what is said, and what is logged', async t => {
+  const { directory, settings } = await startable(t)
+  const gateway = await AuthproxyProcess.start(t, { directory, settings })
+  await gateway.until('ready')
+  const say = async (...words: readonly string[]) => {
+    const line = [authproxyProgram, 'sessions', ...words, '--config-dir', directory]
+    const { code, stdout, stderr } = await attempt(process.execPath, line)
+    return { code, out: stdout.toString(), err: stderr }
+  }
+  const end = ['end', 'app', '--user']
+  const ended = /^All sessions of ada@example\.org .* have ended\.\nNone of them was seen/
+  t.match(await say(...end, 'ada@example.org'), { code: 0, out: ended, err: '' })
+  t.match(await gateway.until('sessions of a user ended'), {
+    ...{ level: 'info', user: 'ada@example.org', seen: 0, by: userInfo().username },
+  })
+
+  await gateway.configure(`configPath: ${settings.configPath}\ndomain: [unclosed\n`)
+  t.match(await say(...end, 'ada@example.org'), {
+    ...{ code: 0, out: ended, err: /app\.yaml:2:9: / },
+  })
+  await gateway.configure({ ...settings, session: { revocation: false } })
+  t.equal(await gateway.stop(), 0)
+  t.match(await say(...end, 'ada'), { code: 1, out: '', err: /No instance app runs/ })
+  const without = await AuthproxyProcess.start(t, {
+    directory,
+    settings: { ...settings, session: { revocation: false } },
+  })
+  await without.until('ready')
+  t.match(await say(...end, 'ada'), { code: 1, out: '', err: /session\.revocation is off/ })
+  t.equal(await without.stop(), 0)
 })
 
 t.test('the address of a socket unit comes from a file that has other problems too', async t => {

@@ -1,4 +1,6 @@
+import type { IncomingMessage } from 'node:http'
 import t from 'tap'
+import { handshake } from '../fixtures/gateway/access-lab.ts'
 import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../fixtures/gateway/node-backend.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
@@ -34,6 +36,52 @@ t.test(
     t.notMatch(seen?.head, /authproxy_session/)
   },
 )
+
+t.test('a valid traceparent reaches the backend and the log, in requests and upgrades', async t => {
+  const id = '4bf92f3577b34da6a3ce929d0e0e4736'
+  const valid = `00-${id}-00f067aa0ba902b7-01`
+  const seen: Array<readonly [string | undefined, string | undefined]> = []
+  const keep = ({ headers }: IncomingMessage) =>
+    seen.push([headers['traceparent']?.toString(), headers['tracestate']?.toString()])
+  const target = await nodeBackend(
+    t,
+    (request, response) => {
+      keep(request)
+      response.end('page')
+    },
+    server =>
+      server.on('upgrade', (request, socket) => {
+        keep(request)
+        socket.end('HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n')
+      }),
+  )
+  const gateway = await startGateway(t, { target })
+  const cookie = await gateway.logIn({ email: ['ada@example.org'] })
+  let count = 0
+  for (const upgrade of [false, true]) {
+    for (const [traceparent, passed] of [
+      [valid, true],
+      [valid.toUpperCase(), false],
+      [`${valid}, ${valid}`, false],
+      ['', false],
+    ] as const) {
+      seen.length = 0
+      const client = await RawClient.connect(t, gateway.port)
+      await client.request('GET', '/', {
+        ...{ Host: domain, Cookie: cookie, tracestate: 'vendor=1' },
+        ...(traceparent === '' ? {} : { traceparent }),
+        ...(upgrade ? handshake : {}),
+      })
+      t.equal((await client.head()).status, upgrade ? 403 : 200)
+      t.same(seen, [passed ? [valid, 'vendor=1'] : [undefined, undefined]])
+      count += 1
+      const logged = () => gateway.log.lines.filter(({ message }) => message === 'request')
+      while (logged().length < count) await new Promise(resolve => setImmediate(resolve))
+      t.equal(logged().at(-1)?.facts['trace'], passed ? id : undefined)
+      client.end()
+    }
+  }
+})
 
 t.test('trailers, early hints, HEAD, ranges and reason phrases pass', async t => {
   const target = await nodeBackend(t, (request, response) => {

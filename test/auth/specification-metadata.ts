@@ -38,7 +38,10 @@ async function lab(t: Teardown) {
     }).saml
   const remote = config({ idpMetadataURL: origin.url('/metadata') })
   const open = async (saml = remote) => {
-    const source = await IdpMetadataSource.open({ config: () => saml, origin: client, clock, log })
+    const random = (size: number) => Buffer.alloc(size)
+    const source = await IdpMetadataSource.open({
+      ...{ config: () => saml, origin: client, clock, random, log },
+    })
     t.teardown(() => source.close())
     return source
   }

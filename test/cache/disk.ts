@@ -65,6 +65,8 @@ t.test('a disk that fills up in the middle of a fill', withTmpfs, async t => {
   const missed = cache.log.lines.filter(({ facts }) => facts?.['target'] === origin.url(deb)).at(-1)
   t.match(missed?.facts?.['notStored'], /no space left/, 'the log says so at the end')
   t.match((await cache.get('/_cachesvc/')).text, /served, not stored: .*no space left/)
+  const explained = await cache.get(`/_cachesvc/explain?url=${encodeURIComponent(origin.url(deb))}`)
+  t.match(explained.text, /the last response could not be stored: .*no space left/)
   t.match(await cache.command({ do: 'status' }), { out: /Store .*, full\n/ })
   const next = await cache.get(origin.url('/another'))
   t.match(next.fields.get('X-Cache'), /^MISS \(not stored: .*no space left/)

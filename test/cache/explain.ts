@@ -40,7 +40,7 @@ async function all(url: string, more: string, stored: readonly string[], as: Ent
   const config = loaded.value
   const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
   const get = async (key: string) => (stored.includes(key) ? as : undefined)
-  return explain(url, { rules, store: { get }, now: 0 })
+  return explain(url, { rules, store: { read: get }, now: 0 })
 }
 
 t.test(
@@ -151,4 +151,17 @@ t.test('the parent proxy by which a host is asked, or that there is none for it'
   const by = await findings('http://old.example.org/x', `${parent.replace('new.', 'other.')}`)
   t.equal(by['By way of'], 'the parent proxy proxy.example.org:3128')
   t.notMatch(JSON.stringify(by), 's3cret')
+})
+
+t.test('a word is told what a target looks like', async t => {
+  for (const word of ['alpha', 'gcc-12', 'libstdc++6']) {
+    const [first] = await all(word, '', [])
+    t.match(first, { question: 'Asked for', fate: 'refused' })
+    t.match(first?.answer, `cachesvc list ${word}`)
+    t.match(first?.answer, /http:\/\/archive\.example\.org\//)
+  }
+  for (const target of ['new.example.org', 'new.example.org/x', 'localhost/x', 'localhost:80']) {
+    const [first] = await all(target, '', [])
+    t.not(first?.question, 'Asked for', target)
+  }
 })

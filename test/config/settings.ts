@@ -77,6 +77,26 @@ t.test('problems below lists and groups are found and suggestions made there', t
   t.end()
 })
 
+t.test('names that people bring from other programs lead to the settings they mean', t => {
+  const foreign = { howmany: 'count', switch: 'nested.deeper.on', log: { says: 'there is no log' } }
+  const told = (yaml: string) => {
+    const loaded = decodeConfig(yaml, 'f', checkSettings(tree, foreign))
+    return loaded.ok ? [] : loaded.problems
+  }
+  t.strictSame(
+    told('how_many: 1\nSwitch: on\nCount: 1\nlog: x\nconstructor: 1\nnested: {how-many: 2}'),
+    [
+      'f:1:1: how_many: no such setting; did you mean count?',
+      'f:2:1: Switch: no such setting; did you mean nested.deeper.on?',
+      'f:3:1: Count: no such setting; did you mean count?',
+      'f:4:1: log: no such setting; there is no log',
+      'f:5:1: constructor: no such setting; remove it, or see the manual for what there is',
+      'f:6:10: nested.how-many: no such setting; did you mean count?',
+    ],
+  )
+  t.end()
+})
+
 t.test('a tree describes itself', t => {
   const pages = [...manualPages(tree)].map(page => [
     page.path.join('.'),

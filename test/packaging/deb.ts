@@ -195,6 +195,17 @@ t.test('packages', { skip }, async t => {
       await succeeds(root, 'sh', '-c', 'cat /run/made/cachesvc.socket.d/*; rm -r /run/made'),
       /^\[Socket\]\nListenStream=\nListenStream=80\n/,
     )
+    for (const [version, pauses] of [
+      ['252 (252.39-1~deb12u1)', ''],
+      ['257 (257.8-1)', 'RestartSteps=6'],
+    ] as const) {
+      const script = `set -e; mkdir /run/made; cp /usr/bin/systemctl /run/systemctl
+        printf '#!/bin/sh\\necho "systemd ${version}"\\n' >/usr/bin/systemctl
+        ${generate}; cp /run/systemctl /usr/bin/systemctl
+        cd /run/made; grep -rh RestartSteps . || true; rm -r /run/made`
+      const said = await succeeds(root, 'sh', '-c', script)
+      t.equal(said.trim(), pauses, 'a systemd before 254 is not told what it does not know')
+    }
     await succeeds(root, 'sed', '-i', '$d', '/etc/cachesvc/cachesvc.yaml')
     t.match(await succeeds(root, 'tail', '-1', '/etc/cachesvc/cachesvc.yaml'), '#mine')
     t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)
@@ -281,9 +292,7 @@ t.test('packages', { skip }, async t => {
       await succeeds(root, 'dpkg', '-i', file('cachesvc'), file('authproxy'))
       for (const unit of ['cachesvc.service', 'cachesvc.socket', 'authproxy@app.service']) {
         const { stderr } = await root.run('systemd-analyze', 'verify', '--man=yes', unit)
-        // systemd before 254 says that it does not know these.
-        const newer = /^.*Unknown key (?:name )?'Restart(?:Steps|MaxDelaySec)'.*$/gm
-        t.notMatch(stderr.replace(newer, ''), /cachesvc|authproxy/, unit)
+        t.notMatch(stderr, /cachesvc|authproxy/, unit)
       }
       for (const unit of ['cachesvc.service', 'authproxy@.service']) {
         const path = `/usr/lib/systemd/system/${unit}`

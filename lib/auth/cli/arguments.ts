@@ -9,7 +9,7 @@ import type { ConfigPlace } from '../config/load-config.ts'
 export type Line = CommandLine<typeof authproxy>
 
 /** Where the files of instances are looked for. */
-const defaultConfigDirectory = '/etc/authproxy'
+export const defaultConfigDirectory = '/etc/authproxy'
 
 export const authproxy = program({
   name: 'authproxy',
@@ -33,6 +33,7 @@ export const authproxy = program({
       summary: 'print its address for authproxy@INSTANCE.socket of systemd',
     },
     access: { readsTheRest: true, summary: 'say what the rules of access make of a request' },
+    sessions: { readsTheRest: true, summary: 'end all sessions of a user' },
     'dev-idp': { readsTheRest: true, summary: 'run an identity provider for development' },
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },
   },
@@ -76,7 +77,15 @@ function readGroups(text: string): Read<number> {
 }
 
 /** The instance a command line means: the one it names, that of its file, or `default`. Throws WrongUsage. */
-export function instanceOf({ operands, run, options }: Line): Omit<ConfigPlace, 'environment'> {
+export function instanceOf({
+  operands,
+  run,
+  options,
+}: {
+  readonly run: string
+  readonly operands: readonly string[]
+  readonly options: Pick<Line['options'], 'config' | 'config-dir'>
+}): Omit<ConfigPlace, 'environment'> {
   const file = options.config
   const named = run === 'explain' ? operands[1] : operands[0]
   const instance = named ?? (file === undefined ? 'default' : basename(file, extname(file)))

@@ -1,5 +1,5 @@
 /**
- * The commands that ask a running instance: status and reload. A wrong configuration does not keep them from finding it.
+ * The commands that ask a running instance: status, reload and sessions. A wrong configuration does not keep them from finding it.
  */
 import { isAbsolute } from 'node:path'
 import { printAnswer, serviceNotAsked } from '../../command-answer.ts'

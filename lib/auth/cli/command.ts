@@ -131,10 +131,12 @@ async function checkAround({
   value: config,
   from,
 }: LoadedConfig & { readonly ok: true }): Promise<ExitCode> {
-  const [keys, idp, neighbours, { readBrand }] = await Promise.all([
+  const [keys, idp, neighbours, backend, identity, { readBrand }] = await Promise.all([
     import('../doctor/checks/keys.ts'),
     import('../doctor/checks/idp.ts'),
     import('../doctor/checks/neighbours.ts'),
+    import('../doctor/checks/backend.ts'),
+    import('../doctor/checks/identity.ts'),
     import('../pages/brand.ts'),
   ])
   const machine = { clock: systemClock, random: randomBytes }
@@ -148,6 +150,9 @@ async function checkAround({
     keys.file(of),
     keys.owners(of),
     idp.available(of),
+    backend.authorities(of),
+    backend.clientCertificate(of),
+    identity.groupNames(of),
     logo,
   ])
   const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')

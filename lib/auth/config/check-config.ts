@@ -6,6 +6,7 @@ import { defaultPort, parseAuthority, type TargetUri } from '../../http/message/
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { claims } from '../identity/claim.ts'
+import { checkNames } from './check-names.ts'
 import type { SettingValues } from './settings.ts'
 
 /** Remarks on values that have been read. Problems stop the start, warnings are told. */
@@ -36,14 +37,16 @@ export function crossCheck(values: SettingValues): {
     wrong(['admin', 'listenAddress'], 'is the same as proxy.listenAddress; take another port')
   }
   const names = values.passthroughTokens.map(({ name }) => name)
-  for (const [index, { name, token, sha256 }] of values.passthroughTokens.entries()) {
+  for (const [index, given] of values.passthroughTokens.entries()) {
+    const { name } = given
     const path = ['passthroughTokens', index]
     if (name === '') wrong(path, 'has no name; the log needs one')
     else if (names.indexOf(name) < index) {
       wrong([...path, 'name'], 'is the name of an earlier token as well')
     }
-    if (token === undefined && sha256 === undefined) wrong(path, 'has neither token nor sha256')
-    if (token !== undefined && sha256 !== undefined) wrong(path, 'has token and sha256; leave one')
+    const [first, second] = TOKEN_PLACES.filter(place => given[place] !== undefined)
+    if (first === undefined) wrong(path, `has none of ${TOKEN_PLACES.join(', ')}`)
+    if (second !== undefined) wrong(path, `has ${first} and ${second}; leave one`)
   }
   const custom = values.identity.attributes.map(({ name }) => name)
   for (const [index, name] of custom.entries()) {
@@ -51,12 +54,33 @@ export function crossCheck(values: SettingValues): {
     if (taken !== undefined) wrong(['identity', 'attributes', index, 'name'], taken)
   }
 
+  const named = checkNames(values)
+  problems.push(...named.problems)
+  warnings.push(...named.warnings)
+
   if (proxy.targetDisableSSLVerify) {
     warn(
       ['proxy', 'targetDisableSSLVerify'],
       targetURL.scheme === 'http'
         ? 'has no effect: the backend is reached without TLS'
         : 'a host between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
+    )
+  }
+  const { targetClientCertificate: certificate, targetClientKey: key } = proxy
+  if ((certificate === undefined) !== (key === undefined)) {
+    const [there, missing] =
+      key === undefined ? CLIENT_FILES : ([CLIENT_FILES[1], CLIENT_FILES[0]] as const)
+    wrong(['proxy', there], `needs proxy.${missing} beside it`)
+  }
+  for (const name of ['targetServerName', 'targetClientCertificate'] as const) {
+    if (targetURL.scheme === 'http' && proxy[name] !== undefined) {
+      warn(['proxy', name], 'has no effect: the backend is reached without TLS')
+    }
+  }
+  if (proxy.proxyProtocol && proxy.trustedProxies.length === 0) {
+    wrong(
+      ['proxy', 'proxyProtocol'],
+      'is of no use without proxy.trustedProxies: name the load balancer there, which alone may begin so',
     )
   }
   proxy.trustedProxies.forEach((network, index) => {
@@ -80,8 +104,13 @@ export function crossCheck(values: SettingValues): {
       'metadata fetched without TLS can be replaced on its way, and with it who may log in; use https or idpMetadataCertificate',
     )
   }
-  if (values.idpMetadataProxy !== undefined && values.idpMetadataURL === undefined) {
-    warn(['idpMetadataProxy'], 'has no effect: idpMetadataFile is read from the disk')
+  for (const place of ['idpMetadataProxy', 'idpMetadataProxyFile'] as const) {
+    if (values[place] !== undefined && values.idpMetadataURL === undefined) {
+      warn([place], 'has no effect: idpMetadataFile is read from the disk')
+    }
+  }
+  if (values.idpMetadataProxy !== undefined && values.idpMetadataProxyFile !== undefined) {
+    wrong(['idpMetadataProxyFile'], 'stands beside idpMetadataProxy; leave one')
   }
   if (listenAddress.port > 0 && listenAddress.port < 1024) {
     warn(
@@ -101,6 +130,19 @@ export function crossCheck(values: SettingValues): {
       )
     }
   }
+  const { metadataCacheDuration: caching, metadataValidity: validity } = values.saml
+  if (caching !== undefined && validity !== undefined && caching >= validity) {
+    wrong(
+      ['saml', 'metadataCacheDuration'],
+      'is not less than saml.metadataValidity: the document would end before it is fetched again',
+    )
+  }
+  if ((caching ?? validity ?? 0) > values.keys.overlap / 2) {
+    warn(
+      ['saml', caching === undefined ? 'metadataValidity' : 'metadataCacheDuration'],
+      'is more than half of keys.overlap: the identity provider may not know a new key when that begins to sign',
+    )
+  }
   if (values.saml.allowUnsignedLogout) {
     warn(
       ['saml', 'allowUnsignedLogout'],
@@ -113,6 +155,11 @@ export function crossCheck(values: SettingValues): {
   if (values.saml.allowSHA1) warn(['saml', 'allowSHA1'], 'signatures over SHA-1 can be forged')
   return { problems, warnings }
 }
+
+const CLIENT_FILES = ['targetClientCertificate', 'targetClientKey'] as const
+
+/** Where a token may stand. */
+const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const
 
 /** Fields do not tell upper from lower case, so two attributes whose names differ in nothing else would be one. */
 function takenBy(name: string, earlier: readonly string[]): string | undefined {

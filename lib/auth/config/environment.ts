@@ -11,8 +11,9 @@ import { settings } from './settings.ts'
 export type Environment = Readonly<Record<string, string | undefined>>
 
 const PREFIX = 'AUTHPROXY_'
-/** The one token of the environment; a file may have several. */
+/** The one token of the environment, or its file; a configuration file may have several. */
 export const tokenVariable = 'AUTHPROXY_PASSTHROUGH_TOKEN'
+const tokenFileVariable = `${tokenVariable}_FILE`
 
 const REQUIRED = [['domain'], ['proxy', 'listenAddress'], ['proxy', 'targetURL']]
 const SOURCES = [['idpMetadataURL'], ['idpMetadataFile']]
@@ -43,7 +44,7 @@ export function readEnvironment(environment: Environment) {
   if (missing.length > 0) return { is: 'incomplete', present, missing } as const
 
   const found: Record<string, unknown> = {}
-  const known = new Set([tokenVariable])
+  const known = new Set([tokenVariable, tokenFileVariable])
   for (const page of manualPages(settings)) {
     if (!('setting' in page)) continue
     const variable = variableOf(page.path)
@@ -51,8 +52,17 @@ export function readEnvironment(environment: Environment) {
     const value = environment[variable] ?? ''
     if (value !== '') put(found, page.path, rawValue(value, page.setting.name))
   }
-  const token = environment[tokenVariable] ?? ''
-  if (token !== '') found['passthroughTokens'] = [{ name: 'environment', token }]
+  const token = environment[tokenVariable] || undefined
+  const tokenFile = environment[tokenFileVariable] || undefined
+  if ((token ?? tokenFile) !== undefined) {
+    found['passthroughTokens'] = [
+      {
+        name: 'environment',
+        ...(token === undefined ? {} : { token }),
+        ...(tokenFile === undefined ? {} : { tokenFile }),
+      },
+    ]
+  }
   return { is: 'complete', found, unknown: present.filter(name => !known.has(name)) } as const
 }
 
@@ -80,13 +90,19 @@ export function serviceLinks(environment: Environment): readonly string[] {
 /** The variable that was probably meant. */
 export function nearestVariable(name: string): string | undefined {
   const all = [...manualPages(settings)].filter(page => 'setting' in page)
-  return nearest(name, [tokenVariable, ...all.map(({ path }) => variableOf(path))])
+  return nearest(name, [
+    tokenVariable,
+    tokenFileVariable,
+    ...all.map(({ path }) => variableOf(path)),
+  ])
 }
 
 /** How a problem names its place: the variable, and the setting when that is a member of a list. */
 export function problemPlace(path: readonly (string | number)[]): string {
   const keys = path.filter((step): step is string => typeof step === 'string')
-  if (keys[0] === 'passthroughTokens') return tokenVariable
+  if (keys[0] === 'passthroughTokens') {
+    return keys.includes('tokenFile') ? tokenFileVariable : tokenVariable
+  }
   const index = path.findIndex(step => typeof step === 'number')
   const name = variableOf(index < 0 ? keys : keys.slice(0, index))
   return index < 0 ? name : `${name} (${keyPath(path)})`

@@ -4,7 +4,7 @@
 import { join } from 'node:path'
 import type { Loaded } from '../../config/config-file.ts'
 import { proxyVariable } from '../../config/proxy-url.ts'
-import { type Check, type Remark, remarkText } from '../../config/reading.ts'
+import { type Check, type InFile, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
 import { checkAccess } from './check-access.ts'
 import { crossCheck } from './check-config.ts'
@@ -16,6 +16,8 @@ import {
   readEnvironment,
   serviceLinks,
 } from './environment.ts'
+import { foreignNames } from './foreign-names.ts'
+import { withSecrets } from './secret-files.ts'
 import { settings } from './settings.ts'
 
 export interface ConfigPlace {
@@ -51,12 +53,12 @@ async function loadFrom(place: ConfigPlace): Promise<LoadedConfig> {
         ]
   if (set.is === 'complete') {
     const notes = [...linked, 'the environment is complete and used alone; no file is read']
-    return { ...fromEnvironment(set, place.instance), from: 'the environment', notes }
+    return { ...fromEnvironment(set, place), from: 'the environment', notes }
   }
   const file = place.file ?? join(place.configDirectory, `${place.instance}.yaml`)
   // The YAML parser is loaded only for a file.
   const { loadConfigFile } = await import('../../config/config-file.ts')
-  const loaded = await loadConfigFile(file, configCheck(place.instance))
+  const loaded = await loadConfigFile(file, configCheck(place.instance, place.environment))
   const notes =
     set.is === 'absent'
       ? []
@@ -82,27 +84,28 @@ function ignoredProxyNote({ saml }: Config, environment: Environment): string | 
   return `the environment sets ${named.name}, which is ignored: the metadata is fetched directly. If only that proxy leads to the identity provider, set idpMetadataProxy: ${named.url}`
 }
 
-/** What the settings of an instance are checked with, wherever they stand. */
-export function configCheck(instance: string): Check<Config> {
-  const check = checkSettings(settings)
-  return (found, lineOf) => {
+/** What the settings of an instance are checked with, wherever they stand. `environment` names the place of credentials. */
+export function configCheck(instance: string, environment: Environment = {}): Check<Config> {
+  const check = checkSettings(settings, foreignNames)
+  return (found, file) => {
     const checked = check(found)
-    const sources = [...sourceProblems(found), ...emptyAccess(found)]
+    const sources = [...sourceProblems(found), ...emptyAccess(found), ...emptyScopes(file?.empty)]
     if (!checked.ok) return { ...checked, problems: [...sources, ...checked.problems] }
-    const together = [crossCheck(checked.value), checkAccess(checked.value)]
+    const whole = withSecrets(checked.value, { instance, environment })
+    const together = [crossCheck(checked.value), checkAccess(checked.value), whole]
     const problems = together.flatMap(found => found.problems)
     const warnings = together.flatMap(found => found.warnings)
     return sources.length + problems.length > 0
       ? { ok: false, problems: [...sources, ...problems], warnings }
-      : { ok: true, value: configOf(checked.value, instance, lineOf), warnings }
+      : { ok: true, value: configOf(whole.values, instance, file?.lineOf), warnings }
   }
 }
 
 function fromEnvironment(
   set: Extract<ReturnType<typeof readEnvironment>, { is: 'complete' }>,
-  instance: string,
+  { instance, environment }: ConfigPlace,
 ): Loaded<Config> {
-  const checked = configCheck(instance)(set.found)
+  const checked = configCheck(instance, environment)(set.found)
   const line = (remark: Remark) =>
     remarkText(remark, remark.path.length === 0 ? '' : problemPlace(remark.path))
   const unknown = set.unknown.map(name => {
@@ -125,6 +128,18 @@ function sourceProblems(found: unknown): Remark[] {
       ? 'no IdP metadata source set: name idpMetadataURL or idpMetadataFile'
       : 'two IdP metadata sources set: leave idpMetadataURL or idpMetadataFile'
   return [{ path: [], at: 'value', text }]
+}
+
+/**
+ * A key without a value counts as absent. Of a rule or a token that would let in more than the file seems to say: no group is asked
+ * for, the token is for all paths.
+ */
+function emptyScopes(empty: InFile['empty'] = []): Remark[] {
+  return empty
+    .filter(
+      ([key, member]) => key === 'access' || (key === 'passthroughTokens' && member !== undefined),
+    )
+    .map(path => ({ path, at: 'key', text: 'has no value; write one, or take the key out' }))
 }
 
 /** A list without rules would refuse everything, and reads as if it did nothing. */

@@ -3,10 +3,12 @@
  * what it expected and how to mend it.
  */
 import { domainToASCII } from 'node:url'
-import { expected, right, wrong } from '../../config/reading.ts'
+import { expected, type Read, right, wrong } from '../../config/reading.ts'
+import { readPath } from '../../config/setting-kinds.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import {
   formatAuthority,
+  isIpLiteral,
   parseAuthority,
   parseUri,
   type TargetUri,
@@ -79,7 +81,10 @@ export const webOrigin: Kind<string> = kind({ name: 'web origin', json: string }
 })
 
 /** A token in the clear. No message quotes it. */
-export const token: Kind<string> = kind({ name: 'text', json: string }, found => {
+export const token: Kind<string> = kind({ name: 'text', json: string }, readToken)
+
+/** Reads a token in the clear. */
+export function readToken(found: unknown): Read<string> {
   if (typeof found !== 'string')
     return wrong('found no text, expected a token; put it between quotes')
   if (!/^[\x21-\x7e]+$/.test(found)) {
@@ -90,10 +95,13 @@ export const token: Kind<string> = kind({ name: 'text', json: string }, found =>
     : wrong(
         'found fewer than 16 characters, expected a token that cannot be guessed; try openssl rand -hex 32',
       )
-})
+}
 
 /** The SHA-256 of a token in hexadecimal. */
-export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, found => {
+export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, readSha256)
+
+/** Reads the SHA-256 of a token. */
+export function readSha256(found: unknown): Read<Buffer> {
   if (typeof found !== 'string' || !/^[0-9a-f]{64}$/i.test(found)) {
     return wrong(
       typeof found === 'number'
@@ -107,7 +115,7 @@ export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, foun
         'found the digest of a word that is guessed first; take a token of openssl rand -hex 32',
       )
     : right(digest)
-})
+}
 
 /** The empty text, which a command without its token gives, and words of examples and of the first guesses. */
 const GUESSED_FIRST = [
@@ -150,3 +158,30 @@ export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
       : expected(found, 'one of auto, always, never, true, false')
   },
 )
+
+/** A name that TLS asks for. */
+export const serverName: Kind<string> = kind({ name: 'host name', json: string }, found => {
+  const what = 'a host name such as app.internal.example.org'
+  if (typeof found !== 'string') return expected(found, what)
+  const authority = parseAuthority(found, 443)
+  if ('problem' in authority) return expected(found, what, authority.problem)
+  if (isIpLiteral(authority.host)) return expected(found, what, 'TLS asks for no address')
+  const { host } = authority
+  return host === found.toLowerCase() ? right(host) : expected(found, what, 'without a port')
+})
+
+/** Where a secret is: an absolute path, or `credential:NAME` (secret-files.ts). */
+export const secretPlace: Kind<string> = kind(
+  { name: 'path or credential', json: string },
+  found => {
+    if (typeof found !== 'string' || !found.startsWith('credential:')) return readPath(found)
+    return credentialName(found) === undefined
+      ? wrong('found no name of a credential, expected credential:NAME as LoadCredential= has it')
+      : right(found)
+  },
+)
+
+/** The name in `credential:NAME`, which is a name of a file; undefined for a path. */
+export function credentialName(place: string): string | undefined {
+  return /^credential:(?!\.{1,2}$)([A-Za-z0-9._-]{1,200})$/.exec(place)?.[1]
+}

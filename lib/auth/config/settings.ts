@@ -30,11 +30,14 @@ import {
   origin,
   pathPrefix,
   requestSigning,
+  secretPlace,
+  serverName,
   sha256,
   token,
   url,
   webOrigin,
 } from './setting-kinds.ts'
+import { chosenNames } from './setting-names.ts'
 import { pages } from './setting-pages.ts'
 
 export const settings = group('', {
@@ -46,7 +49,7 @@ export const settings = group('', {
     'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
   ),
   idpMetadataURL: optional(url, 'none: this or `idpMetadataFile` is required').says(
-    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
+    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes, or up to 3 minutes sooner, so that instances that were started together do not ask together. Its `cacheDuration`, and half of what is left until its `validUntil`, make that sooner: 5 minutes after the last time at the least, or a minute when it ends soon or has ended. Only status 200 is accepted, within 30 seconds and up to 10 MiB, and 304 when the server gave an `ETag` or `Last-Modified` before. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
   ),
   idpMetadataFile: optional(absolutePath, 'none: this or `idpMetadataURL` is required').says(
     'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
@@ -58,6 +61,9 @@ export const settings = group('', {
   ).says(
     'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
     'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
+  ),
+  idpMetadataProxyFile: optional(secretPlace, 'none').says(
+    'File with what `idpMetadataProxy` would be, so that the configuration has no password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
   ),
   idpEntityID: optional(text, 'the only identity provider of the metadata').says(
     'Entity ID of the identity provider to use, when the metadata describes several.',
@@ -89,6 +95,10 @@ export const settings = group('', {
       sha256: optional(sha256).says(
         'The SHA-256 of the token in hexadecimal: what `printf %s TOKEN | sha256sum` prints. Take a token that cannot be guessed, such as that of `openssl rand -hex 32`; digests of words that are guessed first are refused.',
       ),
+      tokenFile: optional(secretPlace).says(
+        'File with the token, in place of `token`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count. Files are read again at each reload.',
+      ),
+      sha256File: optional(secretPlace).says('File with the SHA-256, in place of `sha256`.'),
       expires: optional(moment, 'never').says(
         'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
@@ -109,6 +119,10 @@ export const settings = group('', {
   access,
   accessTell: setting(boolean, true).says(
     'Whether the page for a person who is refused by a rule of `access` names the groups and attributes the rule asks for.',
+  ),
+  cors: setting(oneOf('refuse', 'pass'), 'refuse').says(
+    'What becomes of CORS preflights: the OPTIONS requests, without any cookie, by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, as every request without a session is answered, so such a page can make simple calls alone. `pass` sends them to the application, which decides; they never carry an identity, cookies or credentials. The call itself needs a session as always, and has one only when its page is of the same site.',
+    'Nothing else passes by it: not an OPTIONS request without `Origin` and `Access-Control-Request-Method`, with content, from our own origin, or with a method in another header or in the query; no path that servers read in different ways; no WebSocket. Where rules of `access` let nobody use OPTIONS or the announced method there, it does not pass either.',
   ),
   configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
     'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
@@ -135,6 +149,15 @@ export const settings = group('', {
     ).says(
       'PEM file with authorities that the backend’s certificate may come from, besides those that Node.js comes with.',
     ),
+    targetServerName: optional(serverName, 'the host of `targetURL`').says(
+      'The name that is asked for in TLS (SNI) and that the backend’s certificate has to be for, where that is another than the host of `targetURL`: a backend that is reached by its address, or one of several behind one.',
+    ),
+    targetClientCertificate: optional(absolutePath, 'none').says(
+      'PEM file with the certificate that a backend is shown that asks for one (mutual TLS), and those between it and its authority. It is read again when it changes, with its key; new connections then show the new one.',
+    ),
+    targetClientKey: optional(secretPlace, 'none').says(
+      'PEM file with the key of `targetClientCertificate`, without a passphrase: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
+    ),
     useBasicAuth: setting(boolean, false).says(
       'Whether the backend gets the subject as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',
     ),
@@ -144,6 +167,9 @@ export const settings = group('', {
       'proxy:\n  trustedProxies: [192.0.2.7]',
     ).says(
       'Peers whose X-Forwarded-For is believed: the edge in front. Name exact addresses or narrow networks. The first forwarded address is the client’s.',
+    ),
+    proxyProtocol: setting(boolean, false).says(
+      'Whether connections of `trustedProxies` begin with the PROXY protocol, version 2, by which a load balancer for TCP names its client. Every connection of these peers then has to; others may not. `X-Forwarded-For` is believed when the client named so is itself one of `trustedProxies`. Leave it off for an edge that speaks HTTP and sends `X-Forwarded-For`.',
     ),
     webSocketOrigins: setting(listOf(webOrigin, 'web origins'), []).says(
       'Origins, besides our own, whose pages may open WebSockets with the session of a user.',
@@ -164,7 +190,7 @@ export const settings = group('', {
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
     ),
     revocation: setting(boolean, true).says(
-      'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so.',
+      'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so. `authproxy sessions end --user NAME` enters all sessions of a user.',
     ),
   }),
 
@@ -183,7 +209,7 @@ export const settings = group('', {
       'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',
     ).says(
       'Attributes besides the known ones, or more names for those.',
-      'A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm` or `stripDomains` ends the sessions that were made before it, so that their users log in again.',
+      'A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm`, `stripDomains` or the path under `rename` ends the sessions that were made before it, so that their users log in again.',
     ),
     only: optional(listOf(attributeName, 'attribute names'), 'all known attributes').says(
       'The attributes that are kept. Fewer make smaller cookies.',
@@ -205,6 +231,19 @@ export const settings = group('', {
       'identity:\n  stripDomains: [CORP]',
     ).says(
       'Domains that are taken from account names of the form `DOMAIN\\user`, without regard to case. A name of any other domain stays as it was sent, so that the `admin` of one domain is not the `admin` of another.',
+    ),
+    names: setting(
+      chosenNames,
+      'authproxy',
+      'identity:\n  names:\n    - webauth\n    - field: X-Team\n      from: [department, organisation]\n    - { field: X-Roles, from: roles, form: list, separator: "|" }',
+    ).says(
+      'Names of the headers in which the application reads who asks. `authproxy`: `X-Authproxy-User` and its relatives. `remote`: `Remote-User`, `Remote-Groups`, `Remote-Name`, `Remote-Email`. `auth-request`: `X-Auth-Request-User`, `-Email`, `-Groups`, `-Preferred-Username`, as oauth2-proxy names them. `webauth`: `X-WEBAUTH-USER`, `-NAME`, `-EMAIL`, `-GROUPS`, as Grafana and Gitea know them. Several, and headers of your own, stand in a list; then `authproxy` is sent only when the list has it.',
+      'A header of your own has a name (`field`) and what it carries (`from`): `user`, which is what `X-Authproxy-User` carries, or names of attributes, of which the first that has a value counts. `form` is `list` (values with `separator` between them, one of `, ; | :` and the space; in a value it is percent-encoded), `json` (a list in JSON, in ASCII), or `first` (the first value alone). Lists such as `groups` are a `list` unless told, all else is `first`. `identity.encoding` and `identity.fieldSize` hold for these headers too.',
+      'Headers of all these names, and your own, are removed from what clients send, in every spelling that reads the same, whichever are in force. Names of HTTP and of proxies are refused. In the groups of `webauth` spaces are percent-encoded as well, because Grafana splits there.',
+    ),
+    rename: optional(absolutePath, 'none', 'identity:\n  rename: /etc/authproxy/groups.txt').says(
+      'File with names for groups, for identity providers that send an ID or a distinguished name: a line each with what is sent, a tab or ` => `, and the name. Empty lines and lines that begin with `#` do not count; at most 4 MiB and 100,000 lines. What is sent is compared without regard to case. Rules of `access`, `identity.groups` and the application see the names; a group that is not in the file stays as it was sent, unless that is one of the names of the file: such a group is left out, so that no one becomes a member by what a group is called.',
+      'The file is read again within a second when it changes, and counts for logins from then on; sessions keep the names of their login. A file with a mistake is not taken: the one before stays in force, the log and `authproxy status` say so, with the line. At the start, and on a reload that names another file, a mistake is an error.',
     ),
     encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
       'Encoding of values for the backend: UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or `percent`, which encodes everything but visible ASCII and spaces, and `%` itself.',
@@ -252,6 +291,18 @@ export const settings = group('', {
     allowUnsignedLogout: setting(boolean, false).says(
       'Whether a logout request without a signature ends sessions. Any host on the network can send one.',
     ),
+    metadataValidity: optional(duration('1d', '365d'), 'none: valid without an end').says(
+      'For how long our own metadata is valid from the moment it is fetched: its `validUntil`. Set it only when the identity provider fetches the metadata by itself: one that was given the document by hand may refuse every login after that moment.',
+    ),
+    metadataCacheDuration: optional(
+      duration('10m', '30d'),
+      'none: the identity provider decides',
+    ).says(
+      'After what time the identity provider is to fetch our metadata again: its `cacheDuration`. Less than half of `keys.overlap`, or it may not know a new key when that begins to sign.',
+    ),
+    signMetadata: setting(boolean, false).says(
+      'Whether our own metadata is signed, with the key that signs requests. The identity provider has to know its certificate already for that to mean anything, and has to be given the new one after `authproxy rotate-keys`.',
+    ),
     replaySize: setting(size('0', '8M'), '1M').says(
       'Largest form, files included, that is kept over a login. When a form comes without a session, because that has ended or there was none yet, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the login. Where the browser has been signed in before, only the same user can send it. 0 keeps none.',
       'Only forms of pages of this host are kept. Other requests with content (a larger form, a form of another site, JSON) get a 401 that says that the request was not kept. Some 32 MiB are kept for all users together, at most four forms for each user, and 16 MiB for browsers that have not been signed in before, at most four for each network; a restart loses them.',
@@ -284,7 +335,7 @@ export const settings = group('', {
       'Idle timeout of a client within the content of a request.',
     ),
     clientTaking: setting(duration('1s', '1h'), '2m').says(
-      'Time limit for a client that reads nothing of a response. A client that reads at least 1 KiB a second is not cut.',
+      'Time limit for a client that reads nothing of a response. A client that reads at least 1 KiB a second is not cut. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes.',
     ),
     clientIdle: setting(duration('1s', '1h'), '75s').says(
       'Idle timeout of a connection of a client or the edge between requests.',

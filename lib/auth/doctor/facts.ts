@@ -8,6 +8,8 @@ import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import { Fields } from '../../http/message/field.ts'
 import { isIpLiteral, parseUri, type TargetUri } from '../../http/message/target.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
+import { localIntroduction } from '../../http/server/proxy-protocol.ts'
+import { AddressSet } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { checkSaveable, readDynamicConfig } from '../keys/dynamic-file.ts'
 import { ask, type Outcome, type Question, type Reach } from './ask.ts'
@@ -81,10 +83,15 @@ export const metadataPath = '/saml/metadata.xml'
 
 /** A probe to the service at its own address. */
 export const direct = once(of => {
-  const { listen, domain } = of.config
+  const { listen, domain, proxyProtocol, trustedProxies } = of.config
   const uri = addressOf(listen, metadataPath)
-  return sendProbe(of, { uri, host: domain, fields: Fields.empty })
+  const asBalancer = proxyProtocol && AddressSet.fromCidrs(trustedProxies).has(uri.host)
+  const reach = asBalancer ? introducedReach : undefined
+  return sendProbe(of, { uri, host: domain, fields: Fields.empty }, reach)
 })
+
+/** Reaches a listener that knows this machine as a proxy that begins with the PROXY protocol. */
+const introducedReach: Reach = { introduction: localIntroduction }
 
 /** A URI that reaches a listener from its own machine. */
 export function addressOf({ address, port }: ListenAddress, path: string): TargetUri {

@@ -62,6 +62,11 @@ export class WatchedFile {
     return this.#waiting
   }
 
+  /** Whether the file says all it should, as far as writing it has been tried. */
+  get isWritten(): boolean {
+    return this.#dueAt === Number.POSITIVE_INFINITY
+  }
+
   /** Looks at the file every second from now on. */
   watch(): void {
     this.#endWatch = repeat(this.#options.clock, INTERVAL, () => {

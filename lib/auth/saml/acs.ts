@@ -22,6 +22,7 @@ import { messageLimits } from './core/message.ts'
 import type { WrittenInstant } from './core/read-assertion.ts'
 import type { VerifiedResponse } from './core/verify-response.ts'
 import {
+  dropFlow,
   type Flow,
   flowIdIn,
   keepFlow,
@@ -32,7 +33,7 @@ import {
 } from './login-state.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type Refusal, refused } from './refusal-page.ts'
-import { formPage, redirect } from './send.ts'
+import { formPage, linkPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
 
 /** Answers POST /saml/acs. */
@@ -59,8 +60,11 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const verified = await verifyLogin(saml, encoded, client)
   if (!verified.ok) {
     const { renewing, refusal } = verified
-    const asked = open.some(flow => flow.id === relayState)
-    const asksAgain = asked && refusal.facts?.['idpMessage'] === ASK_AGAIN
+    const asking = open.find(flow => flow.id === relayState)
+    if (asking?.passive === true && refusal.code === 'idp_status') {
+      return notPassive(saml, request, { flow: asking, state, facts: refusal.facts })
+    }
+    const asksAgain = asking !== undefined && refusal.facts?.['idpMessage'] === ASK_AGAIN
     return renewing || asksAgain
       ? resumed(saml, request, { posted, back, refusal })
       : refuse(refusal)
@@ -94,6 +98,32 @@ function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Sess
   return written?.moment === undefined || authnInstant !== undefined
     ? {}
     : { futureAuthnInstant: written.text.slice(0, 40) }
+}
+
+/**
+ * Sends a browser back to where its passive login began, without a session: the IdP would have had to ask the person (NoPassive,
+ * saml-core-2.0-os section 3.4.1), or does not do that. Such an answer need not be signed. A stranger who knew the ID of the login could
+ * do no more by one than end it.
+ */
+function notPassive(
+  saml: Saml,
+  request: Request,
+  of: {
+    readonly flow: Flow
+    readonly state: LoginState
+    readonly facts: Refusal['facts']
+  },
+): Response {
+  const { flow, state, facts } = of
+  saml.count('not_passive')
+  saml.log.info('a passive login ends without a session', { request: request.id, ...facts })
+  const { last, logout } = state
+  const known = { last, logout, notPassive: saml.clock.now() }
+  return linkPage(saml, {
+    ...{ request, title: 'Signing in', label: 'Continue', restore: flow.id },
+    href: `${saml.config().baseUrl}${flow.returnTo}`,
+    fields: Fields.of(['Set-Cookie', dropFlow(flow.id)], ['Set-Cookie', keepKnown(saml, known)]),
+  })
 }
 
 /** Makes the session and sends the browser on to the redirect endpoint. */

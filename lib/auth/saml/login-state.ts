@@ -52,6 +52,8 @@ export interface Flow {
   readonly done: boolean
   /** What the login has to be like, besides what the settings of SAML ask for. */
   readonly asks?: LoginAsks | undefined
+  /** Whether the IdP was asked to answer without showing anything to the person. */
+  readonly passive?: boolean | undefined
   /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
   readonly form?: string | undefined
 }
@@ -71,17 +73,26 @@ export function hasJustAsked({ last }: Known, asks: LoginAsks, now: Milliseconds
   return (anew || !asks.anew) && contexts.join(' ') === asks.contexts.join(' ')
 }
 
+/** Whether the IdP has just answered that it would have to ask the person: to ask it again at once would be the begin of a loop. */
+export function isJustUnknown({ notPassive }: Known, now: Milliseconds): boolean {
+  return notPassive !== undefined && now - notPassive < LOOP_WINDOW
+}
+
 /** What is known of a browser besides its logins. */
 export interface Known {
   /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
-  readonly last?: {
-    readonly at: Milliseconds
-    readonly depth: number
-    readonly ahead: Milliseconds
-    readonly asks?: LoginAsks | undefined
-  }
+  readonly last?:
+    | {
+        readonly at: Milliseconds
+        readonly depth: number
+        readonly ahead: Milliseconds
+        readonly asks?: LoginAsks | undefined
+      }
+    | undefined
   /** ID of a LogoutRequest of ours whose answer has not come yet. */
   readonly logout?: string | undefined
+  /** When the IdP last answered that it would have to show something to the person. */
+  readonly notPassive?: Milliseconds | undefined
 }
 
 /** What the cookies of a request say. */
@@ -203,9 +214,9 @@ export function dropFlow(id: string): string {
 }
 
 /** The Set-Cookie value that keeps what is known of a browser; removes the cookie when that is nothing. */
-export function keepKnown(saml: SamlParts, { last, logout }: Known): string {
-  if (last === undefined && logout === undefined) return cookie(STATE, '', 0)
-  const value = sealed(saml, STATE, { last, logout })
+export function keepKnown(saml: SamlParts, { last, logout, notPassive }: Known): string {
+  if ((last ?? logout ?? notPassive) === undefined) return cookie(STATE, '', 0)
+  const value = sealed(saml, STATE, { last, logout, notPassive })
   return cookie(STATE, value, Math.ceil(saml.config().loginTime / 1000))
 }
 

@@ -13,6 +13,7 @@ import type { FormSender } from '../form-preservation/form-reader.ts'
 import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
+import { publishedFor, type SamlKeyPair, signingKey } from '../keys/dynamic-config.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
@@ -30,6 +31,7 @@ import {
 } from './parts.ts'
 import { comeBack } from './redirect-endpoint.ts'
 import { openReplayCache, type UsedIds } from './replay-cache.ts'
+import { signElementBehind } from './signature/sign.ts'
 import { logout } from './slo.ts'
 import { loginBounds, logoutBounds } from './worker/bounds.ts'
 import { WorkerPool } from './worker/pool.ts'
@@ -74,12 +76,13 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       parent: config().idpMetadataProxy,
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
-  const source = await IdpMetadataSource.open({ config, origin, clock, log, inUse }).catch(
-    async error => {
-      await origin.close()
-      throw error
-    },
-  )
+  const { random } = parts
+  const source = await IdpMetadataSource.open({
+    ...{ config, origin, clock, random, log, inUse },
+  }).catch(async error => {
+    await origin.close()
+    throw error
+  })
   const verifiers = substitutes.verifiers ?? {
     login: new WorkerPool(clock, loginBounds),
     logout: new WorkerPool(clock, logoutBounds),
@@ -157,7 +160,9 @@ function certificateEnd(pem: string | undefined): Milliseconds | undefined {
 }
 
 function routesOf(saml: Saml): readonly Route[] {
-  const metadata = async (request: Request) => documentResponse(request, metadataOf(saml))
+  const signed = lastSigned()
+  const metadata = async (request: Request) =>
+    documentResponse(request, await metadataOf(saml, signed))
   const certificate = async (request: Request) => documentResponse(request, certificateOf(saml))
   return [
     { method: 'GET', path: '/saml/metadata.xml', handle: metadata },
@@ -171,16 +176,35 @@ function routesOf(saml: Saml): readonly Route[] {
   ]
 }
 
-function metadataOf(saml: Saml): OwnDocument {
+async function metadataOf(saml: Saml, signed: ReturnType<typeof lastSigned>): Promise<OwnDocument> {
   const config = saml.config()
-  const xml = spMetadataXml(config, saml.keys.saml(), {
-    signs: signsRequests(config, saml.source.last),
-    now: saml.clock.now(),
-  })
+  const pairs = saml.keys.saml()
+  const now = saml.clock.now()
+  const signs = signsRequests(config, saml.source.last)
+  const { xml, id } = spMetadataXml(config, pairs, { signs, now })
+  const key = config.signMetadata ? signingKey(pairs, now, publishedFor.saml) : undefined
   return {
     type: 'application/samlmetadata+xml',
-    bytes: Buffer.from(xml),
+    bytes: Buffer.from(key === undefined ? xml : await signed(xml, { id, key })),
     caching: 'no-cache',
+  }
+}
+
+/** Signs documents. The last one is kept: anyone may ask for it at any time, and a signature costs a millisecond. */
+function lastSigned() {
+  let last:
+    | { readonly xml: string; readonly kid: string; readonly signed: Promise<string> }
+    | undefined
+  return (xml: string, by: { readonly id: string; readonly key: SamlKeyPair }) => {
+    const { kid } = by.key
+    if (last?.xml !== xml || last.kid !== kid) {
+      const signed = signElementBehind(xml, by)
+      last = { xml, kid, signed }
+      signed.catch(() => {
+        last = undefined
+      })
+    }
+    return last.signed
   }
 }
 

@@ -2,7 +2,7 @@
  * Remembers sessions that ended before their time, so that a copied cookie ends with its session.
  *
  * They are in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration.
- * NameIDs are kept as hashes.
+ * NameIDs and users are kept as hashes.
  *
  * # Format of the file, version 1
  *     { "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }
@@ -26,9 +26,13 @@ import type { Logger } from '../../log/log.ts'
 import { WatchedFile } from '../keys/watched-file.ts'
 import type { Session } from './token.ts'
 
-/** One session by its ID, or what a LogoutRequest names: all of a NameID's at an issuer, or those of a session index. */
+/**
+ * One session by its ID; all of a user, in capitals or not; or what a LogoutRequest names: all of a NameID's at an issuer, or those
+ * of a session index.
+ */
 export type Revocation =
   | { readonly sessionId: string }
+  | { readonly user: string }
   | { readonly issuer: string; readonly nameId: string; readonly sessionIndexes: readonly string[] }
 
 /** Who asks for a revocation: a person or an IdP that is known, or anyone, by a LogoutRequest without a signature. */
@@ -156,6 +160,11 @@ export class RevocationList {
     return true
   }
 
+  /** Whether all entries are on disk. */
+  get isWritten(): boolean {
+    return this.#file.isWritten
+  }
+
   /** Looks at the file now. Never throws. */
   check(): Promise<void> {
     return this.#file.check()
@@ -251,9 +260,10 @@ function marksOf(session: Session): readonly string[] {
   return marks
 }
 
-function marksAnew({ id, issuer, nameId, sessionIndex }: Session): readonly string[] {
-  if (nameId === undefined) return [id]
-  const own = [id, mark(issuer, nameId.value)]
+function marksAnew({ id, subject, issuer, nameId, sessionIndex }: Session): readonly string[] {
+  const ofAll = [id, userMark(subject)]
+  if (nameId === undefined) return ofAll
+  const own = [...ofAll, mark(issuer, nameId.value)]
   return sessionIndex === undefined ? own : [...own, mark(issuer, nameId.value, sessionIndex)]
 }
 
@@ -262,12 +272,23 @@ const MOST_INDEXES = 100
 
 function marksToRevoke(which: Revocation): readonly string[] {
   if ('sessionId' in which) return [which.sessionId]
+  if ('user' in which) return [userMark(which.user)]
   const { issuer, nameId, sessionIndexes } = which
   // Without an index every session of the NameID is meant (SAML core 3.7.1).
   if (sessionIndexes.length === 0 || sessionIndexes.length > MOST_INDEXES) {
     return [mark(issuer, nameId)]
   }
   return sessionIndexes.map(index => mark(issuer, nameId, index))
+}
+
+/** A user as ends of sessions compare one: a spelling too many ends a session, one too few leaves a session that should end. */
+export function sameUser(subject: string): string {
+  return subject.normalize('NFC').toLowerCase()
+}
+
+/** No issuer is empty, so that the mark of a NameID is none of a user. */
+function userMark(subject: string): string {
+  return mark('', 'user', sameUser(subject))
 }
 
 function mark(...parts: readonly string[]): string {

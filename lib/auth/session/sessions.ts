@@ -7,6 +7,7 @@ import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
+import type { GroupTable } from '../identity/group-names.ts'
 import { identityOf, type NoIdentity } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
@@ -21,7 +22,7 @@ import {
   tokensIn,
   writeToken,
 } from './cookie.ts'
-import type { Revocation, RevocationList, Revoker } from './revocation.ts'
+import { type Revocation, type RevocationList, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
 export type Established =
@@ -35,6 +36,14 @@ export interface CookieDiagnosis {
   readonly bytes: number
   /** Why none of them is a session; undefined when one is, or none came. */
   readonly because: string | undefined
+}
+
+/** What came of ending the sessions of a user. */
+export interface EndedUser {
+  /** Sessions that were shown here of late; others may exist. */
+  readonly seen: number
+  /** Whether they stay ended after a restart. */
+  readonly isWritten: boolean
 }
 
 /**
@@ -51,6 +60,8 @@ interface SessionsOptions {
   readonly tokens: SessionTokens
   /** Undefined: a copied cookie stays valid after a logout. */
   readonly revocations: RevocationList | undefined
+  /** Names for groups; undefined where none are configured. */
+  readonly groupTable: () => GroupTable | undefined
   readonly failurePage: FailurePage
   readonly clock: Clock
   readonly random: (size: number) => Buffer
@@ -89,7 +100,7 @@ export class Sessions {
   async establish(subject: VerifiedSubject, request: Request, back = '/'): Promise<Established> {
     const { clock, random, failurePage, log } = this.#options
     const config = this.#options.config()
-    const identity = identityOf(subject, config.identity)
+    const identity = identityOf(subject, config.identity, this.#options.groupTable())
     if (typeof identity === 'string') return { refuse: this.#noSubject(request, subject, identity) }
     if (config.identityFields.basicAuth && !mayBeBasicUser(identity.subject)) {
       return { refuse: failurePage({ request, code: 'subject_not_basic' }) }
@@ -111,7 +122,8 @@ export class Sessions {
       nameId: subject.nameId,
       sessionIndex: subject.sessionIndex,
       authenticated: subject.authenticated,
-      authnInstant: subject.authnInstant,
+      // By a clock that is ahead, a login would stay younger than it is.
+      authnInstant: subject.authnInstant && Math.min(subject.authnInstant, now),
       authnContext: subject.authnContext?.slice(0, LONGEST_CONTEXT),
       identitySettings: config.identityDigest,
       created: now,
@@ -210,6 +222,23 @@ export class Sessions {
    */
   async revoke(which: Revocation, by?: Revoker): Promise<boolean> {
     return (await this.#options.revocations?.add(which, by)) ?? false
+  }
+
+  /**
+   * Ends all sessions of a user that have been made until now, copies included: how many of them have been seen of late, and whether
+   * their end is on disk. Undefined when the revocation list is off, and nothing has ended.
+   */
+  async endUser(user: string): Promise<EndedUser | undefined> {
+    const { revocations, tokens } = this.#options
+    if (revocations === undefined) return undefined
+    const wanted = sameUser(user)
+    const seen = new Set<string>()
+    for (const session of tokens.remembered()) {
+      if (sameUser(session.subject) !== wanted || this.whyEnded(session) !== undefined) continue
+      seen.add(session.id)
+    }
+    await revocations.add({ user })
+    return { seen: seen.size, isWritten: revocations.isWritten }
   }
 
   /** The session cookies a request carries, for pages that explain. No values. */

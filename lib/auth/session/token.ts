@@ -140,6 +140,11 @@ export class SessionTokens {
     return session
   }
 
+  /** The sessions of tokens that have been shown and are remembered; one that was renewed is among them several times. */
+  remembered(): Iterable<ReadSession> {
+    return this.#verified.values()
+  }
+
   /** Whether the key that signed the token of a session is still there. */
   hasKeyOf({ kid }: Pick<ReadSession, 'kid'>): boolean {
     return this.#keyOf(kid) !== undefined

@@ -23,7 +23,7 @@ import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
-import type { Entry } from '../store/entry.ts'
+import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originSaid, unavailable } from './errors.ts'
@@ -35,6 +35,7 @@ import {
   storedRepresentation,
 } from './representation.ts'
 import type { Updates } from './suite-updates.ts'
+import type { Unavailable } from './unavailable-file.ts'
 
 interface AnswererParts {
   readonly rules: () => Rules
@@ -48,6 +49,9 @@ interface AnswererParts {
   readonly ask: Ask
 }
 
+/** Why the store has nothing to give. */
+type Lacking = Extract<MissReason, 'absent' | 'unreadable'>
+
 export class Answerer {
   readonly #parts: AnswererParts
 
@@ -56,9 +60,9 @@ export class Answerer {
   }
 
   /** The stored entry. The disk is not asked when the key is being fetched because it was absent. */
-  stored(key: string): Entry | undefined | Promise<Entry | undefined> {
+  stored(key: string): Reading | Promise<Reading> {
     const { fetcher, store } = this.#parts
-    return fetcher.isFetchedAnew(key) ? undefined : store.get(key)
+    return fetcher.isFetchedAnew(key) ? undefined : store.read(key)
   }
 
   /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
@@ -138,7 +142,7 @@ export class Answerer {
         const answer = await this.#fromFilling(allowed, outcome.filling, 'changed')
         if (answer === undefined) return this.#stale(allowed, entry, 'stale-origin-slow')
         if (!(answer instanceof Failure)) return answer
-        if (WrongContent.is(answer)) void this.#otherwise(allowed)
+        if (WrongContent.is(answer)) void this.#otherwise(allowed, { gone: false })
         return this.#stale(allowed, entry, 'stale-origin-failed')
       }
     }
@@ -173,17 +177,20 @@ export class Answerer {
     void asking.then(done)
   }
 
-  async fetched(allowed: Allowed): Promise<Response> {
+  async fetched(allowed: Allowed, because: Lacking): Promise<Response> {
     const { fetcher, store } = this.#parts
     const { key } = allowed.file
     // A fetch may have ended between our look-up and here: a request that would start one looks again.
     const arrived = fetcher.isFetching(key) ? undefined : store.peek(key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
-    return this.fetchedAnew(allowed)
+    return this.fetchedAnew(allowed, { because })
   }
 
   /** Fetches from the origin without looking into the store, in place of a copy of which an index says that it is not the file. */
-  async fetchedAnew(allowed: Allowed, superseded?: Entry): Promise<Response> {
+  async fetchedAnew(
+    allowed: Allowed,
+    { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
+  ): Promise<Response> {
     const { request, file } = allowed
     const { fetcher, clock } = this.#parts
     if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
@@ -192,8 +199,8 @@ export class Answerer {
     const wanted = wantedOf(allowed, superseded)
     const fetching = fetcher.fetch(wanted)
     const found = await inTime(fetching.found, clock, firstByteDeadline)
-    const stored = superseded === undefined ? 'absent' : 'superseded'
-    const because = fetching.joined ? 'joined' : stored
+    const missing = superseded === undefined ? lacking : 'superseded'
+    const because = fetching.joined ? 'joined' : missing
     const { origin } = file.about
     switch (found?.kind) {
       case undefined:
@@ -207,26 +214,35 @@ export class Answerer {
         const failure = answer ?? fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin })
         return this.#failed(allowed, failure)
       }
-      case 'answered':
-        return (
-          (isGone(found.status) && (await this.#otherwise(allowed))) ||
-          this.#originSaid(allowed, found)
-        )
+      case 'answered': {
+        const gone = superseded === undefined
+        const otherwise = isGone(found.status)
+          ? await this.#otherwise(allowed, { gone })
+          : undefined
+        if (typeof otherwise === 'object') return otherwise
+        return this.#originSaid(allowed, found, otherwise)
+      }
       case 'failed':
         return this.#failed(allowed, found.failure)
     }
   }
 
   async #failed(allowed: Allowed, failure: Failure): Promise<Response> {
-    const otherwise = WrongContent.is(failure) ? await this.#otherwise(allowed) : undefined
-    return otherwise ?? unavailable(allowed, failure)
+    const otherwise = WrongContent.is(failure)
+      ? await this.#otherwise(allowed, { gone: false })
+      : undefined
+    return typeof otherwise === 'object' ? otherwise : unavailable(allowed, failure)
   }
 
   /**
    * The answer when the origin has a file no more as an index names it: the content by its digest, where the origin still has that; or
-   * that there is a newer Release file now, or one that may not be adopted. Undefined when the index is the newest there is.
+   * that there is a newer Release file now, or one that may not be adopted. `named`: the Release file of the client names the index, and
+   * there is no newer one. Undefined when nothing is known. `gone`: as far as is known, the origin may never have had it.
    */
-  async #otherwise(allowed: Allowed): Promise<Response | undefined> {
+  async #otherwise(
+    allowed: Allowed,
+    { gone }: Pick<Unavailable, 'gone'>,
+  ): Promise<Response | 'named' | undefined> {
     const { updates, suites, store } = this.#parts
     const { key, archive, about } = allowed.file
     const claim = allowed.claim ?? (await allowed.awaited)
@@ -237,16 +253,18 @@ export class Answerer {
     const byHash = archive.kind === 'by-hash'
     const used = byHash ? suites.usedBy(allowed.request.client, key) : claim
     if (used === undefined) return undefined
+    const index = withReleases.has(archive.kind)
     const { digest } = archive
-    if (digest !== undefined && !(await updates.names(used, key, digest.hex))) return undefined
-    const outdated = updates.outdated(used)
+    // Packages are named by indexes alone: a package that is gone is a reason to look for newer ones.
+    const outdated = updates.outdated(used, { key, hex: digest?.hex, gone: gone && index })
     // What apt says of a package that is not there names the remedy already.
-    if (!withReleases.has(archive.kind)) return undefined
-    if (await outdated)
-      return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
+    if (!index) return undefined
+    const is = await outdated
+    if (is === undefined) return undefined
+    if (is) return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
     return updates.behind(used.suite)?.because === 'stale-suite-refused'
       ? unavailable(allowed, fetchFailure('RELEASE_REFUSED', { origin: about.origin }))
-      : undefined
+      : 'named'
   }
 
   /**
@@ -266,7 +284,8 @@ export class Answerer {
     void filling.settled.then(settled => {
       if (settled.kind !== 'failed') this.#given(allowed, settled.entry, answer, 'given')
       // What fails before that is the caller's.
-      else if (begun && WrongContent.is(settled.failure)) void this.#otherwise(allowed)
+      else if (begun && WrongContent.is(settled.failure))
+        void this.#otherwise(allowed, { gone: false })
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
@@ -335,12 +354,13 @@ export class Answerer {
       : unavailable(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 
-  #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>): Response {
+  #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>, named?: 'named'): Response {
     const { negative, updates, rules, clock } = this.#parts
     const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
     // What the client's own Release file names is not said to come yet: no newer one is held back any more.
-    const unnamed = allowed.claim === undefined && withReleases.has(archive.kind)
+    const unnamed =
+      allowed.claim === undefined && named === undefined && withReleases.has(archive.kind)
     if (gone && unnamed && updates.isBehind(key)) {
       return unavailable(allowed, fetchFailure('SUITE_BEHIND', { origin: about.origin }))
     }

@@ -7,23 +7,17 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
-import { explainError, type Failure } from '../../errors.ts'
-import { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify, decodedUrl, directoriesOf, parentOf } from '../archive/path.ts'
+import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Found, Wanted } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchanged } from '../fetch/revalidation.ts'
-import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
-import { archiveOf } from '../policy/routing.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
 import {
-  baseOf,
-  byHashPath,
   byHashPaths,
   keyIn,
   type Listed,
@@ -33,7 +27,7 @@ import {
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
-import { namesDigest } from './named-digest.ts'
+import { incoming, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
 import {
   type Behind,
   firstPause,
@@ -41,6 +35,7 @@ import {
   type MissingFile,
   SuitesBehind,
 } from './suites-behind.ts'
+import { pathIn, pathOf, type Unavailable } from './unavailable-file.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
@@ -50,9 +45,6 @@ interface UpdatesParts {
   readonly clock: Clock
   readonly log: Logger
 }
-
-/** Files of a new generation that are fetched at the same time. */
-const atOnce = 4
 
 interface UnderWay {
   readonly done: Promise<RevalidationResult>
@@ -78,19 +70,12 @@ interface Lacking extends MissingFile {
   readonly left: Milliseconds
 }
 
-/** A file of a new generation that is fetched: why it has not come, in words, or '' once it has. Never rejects. */
-interface ListedFetch {
-  readonly listed: Listed
-  readonly come: Promise<string>
-}
-
 export class Updates {
   readonly #parts: UpdatesParts
   readonly #underWay = new Map<string, UnderWay>()
-  /** Files of new generations that no fetch has begun for, by the keys of their suites. */
-  readonly #queues = new Map<string, readonly unknown[]>()
   /** Suites whose Release the origin did not confirm when it was last asked. */
   readonly #behind: SuitesBehind
+  readonly #fetches: SuiteFetches
 
   constructor(parts: UpdatesParts) {
     this.#parts = parts
@@ -100,6 +85,7 @@ export class Updates {
       heldSince: at => suites.heldSince(at),
       noteHeld: (at, since) => suites.noteHeld(at, since),
     })
+    this.#fetches = new SuiteFetches({ ...parts, behind: this.#behind })
   }
 
   /** Removes what a crash has left of updates. */
@@ -193,18 +179,29 @@ export class Updates {
 
   /**
    * A file of this generation of a suite cannot be had: the origin has other content, or none. Asks the origin at once
-   * whether it has a newer Release file, and has nothing hold that back. Whether clients get a newer one now. Never rejects.
+   * whether it has a newer Release file, and has nothing hold that back, unless the origin may never have had the file. Whether
+   * clients get a newer one now; undefined when the generation names no such file. Never rejects.
    */
-  async outdated(used: Pick<Claim, 'suite' | 'generation'>): Promise<boolean> {
-    const { clock, rules } = this.#parts
+  async outdated(
+    used: Pick<Claim, 'suite' | 'generation'>,
+    file: Unavailable,
+  ): Promise<boolean | undefined> {
+    const { clock, rules, suites } = this.#parts
     const { suite, generation } = used
     const entry = await this.#stored(used)
     const uri = entry && parseUri(entry.key)
     if (entry === undefined || uri === undefined || 'problem' in uri) return false
     if (releaseIn(generation, entry.digest) === undefined) return true
-    const asks = this.#behind.noteOutdated(suite)
+    const path = await pathOf(file, entry, this.#parts)
+    if (path === undefined) return undefined
+    const drops = (): boolean | undefined => this.#behind.drops(suite, path)
+    const plain = file.hex === undefined
+    const ends = !file.gone || (plain && (suites.hadFile(suite, path) || drops() === true))
+    // The origin's newer Release file is known: it names the file as well, or the plain name is to be asked for.
+    if (!ends && drops() !== undefined) return false
+    const asks = ends ? this.#behind.noteOutdated(suite) : this.#behind.noteDoubt(suite)
     const underWay = this.#underWay.get(entry.key)
-    if (asks) underWay?.hurry.abort()
+    if (asks && ends) underWay?.hurry.abort()
     const ask = async (): Promise<boolean> => {
       // What was asked before the file was found to be gone says nothing of now.
       if (underWay?.changed === false) await underWay.done
@@ -212,28 +209,11 @@ export class Updates {
       if (asks) await this.check({ ...wanted, insist: true }, entry)
       else await this.#underWay.get(entry.key)?.done
       const now = await this.#stored(used)
-      return now !== undefined && releaseIn(generation, now.digest) === undefined
+      if (now !== undefined && releaseIn(generation, now.digest) === undefined) return true
+      // It is held back, and known now.
+      return !ends && plain && drops() === true && (await this.outdated(used, file)) === true
     }
     return (await inTime(ask(), clock, rules().config.suites.update)) ?? false
-  }
-
-  /**
-   * Whether the Release file of a generation names the index with this key, which has a digest in its name: a client can make one up, and
-   * that the origin has no such file says nothing then. Taken as true where clients get another Release file now, because nothing
-   * follows from it then. Never rejects.
-   */
-  async names(
-    used: Pick<Claim, 'suite' | 'generation'>,
-    key: string,
-    hex: string,
-  ): Promise<boolean> {
-    const { store, log } = this.#parts
-    const entry = await this.#stored(used)
-    if (entry === undefined || releaseIn(used.generation, entry.digest) === undefined) return true
-    return namesDigest(store, entry, { key, hex }).catch((error: unknown) => {
-      log.warn('a Release file cannot be read', { key: entry.key, error })
-      return false
-    })
   }
 
   /** The Release file that is stored in the place of that of a generation. */
@@ -254,11 +234,11 @@ export class Updates {
    */
   async fetchByDigest(key: string, { suite, generation, ...claim }: Claim): Promise<boolean> {
     const { clock, rules } = this.#parts
-    const path = decodedUrl(key)?.slice(baseOf({ at: suite }).length + 1)
+    const path = pathIn(suite, key)
     if (path === undefined || !generation.byHash || claim.by !== undefined) return false
     const [digest] = byHashPaths({ path, ...claim })
     if (digest === undefined) return false
-    const come = this.#fetchOne(suite, { path, ...claim }, digest)
+    const come = this.#fetches.fetchOne(suite, { path, ...claim }, digest)
     return (
       (await inTime(
         come.then(why => why === undefined),
@@ -425,6 +405,7 @@ export class Updates {
       signedBy: signedBy && { digest: signedBy.digest, size: signedBy.size },
     })
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+    if (missing.dropped !== undefined) this.#behind.noteDropped(at, missing.dropped)
     const lacking = await this.#fetchAll(candidate, missing)
     if (lacking.length === 0) return undefined
     const expired = this.#expired(entry)
@@ -462,7 +443,7 @@ export class Updates {
       at,
       main.map(({ path }) => ({ path, because: 'it has not come yet' })),
     )
-    const fetches = this.#fetchInTurn(at, waiting, byHash)
+    const fetches = this.#fetches.begin(at, waiting, byHash)
     const lacking: Lacking[] = []
     const hurried = new Promise<string>(resolve => {
       hurry.addEventListener('abort', () => resolve(late), { once: true })
@@ -483,123 +464,12 @@ export class Updates {
     await Promise.all(fetches.map(judge))
     return lacking
   }
-
-  /**
-   * Fetches files in their order, a few at a time, also those that come too late to be waited for: so a slow origin keeps connections for
-   * clients. A later call for the same suite takes the place of what no fetch has begun for.
-   */
-  #fetchInTurn(at: string, files: readonly Listed[], byHash: boolean): readonly ListedFetch[] {
-    const { fetcher } = this.#parts
-    const queue: { readonly listed: Listed; readonly settle: (because: string) => void }[] = []
-    const fetches = files.map(listed => {
-      const come = new Promise<string>(settle => queue.push({ listed, settle }))
-      return { listed, come }
-    })
-    this.#queues.set(at, queue)
-    const work = async (): Promise<void> => {
-      while (this.#queues.get(at) === queue && !fetcher.closing) {
-        const next = queue.shift()
-        if (next === undefined) break
-        const fetched = this.#fetchListed(at, next.listed, byHash)
-        next.settle(await fetched.then(because => because ?? '', explainError))
-      }
-      for (const { settle } of queue.splice(0)) settle('another update of the suite has begun')
-      if (this.#queues.get(at) === queue) this.#queues.delete(at)
-    }
-    for (let n = 0; n < atOnce; n += 1) void work()
-    return fetches
-  }
-
-  /** Fetches a file by its digests, else by its name. Why it has not come, in words; undefined when it has. */
-  async #fetchListed(at: string, listed: Listed, byHash: boolean): Promise<string | undefined> {
-    const reasons = new Set<string>()
-    for (const path of [...(byHash ? byHashPaths(listed) : []), listed.path]) {
-      const because = await this.#fetchOne(at, listed, path)
-      if (because === undefined) return undefined
-      reasons.add(because)
-    }
-    return [...reasons].join('; ')
-  }
-
-  /**
-   * Fetches a file by one of its names, and keeps it under the name that its SHA-256 gives it. Why it has not come, in words; what has
-   * come and may not be stored has come.
-   */
-  async #fetchOne(at: string, listed: Listed, path: string): Promise<string | undefined> {
-    const { fetcher, store, rules } = this.#parts
-    const { size, digest } = listed
-    const [key, own] = [keyIn(at, path), keyIn(at, byHashPath(listed))]
-    if (key === undefined || own === undefined) return unfetchable
-    const uri = parseUri(key)
-    if ('problem' in uri) return unfetchable
-    const archive = classify(uri.path)
-    const name = archive.digest?.hex ?? digest
-    // The content must have the digest in its name. With a claim only its SHA-256 would be checked.
-    const claim = name === digest ? { size, digest, suite: at } : undefined
-    const staged = path === listed.path ? `${key}${incoming}` : key
-    // Servers of several origins have validators of their own.
-    const several = (archiveOf(uri, rules().config.archives)?.archive.origins.length ?? 0) > 1
-    const wrong = several ? undefined : this.#behind.wrong(key, digest)
-    if (wrong !== undefined && !wrong.has('ETag') && !wrong.has('Last-Modified'))
-      return otherThanSaid
-    const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
-    const found = await fetcher.fetch({ ...wanted, unless: wrong }).found
-    if (wrong !== undefined && found.kind === 'answered' && found.status === 304)
-      return otherThanSaid
-    const come = await whatCame(found)
-    if ('because' in come) {
-      if (come.wrong !== undefined) this.#behind.noteWrong(key, digest, come.wrong)
-      return come.because
-    }
-    const { entry } = come
-    if (entry.digest !== digest || entry.size !== size) {
-      this.#behind.noteWrong(key, digest, Fields.of(...entry.fields))
-      return otherThanSaid
-    }
-    const named = { ...entry, key: own, verified: { by: 'name' } } as const
-    if (staged !== own && come.kept) store.put(named)
-    if (staged !== key) store.remove(staged)
-    return undefined
-  }
 }
 
 const late = 'it has not come in time'
-const unfetchable = 'there is no URL for its name'
-const otherThanSaid = 'its content is not what the Release file says'
 const unknownSignature = {
   path: 'Release.gpg',
   because: 'the origin does not say whether there is one',
-}
-
-/** What a fetch of a named file has brought; why it has brought nothing, and the fields of content that was wrong. */
-async function whatCame(
-  found: Found,
-): Promise<
-  | { readonly entry: Entry; readonly kept: boolean }
-  | { readonly because: string; readonly wrong?: Fields }
-> {
-  switch (found.kind) {
-    case 'validated':
-      return { entry: found.entry, kept: true }
-    case 'answered':
-      return { because: `the origin answers ${found.status}` }
-    case 'failed':
-      return { because: inWords(found.failure) }
-    case 'filling': {
-      const { settled, draft } = found.filling
-      const end = await settled
-      if (end.kind === 'failed') {
-        const wrong = WrongContent.is(end.failure) ? { wrong: Fields.of(...draft.fields) } : {}
-        return { because: inWords(end.failure), ...wrong }
-      }
-      const kept = end.kind === 'stored' && (await end.kept)
-      return { entry: end.entry, kept }
-    }
-  }
-}
-
-function inWords(failure: Failure): string {
-  return WrongContent.is(failure) ? otherThanSaid : failure.publicText
 }
 
 /** What a fetch has put into the store; undefined when it has not. */
@@ -608,9 +478,6 @@ async function entryOf(found: Found): Promise<Entry | undefined> {
   const settled = found.kind === 'filling' ? await found.filling.settled : found
   return settled.kind === 'stored' && (await settled.kept) ? settled.entry : undefined
 }
-
-/** Ends the keys of files that wait to take the place of others; no target has such a key. */
-const incoming = '#incoming'
 
 /** The key of the detached signature of a suite. */
 function signatureKey(at: string): string {

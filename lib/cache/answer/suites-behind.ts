@@ -47,6 +47,8 @@ interface Held {
   /** Failures in a row with this Release file. */
   failures: number
   missing: readonly MissingFile[]
+  /** Paths that the Release file of clients names and this one does not; undefined before that is known. */
+  dropped: ReadonlySet<string> | undefined
 }
 
 interface Noted {
@@ -78,6 +80,8 @@ export class SuitesBehind {
   readonly #noted = new LRUCache<string, Noted>({ max: mostSuites })
   readonly #held = new LRUCache<string, Held>({ max: mostSuites })
   readonly #outdated = new LRUCache<string, Outdated>({ max: mostOutdated })
+  /** Until when the origin is not asked for a newer Release file because of a file that it may never have had, by `elapsed`. */
+  readonly #doubted = new LRUCache<string, Milliseconds>({ max: mostOutdated })
   /** The fields of contents that were not what a Release file says, by the path and the SHA-256 it says. */
   readonly #wrong = new LRUCache<string, Fields>({ max: mostWrong })
 
@@ -122,10 +126,14 @@ export class SuitesBehind {
     if (held === undefined || (held.confirmed && held.digest !== digest)) {
       const earlier = held === undefined ? heldSince(at) : undefined
       const lasts = earlier === undefined ? 0 : Math.max(0, clock.now() - earlier)
-      held = { digest, since: now - lasts, confirmed: false, failures: 0, missing: [] }
+      const since = now - lasts
+      held = { digest, since, confirmed: false, failures: 0, missing: [], dropped: undefined }
       this.#held.set(at, held)
     }
-    if (held.digest !== digest) held.failures = 0
+    if (held.digest !== digest) {
+      held.failures = 0
+      held.dropped = undefined
+    }
     held.digest = digest
     held.confirmed = false
     return this.isOutdated(at) ? longestHold : now - held.since
@@ -142,6 +150,26 @@ export class SuitesBehind {
     const noted = this.#noted.peek(at)
     if (noted !== undefined) this.#noted.set(at, { ...noted, until: 0 })
     return true
+  }
+
+  /** Whether the origin should be asked for a newer Release file because it lacks a file that it may never have had. */
+  noteDoubt(at: string): boolean {
+    const now = this.#parts.clock.elapsed()
+    if ((this.#doubted.get(at) ?? 0) > now) return false
+    this.#doubted.set(at, now + firstPause)
+    return true
+  }
+
+  /** The paths that the Release file of clients names and the one that the origin has now does not. */
+  noteDropped(at: string, dropped: ReadonlySet<string>): void {
+    const held = this.#held.get(at)
+    if (held !== undefined) held.dropped = dropped
+  }
+
+  /** Whether the Release file that is held back does not name this path any more; undefined when none is, as far as is known. */
+  drops(at: string, path: string): boolean | undefined {
+    const held = this.#held.peek(at)
+    return held === undefined || held.confirmed ? undefined : held.dropped?.has(path)
   }
 
   /** Whether the origin has files no more as the Release file of clients names them. */
@@ -199,6 +227,7 @@ export class SuitesBehind {
     this.#noted.delete(at)
     this.#held.delete(at)
     this.#outdated.delete(at)
+    this.#doubted.delete(at)
   }
 
   /** Content with these fields was not what a Release file says. */

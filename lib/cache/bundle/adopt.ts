@@ -37,6 +37,9 @@ export interface Imported {
   readonly leftOut: LeftOut[]
 }
 
+/** Why a file is left out that the store may have in a newer version. */
+export const entryUnreadable = 'the disk cannot read what the store has of it'
+
 interface WantedContent {
   readonly digest: string
   readonly size: number

@@ -23,13 +23,13 @@ import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl, type FileDestination } from '../request/destination.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
-import { type Imported, type LeftOutReason, storeContent } from './adopt.ts'
+import { entryUnreadable, type Imported, type LeftOutReason, storeContent } from './adopt.ts'
 import { blocksOf, type Index, indexAt, listedIn } from './indexed.ts'
 import { encodedUrl, type FoundFile, filesBelow, type Head, headOf, urlByPlace } from './tree.ts'
 
 interface TreeParts {
   readonly directory: string
-  readonly store: Pick<Store, 'download' | 'get' | 'put' | 'list' | 'content'>
+  readonly store: Pick<Store, 'download' | 'read' | 'put' | 'list' | 'content'>
   readonly rules: Rules
   readonly now: number
   readonly dryRun: boolean
@@ -158,7 +158,9 @@ class Tree {
     const { directory, store, now, dryRun, onRead } = this.#parts
     const { imported } = this
     const { size, modified } = file
-    if ((await store.get(key)) !== undefined) {
+    const before = await store.read(key)
+    if (before === 'unreadable') return this.#leaveOut(file, 'not-stored', entryUnreadable)
+    if (before !== undefined) {
       imported.known += 1
       return
     }

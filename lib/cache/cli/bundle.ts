@@ -47,8 +47,8 @@ export async function printImport(
     directory: config.cacheDirectory,
     memory: 0,
     keepUnnamed: true,
-    onPut: ({ digest }) => put.add(digest),
   })
+  store.listen({ named: ({ digest }) => put.add(digest) })
   const line = new ProgressLine(process.stderr)
   let [found, read] = [0, 0]
   const onRead = (bytes: number): void => {

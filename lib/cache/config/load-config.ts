@@ -17,6 +17,7 @@ import {
   type Overrides,
   type UserEnvironment,
 } from './config.ts'
+import { foreignNames } from './foreign-names.ts'
 import { settings, withoutEffect } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */
@@ -73,7 +74,7 @@ function absolutePaths(found: unknown, directory: string): unknown {
 
 /** What a configuration file is checked with. */
 export function configCheck(overrides: Overrides, surroundings: UserEnvironment): Check<Config> {
-  const checkFile = checkSettings(settings)
+  const checkFile = checkSettings(settings, foreignNames)
   return found => {
     const checked = checkFile(found)
     const problems = listenTwice(found)

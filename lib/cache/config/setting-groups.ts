@@ -117,7 +117,7 @@ export const verification = group(
       'Time from the end of one check to the start of the next. 0 switches checks off.',
     ),
     max_age: setting(duration('0s', '365d'), '1d').says(
-      'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is always hashed at the first reading after a start.',
+      'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is also hashed at the first reading after a start. The regular verification counts as a check.',
     ),
     rate: setting(size('0', '100G'), '64M').says(
       'Most bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',
@@ -171,7 +171,7 @@ export const timeouts = group(
       'Idle timeout of a client connection between requests. apt pauses between update and download: keep it above a minute.',
     ),
     client_stalled: setting(duration('1s', '1h'), '1m').says(
-      'Time limit for a client that reads nothing of its response. A client that reads at least 1 KiB a second is not cut.',
+      'Time limit for a client that reads nothing of its response. A client that reads at least 1 KiB a second is not cut. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes.',
     ),
     drain: setting(duration('0s', '1h'), '30s').says(
       'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',

@@ -20,6 +20,7 @@ import {
   type EntryDraft,
   unstorable,
 } from '../rfc9111/stored-response.ts'
+import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 import { type Begun, resumed } from './continuation.ts'
 import { keep, watchAbandoned } from './ending.ts'
@@ -35,7 +36,6 @@ import {
   type Found,
   isOldVersion,
   isSuperseded,
-  type NotStoredReason,
   type Settled,
   verifiedBy,
   type Wanted,
@@ -91,8 +91,8 @@ export class Fetcher {
   readonly #wrong: WrongContent
   readonly #gone: GoneFiles
   readonly #underWay = new Map<string, UnderWay>()
-  /** Why the last response to each of these keys was not stored. */
-  readonly #notStored = new LRUCache<string, NotStoredReason>({ max: mostNotStored })
+  /** Why the last response to each of these keys was not stored: a `NotStoredReason`, or a sentence about the disk. */
+  readonly #notStored = new LRUCache<string, string>({ max: mostNotStored })
   #onIdle: (() => void) | undefined
   #closing = false
 
@@ -142,8 +142,11 @@ export class Fetcher {
     return this.#wrong.recent(wanted)
   }
 
-  /** Why the last response for a key was not stored, as far as that is remembered. */
-  notStored(key: string): NotStoredReason | undefined {
+  /**
+   * Why the last response for a key was not stored, as far as that is remembered: a `NotStoredReason`, or a sentence about the disk, which
+   * may have failed after the head was sent.
+   */
+  notStored(key: string): string | undefined {
     return this.#notStored.get(key)
   }
 
@@ -210,7 +213,7 @@ export class Fetcher {
     const { wanted } = running
     const continued = left && (await resumed(wanted, left, { ...this.#options, lifetime }))
     if (continued !== undefined) return this.#fill(running, continued)
-    const more = () => conditionalFields(wanted)
+    const more = () => conditionalFields(wanted, requested)
     const question = { uri, stored, except, lifetime, more, via: wanted.via }
     const answer = await this.#gone.ask(wanted, question)
     this.slow.forget(uri)
@@ -253,11 +256,7 @@ export class Fetcher {
       if (stored !== undefined) throw failure
     }
     const passing = unstorable(fields, this.#options.storesAll(wanted.uri)) ?? found
-    if (passing === undefined) this.#notStored.delete(key)
-    else {
-      this.#notStored.set(key, passing)
-      onNotStored(passing)
-    }
+    if (passing !== undefined) onNotStored(passing)
     try {
       const previous = this.#wrong.before(key) ?? stored
       const draft = draftEntry(key, fields, times, previous)
@@ -268,6 +267,7 @@ export class Fetcher {
         passing,
         fields: draft.fields,
       })
+      this.#noteStored(key, download)
       return this.#fill(running, { draft, download, length, content, from: answer })
     } catch (error) {
       content.close()
@@ -339,7 +339,10 @@ export class Fetcher {
       })
       await running.claimed
       const settled = keep(running.wanted, { draft, download }, this.#options)
-      if (settled.kind === 'stored') this.#wrong.forget(wanted)
+      if (settled.kind === 'stored') {
+        this.#wrong.forget(wanted)
+        void settled.kept.then(() => this.#noteStored(key, download))
+      } else this.#noteStored(key, download)
       return settled
     } catch (error) {
       begun.content.close()
@@ -354,6 +357,11 @@ export class Fetcher {
       this.#over(wanted)
       onFetched(download.size - before)
     }
+  }
+
+  #noteStored(key: string, { because }: Pick<Download, 'because'>): void {
+    if (because === undefined) this.#notStored.delete(key)
+    else this.#notStored.set(key, because)
   }
 
   #noteFailure(wanted: Wanted, error: unknown, draft?: EntryDraft): Failure {

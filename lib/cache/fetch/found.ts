@@ -1,9 +1,11 @@
 /**
  * Values of a fetch: what is asked for, what is found, and what the content must be.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import type { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
+import { isLastModifiedStrong, validatorsOf } from '../../http/message/validator.ts'
 import type { Impostor } from '../archive/impostor.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
@@ -112,16 +114,22 @@ export interface Fetching {
   readonly joined: boolean
 }
 
-/** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
-export function conditionalFields(wanted: Wanted): Fields {
+/**
+ * RFC 9111 section 4.3.1: ask with every validator the origin itself gave. A date alone is left out while it is weak: the file may have
+ * changed later in the same second, and the origin, which knows whole seconds, would confirm what it does not have any more
+ * (RFC 9110 section 8.8.2.2).
+ */
+export function conditionalFields(wanted: Wanted, now: Milliseconds): Fields {
   const superseded = isSuperseded(wanted)
   const insist = wanted.insist || superseded ? 'max-age=0' : undefined
   const stored = superseded ? Fields.empty : Fields.of(...(wanted.stored?.fields ?? []))
   const known = wanted.unless ?? stored
+  const [etag, lastModified] = [known.get('ETag'), known.get('Last-Modified')]
+  const dated = etag !== undefined || isLastModifiedStrong(validatorsOf(known, now))
   return Fields.of(
     ['Cache-Control', insist],
-    ['If-None-Match', known.get('ETag')],
-    ['If-Modified-Since', known.get('Last-Modified')],
+    ['If-None-Match', etag],
+    ['If-Modified-Since', dated ? lastModified : undefined],
   )
 }
 

@@ -2,8 +2,9 @@
  * Decides whether a stored file is gone when its origin says so, or whether the origin is broken.
  *
  * # Facts
- * - Behind one name there can be several servers, of which one is broken or being updated: the next request may reach another. So
- *   an origin is asked once more before a 404 for a stored file counts.
+ * - Behind one name there can be several servers, of which one is broken or being updated: the next connection may reach another. So
+ *   an origin is asked once more, over a new connection, before a 404 for a stored file counts.
+ * - An old version of a package stays in the store whether its origin still has it or not: one 404 is enough for that.
  * - A suite has an InRelease, or a Release with its signature. An archive that drops one of them still has the other. An origin
  *   that has neither, although it had one, is likelier broken than without the suite: that counts when it has lasted for an hour.
  */
@@ -12,7 +13,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Logger } from '../../log/log.ts'
 import { fetchFailure } from './failures.ts'
-import type { Wanted } from './found.ts'
+import { isOldVersion, type Wanted } from './found.ts'
 import { type Answer, originName } from './mirrors.ts'
 import { type Ask, askForHead } from './origin-client.ts'
 import { isGone } from './revalidation.ts'
@@ -44,15 +45,17 @@ export class GoneFiles {
   }
 
   /** Asks, and once more when the answer is that a stored file is gone. */
-  async ask({ stored }: Wanted, question: Parameters<Ask>[0]): Promise<Answer> {
+  async ask(wanted: Wanted, question: Parameters<Ask>[0]): Promise<Answer> {
     const first = await this.#parts.ask(question)
+    const { stored } = wanted
     if (stored === undefined) return first
     if (!isGone(first.response.status)) {
       this.#since.delete(stored.key)
       return first
     }
+    if (isOldVersion(wanted)) return first
     first.response.content.close()
-    return this.#parts.ask(question)
+    return this.#parts.ask({ ...question, fresh: true })
   }
 
   /** Throws when the origin is likelier broken than without the stored file. */

@@ -81,10 +81,14 @@ interface AskParts extends FollowOptions {
   readonly agent: () => string
 }
 
-/** `more` are the fields for one origin: conditions and ranges. `others` says whether the archive has further origins. */
+/**
+ * `more` are the fields for one origin: conditions and ranges. `others` says whether the archive has further origins. `fresh`: only a new
+ * connection will do.
+ */
 export type Ask = (
   question: Question & {
     readonly method?: 'HEAD'
+    readonly fresh?: boolean
     readonly more?: (place: TargetUri, others: boolean) => Fields
   },
 ) => Promise<Answer>
@@ -92,14 +96,15 @@ export type Ask = (
 /** Asks the origins of an archive in turn, redirects followed or passed, nothing of the client in it. */
 export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
   return question => {
-    const { method = 'GET', more, lifetime: within } = question
+    const { method = 'GET', fresh = false, more, lifetime: within } = question
     const own = via()
     const chain = own === undefined || question.via === undefined ? own : `${question.via}, ${own}`
     const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', chain])
     return mirrors.ask(question, (uri, others, hurry) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
       const deadlines = hurry?.deadlines
-      return follow(uri, { method, fields, within, deadlines, signal: hurry?.signal }, follows)
+      const signal = hurry?.signal
+      return follow(uri, { method, fields, fresh, within, deadlines, signal }, follows)
     })
   }
 }

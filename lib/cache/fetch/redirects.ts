@@ -17,7 +17,7 @@ export interface FollowOptions {
 }
 
 /** What every target of the chain is asked. */
-type Asked = Pick<OriginRequest, 'method' | 'fields' | 'within' | 'deadlines' | 'signal'>
+type Asked = Pick<OriginRequest, 'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal'>
 
 /** Redirects in a row that are followed; a chain of archives rarely has two. */
 const maxRedirects = 5
@@ -28,7 +28,7 @@ const maxRedirects = 5
  */
 export async function follow(
   from: TargetUri,
-  { method, fields, within, deadlines, signal }: Asked,
+  { method, fields, fresh, within, deadlines, signal }: Asked,
   options: FollowOptions,
 ): Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }> {
   let uri = from
@@ -37,7 +37,7 @@ export async function follow(
     const admission = options.admit(uri)
     if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
     const { trusted } = admission
-    const asked = { method, uri, fields, within, deadlines, signal, trusted }
+    const asked = { method, uri, fields, fresh, within, deadlines, signal, trusted }
     const response = await options.origin.request(asked)
     const location = redirection(response)
     if (location === undefined) return { response, uri }

@@ -2,6 +2,7 @@
  * Where clients reach this service, as examples name it, and whether it works there: the state that pages and commands show.
  */
 import { isIPv4 } from 'node:net'
+import { ownName, userName } from '../../directory-owner.ts'
 import { countOf, size } from '../../figures.ts'
 import type { Request } from '../../http/message/message.ts'
 import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
@@ -154,10 +155,20 @@ export function upkeepCautions(sources: UpkeepSources): readonly string[] {
 type UpkeepSources = Pick<OperationsSources, 'suites' | 'nothingStored' | 'unremovable' | 'config'>
 
 /** What is wrong with contents that could not be removed, and how to mend it. */
-export function unremovableText({ contents, bytes }: Unremovable, directory: string): string {
-  const user = process.geteuid?.() ?? 'of this process'
-  const files = countOf(contents, 'removed file')
-  return `${files}, ${size(bytes)}, could not be taken from the disk: permission denied. They are served no more, and are tried again every minute; give everything in ${directory} to user ${user} with chown -R`
+export function unremovableText(left: Unremovable, directory: string): string {
+  const { contents, bytes, why: { because, owner } = { because: 'permission denied' } } = left
+  const [they, are] = contents === 1 ? ['It', 'is'] : ['They', 'are']
+  const what = `${countOf(contents, 'removed file')}, ${size(bytes)}, could not be taken from the disk: ${because}`
+  const whose = owner === undefined ? '' : `, for the directory belongs to ${userName(owner)}`
+  const again = `${they} ${are} served no more, and ${are} tried again every minute`
+  return `${what}${whose}. ${again}${owner === undefined ? '' : `. To mend it: ${mendOwner(owner, directory)}`}`
+}
+
+/** What a person types so that the user of this process may change everything in a directory that was another's, or was protected. */
+function mendOwner(owner: number, directory: string): string {
+  const me = process.geteuid?.()
+  if (owner === me) return `sudo chmod -R u+rwX ${directory}`
+  return `sudo chown -R ${ownName() ?? me}: ${directory}`
 }
 
 export async function serviceState(sources: OperationsSources): Promise<ServiceState> {

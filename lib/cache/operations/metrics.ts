@@ -4,6 +4,7 @@
  */
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics } from '../../metrics.ts'
+import { isGone } from '../fetch/revalidation.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
@@ -48,6 +49,10 @@ const mostSuites = 20
 const events = {
   broken: ['broken_responses', 'Responses cut off before their end.'],
   malformed: ['malformed_requests', 'Requests that cannot be read.'],
+  absent: [
+    'absent_files',
+    'Requests answered 404 or 410: the archive does not have the file. They are among the failed ones, and most are no fault: apt asks for an InRelease where there is a Release alone.',
+  ],
   impostor: [
     'impostor_responses',
     'Responses of origins that were plainly not the file asked for, and not stored.',
@@ -82,7 +87,11 @@ const otherArchives = 'other'
 
 export class CacheMetrics {
   readonly #metrics = new Metrics()
-  readonly #requests = this.#counter('requests', 'Requests by outcome.', byOutcome)
+  readonly #requests = this.#counter(
+    'requests',
+    'Requests by outcome. A file that its archive does not have counts as failed, too; cachesvc_absent_files_total counts those alone.',
+    byOutcome,
+  )
   readonly #sent = this.#counter('sent_bytes', 'Bytes of content sent to clients.', byOutcome)
   readonly #archiveRequests = this.#counter(
     'archive_requests',
@@ -167,6 +176,7 @@ export class CacheMetrics {
     if (typeof origin === 'string') this.#ofArchive(origin, outcome, sent)
     if (outcome === 'intercept' && typeof end === 'string') this.#ends.add({ end })
     if (!complete) this.count('broken')
+    if (outcome === 'failed' && isGone(response.status)) this.count('absent')
   }
 
   /** A host gets figures of its own when the first file of it is served, so that made-up names get none. */

@@ -169,7 +169,7 @@ interface PageParts {
 async function stateView(sources: OperationsSources): Promise<View> {
   const { is, because, cautions } = await serviceState(sources)
   const state = { ready: is === 'ready', doubtful: is === 'doubtful', broken: is === 'broken' }
-  return { ...state, because, cautions }
+  return { ...state, because, cautions, storing: sources.nothingStored() === undefined }
 }
 
 function liveResponse(live: Live): Response {

@@ -56,7 +56,7 @@ export function draftEntry(
 ): EntryDraft {
   return {
     key,
-    fields: [...keptFields(fields)],
+    fields: [...datedFields(keptFields(fields), times.received)],
     lastModified: lastModifiedFor(fields, times.received, previous),
     stored: times.received,
     validated: times.received,
@@ -90,6 +90,12 @@ export function keptFields(response: Fields): Fields {
     const lower = name.toLowerCase()
     return !notKept.has(lower) && !noCacheFields.includes(lower) && !privateFields.includes(lower)
   })
+}
+
+/** RFC 9110 section 6.6.1: a response without a date that can be read gets the moment at which it was received. */
+function datedFields(fields: Fields, received: Milliseconds): Fields {
+  const dated = parseDate(fields.get('Date') ?? '', received) !== undefined
+  return dated ? fields : fields.with('Date', formatDate(received))
 }
 
 /**

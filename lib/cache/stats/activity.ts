@@ -9,6 +9,7 @@ import { inTime } from '../../async/deadline.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { targetText } from '../../http/server/exchanges.ts'
 import { notStoredReasons } from '../fetch/found.ts'
+import { isGone } from '../fetch/revalidation.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import type { ReadableStore } from '../store/reading.ts'
 
@@ -79,8 +80,9 @@ export class Activity {
   readonly #clock: Clock
   readonly #begun: Milliseconds
   readonly #runs: Run[] = []
-  /** Those that may go on, by client and program. */
-  readonly #open = new Map<string, Run>()
+  /** Those that may go on, by client and program; one text of both would cost each request more than all the rest here. */
+  readonly #open = new Map<string, Map<string, Run>>()
+  readonly #programOf = lastAnswer(programOf)
   readonly #problems: AnsweredRequest[] = []
   readonly #archives = new LRUCache<string, Tally>({ max: mostNames })
   readonly #clients = new LRUCache<string, Tally>({ max: mostNames })
@@ -102,7 +104,7 @@ export class Activity {
     const answered: AnsweredRequest = {
       at,
       client: request.client.address,
-      agent: programOf(request.fields.get('User-Agent')),
+      agent: this.#programOf(request.fields.get('User-Agent')),
       method: request.method,
       target: typeof key === 'string' ? key : targetText(request),
       status: response.status,
@@ -173,12 +175,16 @@ export class Activity {
     { began, problem }: { readonly began: Milliseconds; readonly problem: boolean },
   ): void {
     const { at, client, agent, outcome, bytes } = answered
-    const name = `${client} ${agent}`
-    let run = this.#open.get(name)
+    let programs = this.#open.get(client)
+    let run = programs?.get(agent)
     // A clock that was set back begins a run, too.
     if (run === undefined || Math.abs(began - run.last) >= pause) {
       run = { client, agent, first: began, last: at, ...noFigures, requests: [] }
-      this.#open.set(name, run)
+      if (programs === undefined) {
+        programs = new Map()
+        this.#open.set(client, programs)
+      }
+      programs.set(agent, run)
       this.#runs.push(run)
       if (this.#runs.length > mostRuns) this.#dropOldestRun()
     }
@@ -193,8 +199,9 @@ export class Activity {
   #dropOldestRun(): void {
     const oldest = this.#runs.reduce((a, b) => (b.last < a.last ? b : a))
     this.#runs.splice(this.#runs.indexOf(oldest), 1)
-    const name = `${oldest.client} ${oldest.agent}`
-    if (this.#open.get(name) === oldest) this.#open.delete(name)
+    const programs = this.#open.get(oldest.client)
+    if (programs?.get(oldest.agent) === oldest) programs.delete(oldest.agent)
+    if (programs?.size === 0) this.#open.delete(oldest.client)
   }
 
   #countClient({ at, client }: AnsweredRequest): void {
@@ -237,7 +244,7 @@ function isProblem(answered: AnsweredRequest): boolean {
   const { outcome, because, status, complete, notStored } = answered
   if (!complete || notStored !== undefined || outcome === 'refused') return true
   if (because.startsWith('stale-origin')) return true
-  return outcome === 'failed' && status !== 404 && status !== 410
+  return outcome === 'failed' && !isGone(status)
 }
 
 const longestProgram = 40
@@ -248,6 +255,15 @@ export function programOf(agent: string | undefined): string {
   if (/\bAPT-/.test(agent.slice(0, 80))) return 'apt'
   const [name = ''] = /^[^\s/(]*/.exec(agent) ?? []
   return name === '' ? 'unnamed program' : name.slice(0, longestProgram)
+}
+
+/** Asks again only when the argument is another one: requests in a row mostly come from one program. */
+function lastAnswer<A, B>(ask: (argument: A) => B): (argument: A) => B {
+  let last: { readonly argument: A; readonly answer: B } | undefined
+  return argument => {
+    if (last === undefined || last.argument !== argument) last = { argument, answer: ask(argument) }
+    return last.answer
+  }
 }
 
 function tally(

@@ -7,11 +7,14 @@
 import { type AdminSocket, own, type RequestHandler, wholeDirectory } from '../../admin-socket.ts'
 import type { Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
+import { ownerIn } from '../../directory-owner.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { ListedEntry } from './catalogue/catalogue.ts'
+import type { Staying, WhyStays } from './content/blobs.ts'
 import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
+import { givenFiles } from './disk/given-files.ts'
 import type { Health } from './disk/health.ts'
 import {
   checkVersion,
@@ -20,8 +23,9 @@ import {
   isFull,
   tryDisk,
 } from './disk/self-test.ts'
-import { checkEntry, type Entry, isTooLong } from './entry.ts'
-import { type Named, ReadableStore, type Reading } from './reading.ts'
+import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
+import type { StoreListener } from './events.ts'
+import { type Named, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
 import type { FileSystemSpace, Usage } from './upkeep/space.ts'
@@ -34,7 +38,9 @@ import { type StoreOptions, type StoreParts, wire } from './wiring.ts'
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { directory, clock, log } = options
-  const parts = wire(options)
+  const owner = await ownerIn(directory)
+  const files = options.disk?.files ?? (owner && givenFiles(owner))
+  const parts = wire({ ...options, disk: { ...options.disk, ...(files && { files }) } })
   const { disk, layout, journal } = parts
   let socket: AdminSocket | undefined
   try {
@@ -50,7 +56,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       { clock, log },
     )
     await createDirectories(disk, layout)
-    const removed = await parts.downloads.findPartials()
+    const removed = await parts.partials.find()
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     await journal.open()
     const full = await tryDisk(disk, layout).catch(error => {
@@ -86,6 +92,11 @@ export class Store extends ReadableStore {
     if (full !== undefined) parts.health.failed(full, 'self-test')
     for (const digest of journal.unproven()) parts.checks.unproven.add(digest)
     if (parts.checks.unproven.size > 0) this.#proving = this.#proveAll()
+  }
+
+  /** From now on the listener hears what happens in the store. */
+  listen(listener: StoreListener): void {
+    this.#parts.events.listen(listener)
   }
 
   override peek(key: string): Entry | undefined {
@@ -167,7 +178,7 @@ export class Store extends ReadableStore {
 
   /**
    * Removes those of these contents that no entry names, for an operator who does not wait. Answers those whose files could not
-   * be removed: they are served no more, and are tried again. Rejects when the disk fails.
+   * be removed: they are served no more, and are tried again.
    */
   async removeContents(digests: ReadonlySet<string>): Promise<Unremovable> {
     await this.#parts.retention.removeNow(digests)
@@ -216,9 +227,9 @@ export class Store extends ReadableStore {
     return { objects: count, blobs: contents, bytes }
   }
 
-  /** What room there is; the figures may be some seconds old. Undefined when the file system does not say. */
+  /** What room there is now. Undefined when the file system does not say. */
   fileSystem(): Promise<FileSystemSpace | undefined> {
-    return this.#parts.space.get()
+    return this.#parts.space.fresh()
   }
 
   health(): Health {
@@ -243,6 +254,12 @@ export class Store extends ReadableStore {
   /** A stored content is hashed again while it is read when its last check is older than this. */
   recheckAfter(age: Milliseconds): void {
     this.#parts.checks.maxAge = age
+  }
+
+  /** Notes that these contents were hashed just now by a check beside the store, and are right. */
+  noteChecked(digests: readonly string[]): void {
+    const { blobs, checks } = this.#parts
+    for (const digest of digests) if (blobs.has(digest)) checks.passed(digest)
   }
 
   get damaged(): number {
@@ -304,10 +321,14 @@ export class Store extends ReadableStore {
 export interface Unremovable {
   readonly contents: number
   readonly bytes: number
+  /** Why, of the first of them. */
+  readonly why?: WhyStays
 }
 
-function amountOf(contents: readonly (readonly [digest: string, size: number])[]): Unremovable {
-  return { contents: contents.length, bytes: contents.reduce((sum, [, size]) => sum + size, 0) }
+function amountOf(contents: ReadonlyArray<readonly [string, Staying]>): Unremovable {
+  const [, first] = contents[0] ?? []
+  const bytes = contents.reduce((sum, [, { size }]) => sum + size, 0)
+  return { contents: contents.length, bytes, ...(first && { why: first.why }) }
 }
 
 function checkShape(entry: Entry): void {

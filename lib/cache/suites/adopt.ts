@@ -4,7 +4,7 @@
  */
 import { createHash, type Hash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { parentPort } from 'node:worker_threads'
@@ -12,6 +12,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
+import { makeDirectory } from '../../directory-owner.ts'
 import { explainError, systemCode, unlessMissing } from '../../errors.ts'
 import { decompress, usualLimits } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
@@ -88,12 +89,17 @@ export interface Missing {
   readonly secondary?: ReadonlySet<string>
   /** Whether they can be asked for by digest. */
   readonly byHash: boolean
+  /** Paths that the adopted Release file names and the new one does not, so many at most. */
+  readonly dropped?: ReadonlySet<string>
 }
 
 type PackedIndex = Listed & { readonly kind: PackageIndex }
 
 /** Bytes that are unpacked for one adoption, at most: then the indexes left are not read. */
 const mostUnpacked = 8 * 1024 ** 3
+
+/** Files that a new Release file does not name any more, of which that is told. */
+const mostDropped = 1000
 
 /** Bytes that are hashed once more for one adoption, at most: a Release file can name all that is in the store. */
 const mostHashed = 512 * 1024 ** 2
@@ -128,8 +134,11 @@ async function adopt(job: Job): Promise<Adoption> {
     const those = found?.size === one.size ? stored : missing
     those.push(one)
   }
-  if (used !== undefined) return { missing: { files: missing, byHash }, refused }
-  await mkdir(layout.suites, { recursive: true })
+  if (used !== undefined) {
+    const dropped = await droppedBy(release, job.adopted, layout)
+    return { missing: { files: missing, byHash, dropped }, refused }
+  }
+  await makeDirectory(layout.suites)
   const tables = new TableMaker(layout, mostTableBytes)
   await tables.ofRelease(file, release)
   const indexes: AdoptedIndex[] = []
@@ -184,6 +193,18 @@ async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, 
   const signature = await checkSignature(content, detached || undefined, { keyrings, now: job.now })
   const refused = acceptable({ ...release, signature }, job)
   return refused === undefined ? { release, signature } : { because: refused }
+}
+
+/** The paths that the Release file of a generation names and this one does not. */
+async function droppedBy(
+  { files }: Release,
+  adopted: Generation | undefined,
+  layout: Layout,
+): Promise<ReadonlySet<string>> {
+  const content = adopted && (await contentOf(adopted.release.digest, layout))
+  const before = content && readRelease(content).release
+  const dropped = [...(before?.files.keys() ?? [])].filter(path => !files.has(path))
+  return new Set(dropped.slice(0, mostDropped))
 }
 
 /** A Release file or its signature; undefined when it is not there or is not what it says. Rejects when the disk fails. */

@@ -195,6 +195,12 @@ export class Suites {
     return generation && { suite: suite.at, generation }
   }
 
+  /** Whether the store had the file with this path of a suite with one of the Release files that are known. */
+  hadFile(at: string, path: string): boolean {
+    const { generations = [] } = this.#known.at(at) ?? {}
+    return generations.some(({ contents }) => contents.some(one => one.path === path))
+  }
+
   /** Whether an adopted index names the content of an entry for its file; `claim` has to have been asked about it. */
   confirms(entry: object): boolean {
     return this.#confirmed.has(entry)

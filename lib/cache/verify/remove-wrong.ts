@@ -9,6 +9,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
+import { diskProblem } from '../store/disk/health.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { mustBeOwner } from '../store/owner.ts'
 import { openStore, type Store } from '../store/store.ts'
@@ -29,7 +30,7 @@ export async function evictFrom(
   const { key, digest, because } = wrong
   const fate = await store.evict(key, { digest, content: because === 'content' }).then(
     gone => (gone ? { evicted: true as const } : kept('it was replaced meanwhile')),
-    (error: unknown) => kept(explainError(error)),
+    (error: unknown) => kept(diskProblem(error)),
   )
   log.warn(warningWords, { ...wrong, ...fateFacts(fate) })
   return fate

@@ -35,6 +35,8 @@ export interface VerifyParts {
   readonly onProgress: (progress: Progress) => void
   /** Told of everything wrong as soon as it is found. */
   readonly onWrong: (wrong: Wrong) => void
+  /** Told of each content that has just been hashed and is what it is stored under. */
+  readonly onWhole?: (digest: string) => void
 }
 
 /** Checks everything. Throws what the file system throws when the store cannot be listed. */
@@ -59,6 +61,8 @@ class Verification {
   readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
   /** Files that are what their name, an index or a Release file says. */
   readonly #confirmed = new Set<StoredFile>()
+  /** Digests of the contents that were told of as whole. */
+  readonly #whole = new Set<string>()
   /** Files that have been counted otherwise: wrong, or not to be checked. */
   readonly #settled = new Set<StoredFile>()
 
@@ -248,7 +252,11 @@ class Verification {
     algorithms: readonly HashAlgorithm[] = [],
   ): Promise<ReadonlyMap<HashAlgorithm, string> | undefined> {
     const examined = await this.#contents.examine(file, algorithms)
-    if (examined.found === 'whole') return examined.digests
+    if (examined.found === 'whole') {
+      if (!this.#whole.has(file.digest)) this.#parts.onWhole?.(file.digest)
+      this.#whole.add(file.digest)
+      return examined.digests
+    }
     this.#confirmed.delete(file)
     if (this.#settled.has(file)) return undefined
     if (examined.found === 'unknown') this.#settle(file, 'unreadable')
@@ -262,7 +270,8 @@ class Verification {
     { sentence, according }: { readonly sentence: string; readonly according?: StoredFile },
   ): Promise<void> {
     for (const one of according === undefined ? [file] : [file, according]) {
-      const now = await this.#parts.store.get(one.key)
+      const now = await this.#parts.store.read(one.key)
+      if (now === 'unreadable') return this.#settle(file, 'unreadable')
       if (now?.digest !== one.digest) return this.#settle(file, 'changed')
     }
     this.#settled.add(file)

@@ -12,6 +12,8 @@ import { verify } from './verifier.ts'
 
 /** As nice as background jobs are. */
 const niceness = 10
+/** So many whole contents are told of together. */
+const wholeAtOnce = 100
 /** How often progress is told, milliseconds. */
 const progressInterval = 200
 
@@ -25,6 +27,11 @@ async function work(port: MessagePort, { directory, rate, settings }: Task): Pro
   }
   const store = await openStoreForReading({ directory, clock: systemClock, log })
   let last = Number.NEGATIVE_INFINITY
+  let whole: string[] = []
+  const tellWhole = (): void => {
+    tell({ whole })
+    whole = []
+  }
   try {
     const report = await verify({
       store,
@@ -38,7 +45,11 @@ async function work(port: MessagePort, { directory, rate, settings }: Task): Pro
         tell({ progress })
       },
       onWrong: wrong => tell({ wrong }),
+      onWhole: digest => {
+        if (whole.push(digest) >= wholeAtOnce) tellWhole()
+      },
     })
+    tellWhole()
     tell({ report })
   } finally {
     await store.close()

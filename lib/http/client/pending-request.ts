@@ -79,7 +79,8 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
   readonly boundKey: string
   readonly origin: string
   readonly deadlines: OriginDeadlines
-  fresh = false
+  /** Whether only a new connection will do. */
+  fresh: boolean
   bound: Bound | undefined
   /** When its connection became its own, by the monotonic clock. */
   leased: Milliseconds = 0
@@ -105,6 +106,7 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
     this.#asked = asked
     this.#upgrade = upgrade
     this.#told = told
+    this.fresh = asked.fresh === true
     const { origin, key } = parts.names.of(asked)
     this.origin = origin
     this.deadlines =

@@ -47,6 +47,8 @@ export interface OriginRequest {
    * connection for as long, and must not keep it from the others. Nor may strangers, of whom a gateway knows no session.
    */
   readonly line?: ConnectionLine
+  /** Whether only a new connection will do: behind the name of an origin each may lead to another server. */
+  readonly fresh?: boolean | undefined
   /** IP address of the client that asks, so that clients take turns at connections; undefined: all are one. */
   readonly client?: string | undefined
   /** Whom a connection belongs to that authentication binds; without one it is closed after the response. */

@@ -42,9 +42,11 @@ export class FastPath {
     this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idle}\r\n`
   }
 
-  /** Takes a new connection. */
-  add(socket: Socket, connection: Connection, exits: Exits): void {
-    connection.fast = new FastConnection(socket, connection, this, exits)
+  /** Takes a new connection; `first` has been read of it. */
+  add(socket: Socket, connection: Connection, exits: Exits, first?: Buffer): void {
+    const fast = new FastConnection(socket, connection, this, exits)
+    connection.fast = fast
+    if (first !== undefined && first.length > 0) fast.take(first)
   }
 
   /** The line of the Date field (RFC 9110 section 6.6.1), made once a second. */
@@ -101,6 +103,11 @@ class FastConnection implements RequestReading, ResponseOwner {
     takeReads(socket, this.#onData)
   }
 
+  /** Takes bytes as if they were read this moment. */
+  take(bytes: Buffer): void {
+    this.#onData(bytes)
+  }
+
   get awaitsHead(): boolean {
     return this.#state === 'reading' && this.#headSince !== undefined
   }
@@ -116,6 +123,14 @@ class FastConnection implements RequestReading, ResponseOwner {
     // What the handler does not read may lie in the kernel.
     if (content === undefined || content.malformed || content.full || limit <= 0) return
     if (now - content.since >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
+  }
+
+  stop(): void {
+    this.#state = 'over'
+    this.#headSince = undefined
+    this.#unread.take()
+    // Content that its handler does not read stays in the kernel.
+    if (this.#arriving?.full !== true) this.socket.resume()
   }
 
   /** The content that has not come to its end. */

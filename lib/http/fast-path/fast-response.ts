@@ -3,7 +3,7 @@
  * holds its bytes, and with them their source.
  * Head and content up to 64 KiB leave together at the end of the turn, those of a pipeline behind each other.
  */
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { flushWrites, type Taken, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import { Fields } from '../message/field.ts'
 import { hintsOf, type ResponseWriter } from '../server/response-writer.ts'
@@ -110,8 +110,10 @@ export class FastResponse implements ResponseWriter {
   destroy(): void {
     this.#to.broken()
     if (this.#held !== undefined) return void this.#held.push(() => this.destroy())
-    if (this.#left) return void this.#to.socket.destroy()
+    const { socket } = this.#to
+    if (this.#left) return void socket.destroy()
     flushWrites()
-    this.#to.socket.destroySoon()
+    // Without lingering (server/lingering.ts): the responses behind it hold memory until the connection closes.
+    Socket.prototype.destroySoon.call(socket)
   }
 }

@@ -6,7 +6,9 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import type { Taken } from '../../bytes/small-writes.ts'
 import { Members } from '../../members.ts'
+import type { Peer } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
+import { lingerAtEnd } from './lingering.ts'
 import type { Ends, LiveRequest } from './live-request.ts'
 import {
   bytesTaken,
@@ -62,6 +64,8 @@ export interface RequestReading {
   refuseSlowHead(now: Milliseconds, limit: Milliseconds): void
   /** The same for content; its time begins when its head has ended. */
   refuseSlowContent(now: Milliseconds, limit: Milliseconds): void
+  /** No further request is looked at; what comes is read and dropped. */
+  stop(): void
 }
 
 /** Time limits for clients. 0 is no limit. */
@@ -81,11 +85,21 @@ interface Look {
 /** Keeps the table of open connections. */
 export class Connections {
   readonly #open = new Map<Socket, Connection>()
+  readonly #clock: Clock
 
-  /** Enters a new connection; it leaves by itself when it closes, and what was under way on it is told. */
-  add(socket: Socket, secure: boolean): Connection {
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /**
+   * Enters a new connection; it leaves by itself when it closes, and what was under way on it is told. Its client is its peer unless told.
+   */
+  add(
+    socket: Socket,
+    { secure, client = peerOf(socket) }: { readonly secure: boolean; readonly client?: Peer },
+  ): Connection {
     return this.#enter(socket, {
-      client: { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 },
+      client,
       local: { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 },
       secure,
     })
@@ -112,6 +126,10 @@ export class Connections {
     }
     const connection: Connection = { ...ends, ...begun }
     this.#open.set(socket, connection)
+    lingerAtEnd(socket, this.#clock, () => {
+      lookAtNoMore(connection)
+      if (connection.fast === undefined) socket.resume()
+    })
     socket.once('close', () => {
       this.#open.delete(socket)
       tell(connection)
@@ -132,8 +150,15 @@ export class Connections {
     return count
   }
 
-  /** Ends the connections on which nothing is under way, those included that never sent a request. */
+  /** Ends the connections on which nothing is under way, but for those whose first request, or the rest of one, is to come. */
   endIdle(): void {
+    for (const [socket, connection] of this.#open) {
+      if (connection.underWay.size === 0 && !awaitsRequest(connection)) socket.destroySoon()
+    }
+  }
+
+  /** Ends all connections on which nothing is under way. */
+  endSilent(): void {
     for (const [socket, { underWay }] of this.#open) if (underWay.size === 0) socket.destroySoon()
   }
 
@@ -142,7 +167,8 @@ export class Connections {
    * and idle connections, but they start again with each byte a client sends, so a client that never reads and sends an empty
    * line now and then would never be cut.
    */
-  watch(clock: Clock, times: ClientTimes): () => void {
+  watch(times: ClientTimes): () => void {
+    const clock = this.#clock
     const { headTime, requestTime, idle, taking, stalled } = times
     const set = [headTime, requestTime, idle, taking, stalled].filter(time => time > 0)
     const interval = Math.min(5000, ...set.map(time => time / 4))
@@ -223,10 +249,26 @@ function tell({ underWay }: Connection): void {
   underWay.clear()
 }
 
+/** Makes the request that came last the last one (RFC 9112 section 9.6): what follows is not processed. */
+export function lookAtNoMore(connection: Connection): void {
+  connection.over = true
+  connection.afterLast = undefined
+  connection.fast?.stop()
+}
+
+function awaitsRequest({ fast, requests }: Connection): boolean {
+  return fast?.awaitsHead ?? requests === 0
+}
+
 /** Does it when no request is under way. */
 export function afterLast(connection: Connection, act: () => void): void {
   if (connection.underWay.size === 0) act()
   else connection.afterLast = act
+}
+
+/** The far end of a connection. */
+export function peerOf(socket: Socket): Peer {
+  return { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 }
 }
 
 /** An address as `Peer` wants it: IPv4-mapped IPv6 as IPv4, without a zone. */

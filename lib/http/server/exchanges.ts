@@ -6,7 +6,7 @@ import type { Socket } from 'node:net'
 import type { Exchange, Request, Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
-import type { Connection } from './connections.ts'
+import { type Connection, lookAtNoMore } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
 import type { LoopShare } from './loop-share.ts'
 import type { HttpServerOptions } from './options.ts'
@@ -17,7 +17,9 @@ import { type Sent, send } from './send.ts'
 export class Exchanges {
   readonly #options: HttpServerOptions
   readonly #share: LoopShare
-  /** Whether the server is about to stop: the last answer on each connection closes it. */
+  /** Whether the server is about to stop: the last answer on each connection says that the connection ends, and ends it. */
+  ending = false
+  /** Whether a connection ends when nothing is under way on it. */
   draining = false
 
   constructor(options: HttpServerOptions, share: LoopShare) {
@@ -59,7 +61,10 @@ export class Exchanges {
     const { out, response = this.#ask(request) } = way
     const begin = (ready: Response): void => {
       // Requests in the pipeline were accepted before the server began to stop: the last response closes the connection.
-      if (this.draining && connection.underWay.newest === request) out.last()
+      if (this.ending && connection.underWay.newest === request) {
+        out.last()
+        lookAtNoMore(connection)
+      }
       send(out, request, ready, this.#share, sent => {
         connection.underWay.delete(request)
         this.report(request, ready, sent)

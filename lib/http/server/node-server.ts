@@ -43,6 +43,8 @@ export function nodeServer(limits: HttpServerLimits, tls?: TlsOptions): Server |
             tls.contextFor(host).then(context => done(null, context), done)
           },
         })
+  // `close` would cut the idle ones, and with them requests that have come and are not read.
+  server.closeIdleConnections = () => undefined
   server.maxHeadersCount = 0
   server.maxConnections = limits.connections
   return server

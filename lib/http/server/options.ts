@@ -26,6 +26,8 @@ export interface HttpServerOptions {
   readonly fastPath?: boolean
   /** Makes it a TLS listener. */
   readonly tls?: TlsOptions
+  /** Whether connections of a peer begin with the PROXY protocol (proxy-protocol.ts); of a listener without TLS. */
+  readonly introduces?: (address: string) => boolean
 }
 
 /** A certificate with its key, PEM; after the certificate may follow those between it and its root. */

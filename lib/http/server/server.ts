@@ -9,6 +9,7 @@ import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Server as SecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
+import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import { FastPath } from '../fast-path/fast-path.ts'
 import { Fields } from '../message/field.ts'
@@ -18,21 +19,25 @@ import type { Authority } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import { TargetReader } from '../wire/target-reader.ts'
 import { sharingReads } from './accepted.ts'
-import { afterLast, type Connection, Connections } from './connections.ts'
+import { afterLast, type Connection, Connections, peerOf } from './connections.ts'
 import { Exchanges, malformed } from './exchanges.ts'
 import { type LiveRequest, nodeRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
 import { notLooked } from './movement.ts'
 import { headProblem, nodeServer, tlsRules } from './node-server.ts'
 import type { ConnectHandler, HttpServerOptions, KeyAndCertificate, TakenOver } from './options.ts'
+import { awaitIntroduction } from './proxy-protocol.ts'
 import { emptyContent, passOver, RequestContent } from './request-content.ts'
 import { interimSender, NodeResponseWriter, wholeResponse } from './response-writer.ts'
+
+/** How long a new connection is kept for its first request when the server stops. */
+const forFirstRequest: Milliseconds = 1000
 
 export class HttpServer {
   readonly #server: Server | SecureServer
   /** Connections below those of a TLS listener, and those whose handshake is under way. */
   readonly #raw = new Set<Socket>()
-  readonly #connections = new Connections()
+  readonly #connections: Connections
   readonly #options: HttpServerOptions
   /** What requests are read with. */
   readonly #reading: { readonly options: HttpServerOptions; readonly targets: TargetReader }
@@ -46,6 +51,7 @@ export class HttpServer {
     const targets = new TargetReader()
     this.#options = options
     this.#reading = { options, targets }
+    this.#connections = new Connections(options.clock)
     this.#server = nodeServer(options.limits, options.tls)
     const share = new LoopShare(options.clock)
     this.#exchanges = new Exchanges(options, share)
@@ -59,7 +65,7 @@ export class HttpServer {
     }
     this.#server.on('connection', () => share.arrive())
     if (options.tls === undefined) {
-      this.#server.on('connection', socket => this.#arrived(sharingReads(socket)))
+      this.#server.on('connection', socket => this.#accepted(sharingReads(socket)))
     } else {
       this.#server.on('secureConnection', socket => this.#arrived(socket))
       this.#server.on('connection', socket => this.#remember(socket))
@@ -91,8 +97,8 @@ export class HttpServer {
         resolve()
       })
     })
-    const { clock, limits } = this.#options
-    this.#stopWatching = this.#connections.watch(clock, limits)
+    const { limits } = this.#options
+    this.#stopWatching = this.#connections.watch(limits)
     const address = this.#server.address()
     if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
     return address
@@ -115,35 +121,69 @@ export class HttpServer {
     return this.#connections.count
   }
 
-  /** Stops accepting, lets what is under way finish, ends idle connections at once. When `deadline` fires the rest is cut. */
+  /** From now on the last answer on each connection says that the connection ends, and ends it; new ones are accepted as before. */
+  announceEnd(): void {
+    this.#exchanges.ending = true
+  }
+
+  /**
+   * Stops accepting, lets what is under way finish, and ends idle connections. A connection whose first request has not come has a
+   * moment for it: its client may have sent it. When `deadline` fires the rest is cut.
+   */
   async close(deadline: AbortSignal): Promise<void> {
-    this.#exchanges.draining = true
+    const { clock } = this.#options
+    this.announceEnd()
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
-    this.#connections.endIdle()
     const cut = () => {
       this.#connections.destroyAll()
       for (const socket of this.#raw) socket.destroy()
     }
     if (deadline.aborted) cut()
     else deadline.addEventListener('abort', cut, { once: true })
+    const cancel = clock.after(forFirstRequest, () => this.#connections.endSilent())
+    await whatHasCome()
+    this.#exchanges.draining = true
+    this.#connections.endIdle()
     await closed
+    cancel()
     deadline.removeEventListener('abort', cut)
     this.#stopWatching?.()
   }
 
-  /** Takes a new connection, or the TLS connection inside an intercepted tunnel. */
-  #arrived(socket: Socket): void {
+  /** Takes a connection once it is known whose it is. */
+  #accepted(socket: Socket): void {
+    const peer = peerOf(socket)
+    const { clock, introduces, onMalformed } = this.#options
+    if (introduces?.(peer.address) !== true) return this.#arrived(socket)
+    this.#remember(socket)
+    awaitIntroduction(socket, {
+      clock,
+      introduced: (client, rest) => {
+        this.#connections.add(socket, { secure: false, client: client ?? peer })
+        this.#arrived(socket, rest)
+        if (this.#exchanges.draining && rest.length === 0) socket.destroySoon()
+      },
+      refused: problem => onMalformed(peer, 400, problem),
+    })
+  }
+
+  /** Takes a new connection, or the TLS connection inside an intercepted tunnel; `first` has been read of it. */
+  #arrived(socket: Socket, first?: Buffer): void {
     const connection = this.#connectionOf(socket)
-    if (this.#fastPath === undefined) this.#toNode(socket)
-    else {
+    if (this.#fastPath === undefined) {
+      if (first !== undefined) socket.pause().unshift(first)
+      this.#toNode(socket)
+      if (first !== undefined) socket.resume()
+    } else {
       const refuse = (code: string) => this.#refuseBytes(code, socket)
-      this.#fastPath.add(socket, connection, { toNode: () => this.#toNode(socket), refuse })
+      const exits = { toNode: () => this.#toNode(socket), refuse }
+      this.#fastPath.add(socket, connection, exits, first)
     }
   }
 
   async #answer(message: IncomingMessage, out: ServerResponse, expected = false): Promise<void> {
     const connection = this.#connectionOf(message.socket)
-    if (connection.over) return
+    if (connection.over) return void message.resume()
     let awaited = expected
     const content = new RequestContent(message, () => {
       if (awaited && !out.headersSent) out.writeContinue()
@@ -277,7 +317,6 @@ export class HttpServer {
   #adopt(below: Socket, secure: TLSSocket, end: Authority): Promise<number> {
     const connection = this.#connections.addWithin(this.#connectionOf(below), secure, end)
     this.#arrived(secure)
-    if (this.#exchanges.draining) secure.destroySoon()
     return new Promise(resolve => {
       if (secure.closed) resolve(connection.requests)
       else secure.once('close', () => resolve(connection.requests))
@@ -292,6 +331,12 @@ export class HttpServer {
 
   #connectionOf(socket: Socket): Connection {
     const secure = this.#options.tls !== undefined
-    return this.#connections.of(socket) ?? this.#connections.add(socket, secure)
+    return this.#connections.of(socket) ?? this.#connections.add(socket, { secure })
   }
+}
+
+/** Settles when the event loop has read what lies in the kernel now. */
+async function whatHasCome(): Promise<void> {
+  // The first may be due before the loop reads again, the second is not.
+  for (const _ of [1, 2]) await new Promise(resolve => setImmediate(resolve))
 }

@@ -60,6 +60,7 @@ export interface ReadAuthnRequest {
   readonly acs: string
   readonly destination: string
   readonly forceAuthn: boolean
+  readonly isPassive: boolean
   /** The contexts of which one is asked for. */
   readonly contexts: readonly string[]
 }
@@ -79,6 +80,7 @@ export function readAuthnRequest(bytes: Uint8Array): ReadAuthnRequest {
     acs: attributeOf(root, 'AssertionConsumerServiceURL') ?? '',
     destination: attributeOf(root, 'Destination') ?? '',
     forceAuthn: attributeOf(root, 'ForceAuthn') === 'true',
+    isPassive: attributeOf(root, 'IsPassive') === 'true',
     contexts:
       requested === undefined
         ? []

@@ -18,7 +18,7 @@ import {
 } from './messages.ts'
 import type { Person } from './people.ts'
 import { type ProfileName, profiles } from './profile.ts'
-import { type AssertionValues, ways, writeResponse } from './response.ts'
+import { type AssertionValues, responseXml, ways, writeResponse } from './response.ts'
 import { type Asked, type Page, type Reply, sessionCookie } from './server.ts'
 
 /** How a development IdP answers, and whom. */
@@ -136,7 +136,9 @@ export class DevProvider {
     }
     const pending = { to, request, relayState: message.relayState }
     const session = this.#session(asked)
-    if (session === undefined || request.forceAuthn) return this.#loginPage(pending, '')
+    if (session === undefined || request.forceAuthn) {
+      return request.isPassive ? this.#noPassive(pending) : this.#loginPage(pending, '')
+    }
     const fresh = this.#options.clock.now() - session.since < AS_CHOSEN
     return this.#respond(pending, session, fresh ? session.way : 'right')
   }
@@ -254,14 +256,21 @@ export class DevProvider {
       ...(certificate !== undefined && { encryptTo: certificate }),
     }
     const xml = writeResponse(ways.get(way)?.change(right, strangerKey) ?? right)
+    const cookie = `${sessionCookie}=${session.id}; Path=/; HttpOnly; SameSite=Lax`
+    return this.#answerForm(to.acs, xml, relayState, { fields: { 'Set-Cookie': cookie } })
+  }
+
+  /** The answer to a request that forbids to ask the person, when there is no other way. */
+  #noPassive({ to, request, relayState }: Pending): Reply {
+    const failed = { status: status.responder, innerStatus: status.noPassive }
+    const head = { ...this.#head(to.acs), inResponseTo: request?.id, ...failed }
+    return this.#answerForm(to.acs, responseXml(head, ''), relayState)
+  }
+
+  #answerForm(action: string, xml: string, relayState: string | undefined, more = {}): Reply {
     const fields = [{ name: 'SAMLResponse', value: Buffer.from(xml).toString('base64') }]
     if (relayState !== undefined) fields.push({ name: 'RelayState', value: relayState })
-    const cookie = `${sessionCookie}=${session.id}; Path=/; HttpOnly; SameSite=Lax`
-    return this.#options.page(
-      'form',
-      { action: to.acs, fields },
-      { fields: { 'Set-Cookie': cookie } },
-    )
+    return this.#options.page('form', { action, fields }, more)
   }
 
   #head(destination: string) {

@@ -46,6 +46,8 @@ export interface ResponseValues {
   readonly destination: string | undefined
   readonly inResponseTo: string | undefined
   readonly status?: string
+  /** A status below it (saml-core-2.0-os section 3.2.2.2). */
+  readonly innerStatus?: string
 }
 
 const PASSWORD = 'urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport'
@@ -119,7 +121,12 @@ function inParts(
   return { nameIdXml: name, attributesXml: each.join(''), ...values }
 }
 
-/** A Response around an assertion, not yet signed. */
+function statusXml(value: string, inner: string | undefined): string {
+  const within = inner === undefined ? '' : statusXml(inner, undefined)
+  return `<samlp:StatusCode Value="${value}">${within}</samlp:StatusCode>`
+}
+
+/** A Response around an assertion, or without one, not yet signed. */
 export function responseXml(values: ResponseValues, assertion: string): string {
   return (
     `<samlp:Response xmlns:samlp="${ns.protocol}" ID="${values.id}"` +
@@ -127,7 +134,7 @@ export function responseXml(values: ResponseValues, assertion: string): string {
     attribute('Destination', values.destination) +
     attribute('InResponseTo', values.inResponseTo) +
     `><saml:Issuer xmlns:saml="${ns.assertion}">${escapeXml(values.issuer)}</saml:Issuer>` +
-    `<samlp:Status><samlp:StatusCode Value="${values.status ?? status.success}"/></samlp:Status>` +
+    `<samlp:Status>${statusXml(values.status ?? status.success, values.innerStatus)}</samlp:Status>` +
     `${assertion}</samlp:Response>`
   )
 }

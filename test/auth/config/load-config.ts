@@ -104,7 +104,7 @@ t.test('what is wrong is told with its place and the mend', t => {
     ['passthroughPaths: ["/a/../b"]', /dot segments/],
     ['passthroughPaths: ["/a?b"]', /path alone/],
     ['passthroughTokens: [{name: a, token: short}]', /fewer than 16/],
-    ['passthroughTokens: [{name: a}]', /neither token nor sha256/],
+    ['passthroughTokens: [{name: a}]', /none of sha256, token, sha256File, tokenFile/],
     ['passthroughTokens: [{sha256: abc, name: a}]', /64 hexadecimal/],
     ['passthroughTokens: [{token: 0123456789abcdef}]', /has no name/],
     ['passthroughTokens: [{name: a, token: 0123456789abcdef, expires: soon}]', /a date such as/],
@@ -237,6 +237,21 @@ t.test('a date is a day of the calendar, and a moment has a zone', t => {
   t.end()
 })
 
+t.test('the PROXY protocol needs a peer that may begin with it', t => {
+  const on = `${least}  proxyProtocol: true\n`
+  t.match(problemsOf(on).join(), /proxyProtocol: is of no use without proxy\.trustedProxies/)
+  t.strictSame(problemsOf(`${on}  trustedProxies: [192.0.2.7]\n`), [])
+  t.end()
+})
+
+t.test('our metadata is fetched again before it ends', t => {
+  const both = (caching: string) =>
+    problemsOf(`${least}saml: {metadataValidity: 1d, metadataCacheDuration: ${caching}}`).join('\n')
+  t.match(both('1d'), /metadataCacheDuration: is not less than saml\.metadataValidity/)
+  t.equal(both('23h'), '')
+  t.end()
+})
+
 t.test('what is dangerous is said and done all the same', t => {
   const warned = (text: string) => load(text).warnings.join('\n')
   t.match(
@@ -250,6 +265,13 @@ t.test('what is dangerous is said and done all the same', t => {
   t.match(warned(`${least}  trustedProxies: ["2001:db8::/40"]\n`), /trustedProxies\[0\].*wide/)
   t.match(warned(least.replace('127.0.0.1:3000', '8.8.8.8')), /cross the Internet in the clear/)
   t.match(warned(`${least}saml: {allowUnsignedLogout: true}\n`), /end that user’s sessions/)
+  for (const [saml, warning] of [
+    ['metadataCacheDuration: 20d', /metadataCacheDuration.*more than half of keys\.overlap/],
+    ['metadataValidity: 20d', /metadataValidity.*more than half of keys\.overlap/],
+    ['metadataValidity: 20d, metadataCacheDuration: 1d', /^$/],
+  ] as const) {
+    t.match(warned(`${least}saml: {${saml}}\n`), warning, saml)
+  }
   t.match(warned(`${least}identity: {tokenAudience: x}\n`), /identity.token is off/)
   t.match(warned(`${least}passthroughPaths: [/api]\n`), /such as \/api-admin/)
   t.equal(warned(`${least}passthroughPaths: [/api/]\n`), '')

@@ -104,6 +104,7 @@ const metadata = (more: Partial<IdpMetadata> & { ends?: number }): IdpMetadata =
   entityId: 'https://idp.example.org',
   keys: [{ certificate: '', fingerprint: 'ab', ends: more.ends ?? now + 365 * day }],
   singleSignOn: [],
+  cacheDuration: undefined,
   singleLogout: [],
   wantAuthnRequestsSigned: false,
   forDevelopment: false,

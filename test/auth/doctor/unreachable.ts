@@ -147,7 +147,7 @@ t.test('an identity provider that names no sign-on address has no clock to compa
   const metadata = {
     ...{ entityId: 'urn:idp', singleSignOn: [], singleLogout: [] },
     ...{ wantAuthnRequestsSigned: false, forDevelopment: false },
-    ...{ validUntil: undefined, warnings: ['odd'] },
+    ...{ validUntil: undefined, cacheDuration: undefined, warnings: ['odd'] },
     keys: [1, 2].map(years => ({
       certificate: '',
       fingerprint: 'ab',

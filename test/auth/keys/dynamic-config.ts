@@ -155,10 +155,12 @@ t.test('a new key pair is published before it signs, unless it has to sign at on
     acsUrl: 'https://app.example.org/saml/acs',
     sloUrl: 'https://app.example.org/saml/slo',
     nameIdFormat: undefined,
+    metadataValidity: undefined,
+    metadataCacheDuration: undefined,
   }
   const signer = () => signingKey(ring.saml(), clock.now(), publishedFor.saml)?.kid
   const published = () =>
-    spMetadataXml(config, ring.saml(), { signs: true, now: clock.now() }).split('use="signing"')
+    spMetadataXml(config, ring.saml(), { signs: true, now: clock.now() }).xml.split('use="signing"')
       .length - 1
   t.equal(signer(), before.saml[0]?.kid)
   t.equal(published(), 2)

@@ -5,6 +5,9 @@ import { EventEmitter, once } from 'node:events'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { askOwner } from '../../../lib/admin-socket.ts'
+import { systemClock } from '../../../lib/async/clock.ts'
+import { lockOf } from '../../../lib/auth/keys/dynamic-file.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { domain, type Gateway, requestWith, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../../fixtures/gateway/node-backend.ts'
@@ -75,6 +78,14 @@ async function begun(t: Test) {
 const ways: Array<[string, (of: Awaited<ReturnType<typeof begun>>) => Promise<unknown> | unknown]> =
   [
     ['it is revoked', ({ gateway, id }) => gateway.sessions.revoke({ sessionId: id })],
+    [
+      'the sessions of its user are ended',
+      async ({ gateway }) => {
+        const asked = { do: 'end-sessions', user: 'Ada@example.org', by: 'root' }
+        const place = lockOf(join(gateway.directory, 'app.json'))
+        await askOwner(place, asked, systemClock)
+      },
+    ],
     ['it lapses', ({ clock }) => clock.advance(60 * minute)],
     [
       'another process has revoked it',

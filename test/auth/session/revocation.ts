@@ -114,6 +114,40 @@ t.test('a file that ends sessions of the future locks nobody out', async t => {
   t.ok(log.lines.some(({ message }) => /not believed/.test(message)))
 })
 
+t.test('the end of a user ends all sessions of until now, in capitals or not', async t => {
+  const { clock, open, path } = lab(t)
+  const list = await open()
+  await list.add({ user: 'Ada@Example.org' })
+  const of = (subject: string, more: Partial<Session> = {}) => ({
+    ...session(`s-${subject}`),
+    subject,
+    ...more,
+  })
+  const nameId = { value: 'n', format: undefined, nameQualifier: undefined }
+  const whole = { nameId: { ...nameId, spNameQualifier: undefined }, sessionIndex: '1' }
+  for (const subject of ['ada@example.org', 'ADA@EXAMPLE.ORG', 'Ada@Example.org']) {
+    t.ok(list.has(of(subject)), subject)
+    t.ok(list.has(of(subject, whole)), `${subject}, with NameID and SessionIndex`)
+    t.ok(list.has(of(subject, { created: clock.now() })), 'one of this millisecond')
+    t.notOk(list.has(of(subject, { created: clock.now() + 1 })), 'later ones live')
+  }
+  for (const subject of ['ada', 'bda@example.org', 'ada@example.org ', '']) {
+    t.notOk(list.has(of(subject)), `another user: ${subject}`)
+  }
+  const issuer = 'https://idp.example.org/metadata'
+  t.notOk(list.has(of('x', { issuer, nameId: { ...whole.nameId, value: 'ada@example.org' } })))
+  t.notMatch(readFileSync(path, 'utf8'), /ada/i, 'the file names no user')
+  await list.close()
+  t.ok((await open()).has(of('ada@example.org')), 'also after a restart')
+})
+
+t.test('a user is the same in composed and in decomposed letters', async t => {
+  const { open } = lab(t)
+  const list = await open()
+  await list.add({ user: 'zo\u00eb' })
+  t.ok(list.has({ ...session('a'), subject: 'Zoe\u0308' }))
+})
+
 t.test('where nothing can be written a logout holds, is told, and is written later', async t => {
   const { path, clock, directory, open, errors } = lab(t)
   const list = await open()

@@ -18,6 +18,8 @@ import { file, reply } from '../../fixtures/http/scripted-origin.ts'
 const timeout = 110_000
 
 const [packages, other] = ['main/binary-amd64/Packages.gz', 'main/i18n/Translation-de.gz']
+/** Each Release file names it, and no origin has it: as the Packages of Debian that are not packed. */
+const never = 'main/binary-amd64/Packages'
 type Digests = Parameters<typeof releaseOf>[1]
 
 /** The bytes of a file of a day: of the same length each day, unless `grows`. */
@@ -36,6 +38,8 @@ interface Publication {
   readonly digests?: Digests
   readonly more?: string
   readonly grows?: boolean
+  /** The Release file does not name the other file, and the origin does not have it. */
+  readonly drops?: boolean
   /** The day by which the Release file is dated. */
   readonly dated?: number
 }
@@ -44,15 +48,18 @@ interface Publication {
 function publish(
   { suite, release, origin }: ChangingArchive,
   n: number,
-  { digests = ['SHA256'], more = '', grows = false, dated = n }: Publication = {},
+  { digests = ['SHA256'], more = '', grows = false, drops = false, dated = n }: Publication = {},
 ) {
-  const named = [packages, other].map(path => [path, contentOf(path, n, grows)] as const)
+  const all = [packages, other].map(path => [path, contentOf(path, n, grows)] as const)
+  const named = all.filter(([path]) => path !== other || !drops)
+  const missing = [never, Buffer.from(`never ${n}`)] as const
   const date = new Date(Date.UTC(2025, 0, 1, dated)).toUTCString().replace('GMT', 'UTC')
-  const text = `Version: ${n}\n${more}${releaseOf(named, digests, date)}`
+  const text = `Version: ${n}\n${more}${releaseOf([...named, missing], digests, date)}`
   origin.at(`/${release}`, file({ content: text, etag: `"Release ${n}"` }))
   for (const [path, content] of named) {
     origin.at(`/${suite}/${path}`, file({ content, etag: `"${path} ${n}"` }))
   }
+  if (drops) origin.at(`/${suite}/${other}`, gone)
 }
 
 async function dayOf(archive: ChangingArchive): Promise<string> {
@@ -72,15 +79,21 @@ async function index(archive: ChangingArchive, path: string): Promise<RawRespons
   return archive.get(`${archive.suite}/${path}`)
 }
 
-/** An archive of a day of which clients use the Packages alone. */
-async function begun(t: Parameters<typeof changingArchive>[0], about: Publication = {}) {
+/** An archive of a day of which clients use the Packages alone, unless told. */
+async function begun(
+  t: Parameters<typeof changingArchive>[0],
+  about: Publication = {},
+  used: readonly string[] = [packages],
+) {
   const options: ChangingOptions = { settings: { freshness: { floor: '5s', negative: '0s' } } }
   const archive = await changingArchive(t, options)
   publish(archive, 1, about)
   await archive.get(archive.release)
   await archive.settle()
-  await index(archive, packages)
-  await archive.settle()
+  for (const path of used) {
+    await index(archive, path)
+    await archive.settle()
+  }
   t.equal(await dayOf(archive), '1')
   return archive
 }
@@ -92,10 +105,10 @@ function toldToUpdate(t: Parameters<typeof changingArchive>[0], answer: RawRespo
 }
 
 const gone = reply({ status: 404, content: 'gone' })
-const ways: Readonly<Record<string, Publication & { readonly gone?: boolean }>> = {
+const ways: Readonly<Record<string, Publication>> = {
   'has other content of the same length': {},
   'has content of another length': { grows: true },
-  'has it no more': { gone: true },
+  'has it no more': { drops: true },
   'has other content, and SHA-512 alone': { digests: ['SHA512'] },
 }
 
@@ -104,14 +117,13 @@ t.test(
   { timeout },
   async t => {
     for (const [name, about] of Object.entries(ways)) {
-      const archive = await begun(t, about)
+      const archive = await begun(t, { ...about, drops: false })
       publish(archive, 2, about)
-      if (about.gone) archive.origin.at(`/${archive.suite}/${other}`, gone)
       t.equal(await dayOf(archive), '1', `${name}: the origin is not asked again at once`)
       toldToUpdate(t, await index(archive, other))
       t.equal(await dayOf(archive), '2', name)
       const answer = await index(archive, other)
-      if (about.gone) t.equal(answer.status, 404)
+      if (about.drops) t.equal(answer.status, 404)
       else t.ok(answer.content.equals(contentOf(other, 2, about.grows)))
       t.ok((await index(archive, packages)).content.equals(contentOf(packages, 2)))
     }
@@ -122,11 +134,10 @@ t.test('a newer Release file is held back', { timeout }, async t => {
   for (const [name, about] of Object.entries(ways)) {
     // One that gives SHA-512 alone is not held back.
     if (about.digests !== undefined) continue
-    const archive = await begun(t, about)
+    const archive = await begun(t, { ...about, drops: false })
     archive.clock.advance(6000)
     publish(archive, 2, about)
     archive.origin.at(`/${archive.suite}/${packages}`, gone)
-    if (about.gone) archive.origin.at(`/${archive.suite}/${other}`, gone)
     t.equal(await dayOf(archive), '1', `${name}: held back`)
     toldToUpdate(t, await index(archive, other))
     t.equal(await dayOf(archive), '2', `${name}: held back no more`)
@@ -223,6 +234,59 @@ t.test(
     }
   },
 )
+
+t.test('a file that is named and never had ends no hold', { timeout }, async t => {
+  const more = 'Acquire-By-Hash: yes\n'
+  const hashed = (name: string, content: Buffer) =>
+    `main/binary-amd64/by-hash/${name}/${hexOf(name, content)}`
+  // The archive has the last one under other names.
+  const paths = [
+    never,
+    hashed('SHA256', Buffer.from('never 1')),
+    hashed('MD5Sum', contentOf(packages, 1)),
+  ]
+  const digests = ['SHA256', 'MD5Sum']
+  for (const path of paths) {
+    for (const state of ['held', 'not seen yet']) {
+      const archive = await begun(t, { more, digests })
+      if (state === 'held') archive.clock.advance(6000)
+      publish(archive, 2, { more, digests })
+      archive.origin.at(`/${archive.suite}/${packages}`, gone)
+      const client = await archive.cache.client()
+      const ask = (path: string) => client.get(archive.origin.url(`/${path}`), asked)
+      t.match((await ask(archive.release)).text, 'Version: 1')
+      for (let times = 0; times < 3; times += 1) {
+        const answer = await ask(`${archive.suite}/${path}`)
+        t.equal(answer.status, 404, `${path}, ${state}`)
+        archive.clock.advance(6000)
+        t.equal(await dayOf(archive), '1', `${path}, ${state}: held back`)
+      }
+      t.match((await archive.cache.get('/_cachesvc/healthz')).text, 'earlier Release')
+      const questions = archive.origin.seen(`/${archive.release}`).length
+      t.ok(questions < 12, `${questions} questions for the Release file`)
+      // Another file of which that is not so.
+      toldToUpdate(t, await ask(`${archive.suite}/${other}`))
+      t.equal(await dayOf(archive), '2')
+    }
+  }
+})
+
+t.test('a file that the archive once had, and does not have now', { timeout }, async t => {
+  const archive = await begun(t, {}, [other, packages])
+  const { origin, clock, suite } = archive
+  clock.advance(6000)
+  publish(archive, 2)
+  origin.at(`/${suite}/${other}`, gone)
+  t.equal(await dayOf(archive), '1', 'it holds the newer one back for a moment')
+  clock.advance(120_000)
+  t.equal(await dayOf(archive), '2')
+  await archive.settle()
+  publish(archive, 3)
+  for (const path of [packages, other]) origin.at(`/${suite}/${path}`, gone)
+  t.equal(await dayOf(archive), '2', 'held back')
+  toldToUpdate(t, await index(archive, other))
+  t.equal(await dayOf(archive), '3')
+})
 
 t.test('what the current Release file names wrong for good ends no hold', { timeout }, async t => {
   const archive = await begun(t)

@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import t from 'tap'
 import { chosenBy, proposal, refresh, remove } from '../../../lib/cache/control/selection.ts'
 import { ownIdentity } from '../../../lib/cache/policy/hosts.ts'
@@ -6,7 +7,7 @@ import { routeRules } from '../../../lib/cache/policy/routing.ts'
 import { unconfirmed } from '../../../lib/cache/store/entry.ts'
 import { configOf } from '../../fixtures/cache/cache.ts'
 import { scriptedFiles } from '../../fixtures/store/files.ts'
-import { keep, opened, sha256 } from '../../fixtures/store/opened.ts'
+import { entryOf, keep, opened, sha256 } from '../../fixtures/store/opened.ts'
 
 const config = configOf(
   { remap: [{ from: 'old.example.org', to: 'archive.example.org/pub' }] },
@@ -85,12 +86,13 @@ t.test('files are removed, or marked for the next request, and each is counted o
 
 t.test('files that may not be removed are counted, served no more, and tried again', async t => {
   const scripted = scriptedFiles()
-  const { store, clock } = await opened(t, { files: scripted.files })
+  const { store, clock, directory } = await opened(t, { files: scripted.files })
   const told = async (): Promise<void> => undefined
   for (const name of ['a', 'b']) {
     await keep(store, `http://archive.example.org/${name}`, Buffer.from(`${name}!!`))
   }
-  const kept = { contents: 2, bytes: 6 }
+  const why = { because: 'permission denied', owner: (await stat(directory)).uid }
+  const kept = { contents: 2, bytes: 6, why }
   scripted.decide = call => (call === 'unlink' ? { code: 'EACCES' } : 'done')
   t.strictSame(await remove(store, () => true, told), { files: 2, bytes: 6, left: kept })
   t.notOk(store.has(sha256(Buffer.from('a!!'))), 'no request is answered from it')
@@ -105,6 +107,57 @@ t.test('files that may not be removed are counted, served no more, and tried aga
   clock.advance(61_000)
   await store.sweep({ now: clock.now() })
   t.strictSame(store.unremovable, { contents: 0, bytes: 0 })
+})
+
+t.test('a file that may not even be read is removed with the others, or counted', async t => {
+  const scripted = scriptedFiles()
+  const { store, clock } = await opened(t, { files: scripted.files })
+  for (const name of ['a', 'b']) {
+    await keep(store, `http://archive.example.org/${name}`, Buffer.from(`${name}!!`))
+  }
+  await store.checkpoint()
+  // Entries of before name it again, so that the next checkpoint flushes it; by then the file is root's.
+  store.put(entryOf('http://archive.example.org/a2', Buffer.from('a!!')))
+  await keep(store, 'http://archive.example.org/c', Buffer.from('c!!'))
+  scripted.decide = (call, path) =>
+    ['open', 'unlink'].includes(call) && path.includes('/blobs/') ? { code: 'EACCES' } : 'done'
+  const { files, left } = await remove(
+    store,
+    () => true,
+    async () => undefined,
+  )
+  t.equal(files, 4)
+  t.match(left, { contents: 3, bytes: 9, why: { because: 'permission denied' } })
+  t.strictSame(store.health(), { writable: true })
+  t.notOk(store.has(sha256(Buffer.from('a!!'))))
+  scripted.decide = () => 'done'
+  clock.advance(61_000)
+  await store.sweep({ now: clock.now() })
+  t.equal(store.unremovable.contents, 0, 'tried again')
+})
+
+t.test('nothing is served of what a failing disk does not let go', async t => {
+  const scripted = scriptedFiles()
+  const { store, clock } = await opened(t, { files: scripted.files })
+  await keep(store, 'http://archive.example.org/a', Buffer.from('a!!'))
+  scripted.decide = call => (call === 'fdatasync' || call === 'writev' ? { code: 'EIO' } : 'done')
+  const { files, left } = await remove(
+    store,
+    () => true,
+    async () => undefined,
+  )
+  t.equal(files, 1)
+  t.match(left, {
+    contents: 1,
+    bytes: 3,
+    why: { because: 'the disk reports an input/output error' },
+  })
+  t.notOk(store.has(sha256(Buffer.from('a!!'))), 'also not under another name')
+  t.match(store.health(), { writable: false })
+  scripted.decide = () => 'done'
+  clock.advance(61_000)
+  await store.sweep({ now: clock.now() })
+  t.equal(store.unremovable.contents, 0)
 })
 
 t.test('what is to be refreshed makes room in the same order as before', async t => {

@@ -6,7 +6,9 @@ import {
   neighbourCaution,
   reachableAt,
   reachableHere,
+  unremovableText,
 } from '../../../lib/cache/operations/endpoint.ts'
+import { ownName, userName } from '../../../lib/directory-owner.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { isLoopback } from '../../../lib/ip.ts'
 import { plainConfig, request, sources } from '../../fixtures/cache/operations.ts'
@@ -152,4 +154,31 @@ t.test('a client is shown the name or address of the machine that it asked by', 
     fields: Fields.of(['Host', 'x.example']),
   }
   t.equal(endpointFor(throughProxy, machine).host, '198.51.100.7', 'the target comes before Host')
+})
+
+t.test('what could not be removed is told with its cause, the owner and the command', t => {
+  const me = process.geteuid?.() ?? 0
+  const name = userName(me)
+  t.equal(
+    unremovableText(
+      { contents: 2, bytes: 2048, why: { because: 'permission denied', owner: me + 1 } },
+      '/var/cache/cachesvc',
+    ),
+    `2 removed files, 2.00 KiB, could not be taken from the disk: permission denied, for the directory belongs to user ${me + 1}. They are served no more, and are tried again every minute. To mend it: sudo chown -R ${ownName()}: /var/cache/cachesvc`,
+  )
+  t.equal(
+    unremovableText(
+      { contents: 1, bytes: 5, why: { because: 'permission denied', owner: me } },
+      '/srv/c',
+    ),
+    `1 removed file, 5 bytes, could not be taken from the disk: permission denied, for the directory belongs to ${name}. It is served no more, and is tried again every minute. To mend it: sudo chmod -R u+rwX /srv/c`,
+  )
+  t.equal(
+    unremovableText(
+      { contents: 1, bytes: 5, why: { because: 'no space left on the file system' } },
+      '/srv/c',
+    ),
+    '1 removed file, 5 bytes, could not be taken from the disk: no space left on the file system. It is served no more, and is tried again every minute',
+  )
+  t.end()
 })

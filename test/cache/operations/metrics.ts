@@ -49,6 +49,23 @@ t.test('requests and bytes are counted by archive and outcome', async t => {
   ])
 })
 
+t.test('what archives do not have is counted apart from other failures', async t => {
+  const counted = metrics()
+  for (const [outcome, status] of [
+    ['failed', 404],
+    ['failed', 410],
+    ['failed', 503],
+    ['miss', 404],
+    ['hit', 200],
+  ] as const) {
+    const { response, ...rest } = exchange(outcome, undefined)
+    counted.exchange({ ...rest, response: { ...response, status } })
+  }
+  const text = await counted.text()
+  t.match(text, /cachesvc_requests_total\{outcome="failed"\} 3\n/)
+  t.match(text, /cachesvc_absent_files_total 2\n/)
+})
+
 t.test('archives beyond a bound are counted together', async t => {
   const counted = metrics()
   for (let n = 0; n < 100; n += 1) counted.exchange(exchange('miss', `a${n}.example.org`))

@@ -168,6 +168,9 @@ t.test('a service that is ready but has warnings is not green', async t => {
     t.match(page, '<li>mdns: is not &#60;supported&#62;</li>')
     t.notMatch(page, '<strong>Ready</strong>')
   }
+  t.match(await render(doubtful, ''), 'Packages are served and stored.')
+  const full = await render(sources({ nothingStored: () => 'no room' }), '')
+  t.match(full, '</strong> Packages are served.</p>', 'it does not say that they are stored')
   const found = await render(fullSources(), '')
   t.match(found, '<li>the last verification removed 2 wrong files</li>')
 })

@@ -45,8 +45,10 @@ export const metadata = once(async of => {
   let look = `open idpMetadataURL from this machine${byProxy(of.config, process.env)}`
   try {
     const origin = originClient(of, await reach(of))
-    const fetched = () => fetchMetadata(from, { origin, clock, signal })
+    const fetched = async () => (await fetchMetadata(from, { origin, clock, signal }))?.bytes
     const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
+    // Only who says what it knows is answered that it knows all.
+    if (bytes === undefined) throw new Error(`${from} answered 304`)
     const idp = await judged(bytes, from)
     return { idp, finding: right(`${from}${throughProxy(of.config)}: ${inShort(idp)}`) }
   } catch (error) {

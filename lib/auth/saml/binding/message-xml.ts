@@ -17,9 +17,9 @@ interface MessageValues {
   readonly destination: string
 }
 
-/** A request for an answer by HTTP-POST at our ACS (3.4.1). */
+/** A request for an answer by HTTP-POST at our ACS (3.4.1). With `isPassive` the IdP must not show anything to the person. */
 export function authnRequestXml(
-  values: MessageValues,
+  values: MessageValues & { readonly isPassive: boolean },
   config: Pick<
     SamlConfig,
     'acsUrl' | 'nameIdFormat' | 'forceAuthn' | 'authnContext' | 'authnContextComparison'
@@ -28,6 +28,7 @@ export function authnRequestXml(
   const { acsUrl, nameIdFormat, forceAuthn, authnContext, authnContextComparison } = config
   const more = {
     ForceAuthn: forceAuthn ? 'true' : undefined,
+    IsPassive: values.isPassive ? 'true' : undefined,
     ProtocolBinding: bindings.post,
     AssertionConsumerServiceURL: acsUrl,
   }

@@ -1,5 +1,5 @@
 /**
- * Reads and writes instants as SAML has them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3).
+ * Reads and writes instants as SAML has them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3). Reads durations (xs:duration).
  */
 
 import type { Milliseconds } from '../../../async/clock.ts'
@@ -27,4 +27,21 @@ export function parseInstant(text: string): Milliseconds | undefined {
 /** A moment as SAML writes it, to the second: some IdPs refuse fractions. */
 export function formatInstant(moment: Milliseconds): string {
   return `${new Date(moment).toISOString().slice(0, 19)}Z`
+}
+
+const DURATION =
+  /^P(?=\d|T\d)(?:(\d{1,9})Y)?(?:(\d{1,9})M)?(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d{1,9})?S)?)?$/
+
+/**
+ * A duration, to the second; undefined for text that is none, and for one that goes back. A month counts 30 days, a year 365: how
+ * long they are depends on where they begin, which no bound needs to know.
+ */
+export function parseXmlDuration(text: string): Milliseconds | undefined {
+  const match = DURATION.exec(trimXml(text))
+  if (match === null) return undefined
+  const [years = 0, months = 0, days = 0, hours = 0, minutes = 0, seconds = 0] = match
+    .slice(1)
+    .map(part => Number(part ?? 0))
+  const whole = years * 365 + months * 30 + days
+  return (((whole * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
 }

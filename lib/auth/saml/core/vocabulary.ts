@@ -45,6 +45,7 @@ export const digests: ReadonlyMap<string, string> = new Map(
 export const status = {
   success: 'urn:oasis:names:tc:SAML:2.0:status:Success',
   responder: 'urn:oasis:names:tc:SAML:2.0:status:Responder',
+  noPassive: 'urn:oasis:names:tc:SAML:2.0:status:NoPassive',
   partialLogout: 'urn:oasis:names:tc:SAML:2.0:status:PartialLogout',
 } as const
 

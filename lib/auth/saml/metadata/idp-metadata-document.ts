@@ -25,12 +25,25 @@ export class MetadataFailure extends Failure {
   }
 }
 
-/** Downloads a document. Throws a MetadataFailure. */
+/** What a server says of a document, to be asked later whether it is another one (RFC 9110 sections 8.8.2 and 8.8.3). */
+export interface DocumentValidators {
+  readonly etag: string | undefined
+  readonly lastModified: string | undefined
+}
+
+/**
+ * Downloads a document; undefined when the server says that it is the one `known` is of (304). Throws a MetadataFailure.
+ */
 export async function fetchMetadata(
   url: string,
-  by: { readonly origin: OriginClient; readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<Buffer> {
-  const { origin, clock, signal: closing } = by
+  by: {
+    readonly origin: OriginClient
+    readonly clock: Clock
+    readonly signal: AbortSignal
+    readonly known?: DocumentValidators | undefined
+  },
+): Promise<{ readonly bytes: Buffer; readonly validators: DocumentValidators } | undefined> {
+  const { origin, clock, signal: closing, known } = by
   const uri = parseUri(url)
   if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
   const late = () =>
@@ -40,11 +53,14 @@ export async function fetchMetadata(
     ['Accept', 'application/samlmetadata+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.1'],
     ['Accept-Encoding', 'identity'],
     ['User-Agent', 'authproxy'],
+    ['If-None-Match', known?.etag],
+    ['If-Modified-Since', known?.lastModified],
   )
   return within({ clock, after: DOWNLOAD_TIME, signal: closing, late, aborted }, async signal => {
     const response = await origin.request({ method: 'GET', uri, fields, signal, trusted: true })
     if (response.status !== 200) {
       response.content.close()
+      if (response.status === 304 && isSaid(known)) return undefined
       throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
     }
     const blocks: Buffer[] = []
@@ -54,8 +70,21 @@ export async function fetchMetadata(
       if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
       blocks.push(Buffer.from(block))
     }
-    return Buffer.concat(blocks)
+    const validators = {
+      etag: sendable(response.fields.get('ETag')),
+      lastModified: sendable(response.fields.get('Last-Modified')),
+    }
+    return { bytes: Buffer.concat(blocks), validators }
   })
+}
+
+function isSaid(known: DocumentValidators | undefined): boolean {
+  return known?.etag !== undefined || known?.lastModified !== undefined
+}
+
+/** A validator that is sent back as it came, when it is one that any server takes. */
+function sendable(validator: string | undefined): string | undefined {
+  return validator !== undefined && /^[\x20-\x7e]{1,500}$/.test(validator) ? validator : undefined
 }
 
 /** Reads a document from a file. Throws a MetadataFailure. */

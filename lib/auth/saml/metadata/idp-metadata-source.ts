@@ -1,12 +1,17 @@
 /**
- * Keeps the IdP's metadata fresh: from a URL asked every 30 minutes, with a cache on disk beside the dynamic file, or from a
- * local file read once. Owns the refresh loop and the one copy in use.
+ * Keeps the IdP's metadata fresh: from a URL asked every 30 minutes or sooner, with a cache on disk beside the dynamic file, or
+ * from a local file read once. Owns the refresh loop and the one copy in use.
  *
  * # Facts
  * - When the first download fails, the cache has to be still valid.
+ * - `cacheDuration` and `validUntil` (saml-metadata-2.0-os section 2.3.2) make the next download come sooner, never later: new keys
+ *   of the IdP are to be known within half an hour. A part of each wait is left to chance, so that instances that were started
+ *   together do not ask together for ever.
+ * - After 304 the copy in the cache is judged again: certificates that metadata is checked with may be others by now.
  * - A signature by a key we do not know may mean that the IdP has changed keys since: it causes one refresh, a minute apart at
  *   the least, so that a forger cannot make us hammer the IdP.
  */
+import { createHash } from 'node:crypto'
 import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
@@ -19,6 +24,7 @@ import { metadataBounds, type PoolBounds } from '../worker/bounds.ts'
 import { WorkerPool } from '../worker/pool.ts'
 import type { IdpMetadata } from './idp-metadata.ts'
 import {
+  type DocumentValidators,
   fetchMetadata,
   judgeMetadata,
   MetadataFailure,
@@ -27,6 +33,12 @@ import {
 
 /** Number of the specification, section 8. */
 const REFRESH_INTERVAL: Milliseconds = 30 * 60_000
+/** The part of a wait that is left to chance: the wait is shorter by up to this. */
+const CHANCE = 0.1
+/** Between refreshes that a `cacheDuration` asks for, at the least. */
+const SHORTEST_CACHING: Milliseconds = 5 * 60_000
+/** Between refreshes for metadata that ends soon or has ended, at the least. */
+const ENDING_INTERVAL: Milliseconds = 60_000
 /** Between refreshes that unknown keys ask for. */
 const SUSPICION_INTERVAL: Milliseconds = 60_000
 
@@ -34,6 +46,7 @@ export interface SourceParts {
   readonly config: () => SamlConfig
   readonly origin: OriginClient
   readonly clock: Clock
+  readonly random: (size: number) => Buffer
   readonly log: Logger
   /** Learns which identity provider is in use, each time its metadata has been read. */
   readonly inUse?: (idp: IdpMetadata) => void
@@ -48,6 +61,8 @@ export class IdpMetadataSource {
   readonly #flight = new SingleFlight<void>()
   #idp: IdpMetadata | undefined
   #fetched: Milliseconds | undefined
+  /** What the cache on disk holds; undefined when it may be another document than the one in use. */
+  #cached: { readonly digest: string; readonly validators: DocumentValidators } | undefined
   #refreshFailure: string | undefined
   #lastSuspicion = Number.NEGATIVE_INFINITY
   #endLoop = () => {}
@@ -65,7 +80,11 @@ export class IdpMetadataSource {
       await source.#take(await readMetadata(idpMetadata.path), idpMetadata.path)
     } else {
       await source.#firstDownload()
-      source.#endLoop = repeat(parts.clock, REFRESH_INTERVAL, () => source.#refresh())
+      source.#endLoop = repeat(
+        parts.clock,
+        () => source.#untilRefresh(),
+        () => source.#refresh(),
+      )
     }
     return source
   }
@@ -77,7 +96,7 @@ export class IdpMetadataSource {
     return idp?.validUntil !== undefined && idp.validUntil <= now ? undefined : idp
   }
 
-  /** When the metadata in use was downloaded or read; undefined when it is from the cache. */
+  /** When the metadata in use was downloaded or read, or its server said that it has not changed; undefined when it is from the cache. */
   get fetched(): Milliseconds | undefined {
     return this.#fetched
   }
@@ -129,6 +148,18 @@ export class IdpMetadataSource {
     void this.#pool.close()
   }
 
+  /** How long to wait for the next download: 30 minutes, or less. */
+  #untilRefresh(): Milliseconds {
+    const { clock, random } = this.#parts
+    const { cacheDuration = Infinity, validUntil = Infinity } = this.#idp ?? {}
+    const wait = Math.min(
+      REFRESH_INTERVAL,
+      Math.max(cacheDuration, SHORTEST_CACHING),
+      Math.max((validUntil - clock.now()) / 2, ENDING_INTERVAL),
+    )
+    return Math.ceil(wait * (1 - (CHANCE * random(2).readUInt16BE()) / 65_536))
+  }
+
   async #firstDownload(): Promise<void> {
     const { config, log } = this.#parts
     const { metadataCacheFile: cache } = config()
@@ -165,17 +196,39 @@ export class IdpMetadataSource {
     const { config, log, clock, origin } = this.#parts
     const { idpMetadata, metadataCacheFile: cache } = config()
     if (idpMetadata.from !== 'url') return
-    const by = { origin, clock, signal: this.#closing.signal }
-    const bytes = await fetchMetadata(idpMetadata.url, by)
+    const cached = this.#cached
+    const copy = await this.#copyInCache()
+    // Until this document is in use and in the cache, too.
+    this.#cached = undefined
+    const known = copy && cached?.validators
+    const by = { origin, clock, signal: this.#closing.signal, known }
+    const fetched = await fetchMetadata(idpMetadata.url, by)
+    const bytes = fetched?.bytes ?? copy
+    if (bytes === undefined) return
     await this.#take(bytes, idpMetadata.url)
     this.#fetched = clock.now()
     this.#refreshFailure = undefined
+    if (fetched === undefined) {
+      this.#cached = cached
+      log.info('IdP metadata has not changed')
+      return
+    }
     try {
       await writeFileAtomically(cache, bytes)
+      this.#cached = { digest: digestOf(bytes), validators: fetched.validators }
       log.info('IdP metadata was updated and cached', { cache })
     } catch (error) {
       log.warn('IdP metadata was updated, but could not be cached', { error, cache })
     }
+  }
+
+  /** The document in use as the cache has it; undefined when it has another one, or the metadata has expired. */
+  async #copyInCache(): Promise<Buffer | undefined> {
+    const cached = this.#cached
+    if (cached === undefined || this.current() === undefined) return undefined
+    const { metadataCacheFile } = this.#parts.config()
+    const bytes = await readMetadata(metadataCacheFile).catch(() => undefined)
+    return bytes !== undefined && digestOf(bytes) === cached.digest ? bytes : undefined
   }
 
   /** Reads and judges a document and puts it into use. Throws a MetadataFailure and changes nothing when it is of no use. */
@@ -193,6 +246,10 @@ export class IdpMetadataSource {
     for (const warning of idp.warnings) log.warn('IdP metadata', { problem: warning })
     warnOfDates(idp, now, log)
   }
+}
+
+function digestOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('base64url')
 }
 
 /** Certificates are used beyond their end, since the metadata vouches for its keys; but the IdP may have forgotten them. */

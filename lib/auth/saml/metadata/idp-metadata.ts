@@ -6,7 +6,7 @@ import { type KeyObject, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import { agreed } from '../core/agreement.ts'
-import { parseInstant } from '../core/instant.ts'
+import { parseInstant, parseXmlDuration } from '../core/instant.ts'
 import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
 import { attributeOf, childrenOf, trimXml, type XmlDocument, type XmlElement } from '../core/xml.ts'
@@ -45,6 +45,8 @@ export interface IdpMetadata {
   readonly forDevelopment: boolean
   /** The earliest validUntil that applies to it. */
   readonly validUntil: Milliseconds | undefined
+  /** The shortest cacheDuration that applies to it: after it the document is to be asked for again. */
+  readonly cacheDuration: Milliseconds | undefined
   /** What could not be used, a sentence each. */
   readonly warnings: readonly string[]
 }
@@ -167,6 +169,7 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
     ),
     forDevelopment: descriptor.attributes.some(({ namespace }) => namespace === developmentMark),
     validUntil,
+    cacheDuration: shortestCaching(dated, warnings),
     warnings: [...new Set(warnings)],
   }
 }
@@ -271,6 +274,21 @@ function earliestEnd(elements: readonly XmlElement[]): Milliseconds | undefined 
   const values = elements.flatMap(element => {
     const text = attributeOf(element, 'validUntil')
     return text === undefined ? [] : (parseInstant(text) ?? Number.NaN)
+  })
+  return values.length === 0 ? undefined : Math.min(...values)
+}
+
+/** The shortest cacheDuration; undefined when no element has one. It decides on no trust, so that a malformed one is only told. */
+function shortestCaching(
+  elements: readonly XmlElement[],
+  warnings: string[],
+): Milliseconds | undefined {
+  const values = elements.flatMap(element => {
+    const text = attributeOf(element, 'cacheDuration')
+    if (text === undefined) return []
+    const duration = parseXmlDuration(text)
+    if (duration === undefined) warnings.push('a cacheDuration is no xs:duration')
+    return duration ?? []
   })
   return values.length === 0 ? undefined : Math.min(...values)
 }

@@ -1,22 +1,32 @@
 /**
  * Writes our own metadata (SP), saml-metadata-2.0-os: what an IdP has to know of this service provider. Pure.
+ *
+ * # Facts
+ * - An IdP that was given the document by hand and reads validUntil refuses every login after that moment. So it is written on
+ *   wish alone.
  */
 import { createHash } from 'node:crypto'
-import type { Milliseconds } from '../../../async/clock.ts'
+import { hour, type Milliseconds } from '../../../async/clock.ts'
 import type { SamlConfig } from '../../config/config.ts'
 import { publishedFor, type SamlKeyPair, signingKey } from '../../keys/dynamic-config.ts'
+import { formatInstant } from '../core/instant.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'
 
+type Described = Pick<
+  SamlConfig,
+  'entityId' | 'acsUrl' | 'sloUrl' | 'nameIdFormat' | 'metadataValidity' | 'metadataCacheDuration'
+>
+
 /**
- * The EntityDescriptor. Every key pair that still decrypts is published for encryption, newest first; for signatures the
+ * The EntityDescriptor, and its ID. Every key pair that still decrypts is published for encryption, newest first; for signatures the
  * newest and those that still sign in its place. `signs` says whether AuthnRequests are signed.
  */
 export function spMetadataXml(
-  config: Pick<SamlConfig, 'entityId' | 'acsUrl' | 'sloUrl' | 'nameIdFormat'>,
+  config: Described,
   pairs: readonly SamlKeyPair[],
   { signs, now }: { readonly signs: boolean; readonly now: Milliseconds },
-): string {
+): { readonly xml: string; readonly id: string } {
   const { entityId, acsUrl, sloUrl, nameIdFormat } = config
   const signing = signingKey(pairs, now, publishedFor.saml)
   const current = signing === undefined ? 0 : pairs.indexOf(signing) + 1
@@ -24,13 +34,13 @@ export function spMetadataXml(
     ...pairs.slice(0, current).map(pair => keyDescriptor('signing', pair)),
     ...pairs.map(pair => keyDescriptor('encryption', pair)),
   ]
+  const dates = datesOf(config, now)
   // The ID follows from the content, so that the document stays the same as long as it says the same.
-  const id = createHash('sha256')
-    .update(`${entityId}\n${keys.join('\n')}`)
-    .digest('hex')
-  return [
+  const digest = createHash('sha256').update([entityId, dates, ...keys].join('\n'))
+  const id = `_${digest.digest('hex').slice(0, 40)}`
+  const lines = [
     '<?xml version="1.0" encoding="UTF-8"?>',
-    `<md:EntityDescriptor xmlns:md="${ns.metadata}" ID="_${id.slice(0, 40)}" entityID="${escapeXml(entityId)}">`,
+    `<md:EntityDescriptor xmlns:md="${ns.metadata}" ID="${id}" entityID="${escapeXml(entityId)}"${dates}>`,
     `  <md:SPSSODescriptor AuthnRequestsSigned="${signs}" WantAssertionsSigned="true" protocolSupportEnumeration="${ns.protocol}">`,
     ...keys,
     `    <md:SingleLogoutService Binding="${bindings.redirect}" Location="${escapeXml(sloUrl)}"/>`,
@@ -42,7 +52,20 @@ export function spMetadataXml(
     '  </md:SPSSODescriptor>',
     '</md:EntityDescriptor>',
     '',
-  ].join('\n')
+  ]
+  return { xml: lines.join('\n'), id }
+}
+
+/** 2.3.2. The end is that of an hour, so that the document changes once an hour and not each second. */
+function datesOf(
+  { metadataValidity, metadataCacheDuration }: Described,
+  now: Milliseconds,
+): string {
+  const end = metadataValidity && Math.ceil((now + metadataValidity) / hour) * hour
+  const until = end === undefined ? '' : ` validUntil="${formatInstant(end)}"`
+  return metadataCacheDuration === undefined
+    ? until
+    : `${until} cacheDuration="PT${Math.floor(metadataCacheDuration / 1000)}S"`
 }
 
 /** 2.4.1.1; the methods say what decryption.ts takes, best first. */

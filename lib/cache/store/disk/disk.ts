@@ -165,6 +165,11 @@ export class Disk {
   }
 }
 
+/** Whether the file system does not let this process do it: a directory or a file may be another user's. The next may be its own. */
+export function isForbidden(error: unknown): boolean {
+  return ['EACCES', 'EPERM'].includes(systemCode(error) ?? '')
+}
+
 /** An open file. It is closed when it was told to and its last operation has ended. */
 export class DiskFile {
   readonly #fd: number

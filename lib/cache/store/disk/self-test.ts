@@ -39,6 +39,7 @@ export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Pro
         `The cache directory ${directory} was written by a newer cachesvc (layout v${version}, this one knows v${layoutVersion}): run the newer one or name another directory.`,
         {
           code: 'directory-too-new',
+          lasting: true,
           facts: { directory, version },
         },
       )

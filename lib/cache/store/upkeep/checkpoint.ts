@@ -8,6 +8,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Checks } from '../content/checks.ts'
 import type { Downloads } from '../content/downloads.ts'
+import { isForbidden } from '../disk/disk.ts'
 import type { UpkeepParts } from './removal.ts'
 
 interface CheckpointParts extends UpkeepParts {
@@ -87,7 +88,14 @@ export class Checkpoints {
     try {
       const rest = fresh.entries()
       const lane = async (): Promise<void> => {
-        for (const [digest, file] of rest) await blobs.flush(digest, file)
+        for (const [digest, file] of rest) {
+          await blobs.flush(digest, file).catch(error => {
+            if (!isForbidden(error)) throw error
+            // Made another user's file meanwhile: it is tried again, and must not keep the others.
+            left.push(digest)
+            blobs.flushLater(digest)
+          })
+        }
       }
       const lanes = await Promise.allSettled(Array.from({ length: flushedAtOnce }, lane))
       for (const ended of lanes) if (ended.status === 'rejected') throw ended.reason

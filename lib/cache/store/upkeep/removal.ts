@@ -3,11 +3,10 @@
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
-import { systemCode } from '../../../errors.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs, Unnamed } from '../disk/blobs.ts'
-import type { Surroundings } from '../disk/disk.ts'
+import type { Blobs, Unnamed } from '../content/blobs.ts'
+import { isForbidden, type Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 
 /** What the upkeep of a store works with. */
@@ -60,11 +59,6 @@ export async function forget(
     freed.push(...journal.removeRows(some.filter(row => journal.table.length(row) > 0 && due(row))))
   }
   return freed
-}
-
-/** Whether the file system lets this process remove a file: another user may own its directory. The next file may be removable. */
-export function isForbidden(error: unknown): boolean {
-  return ['EACCES', 'EPERM'].includes(systemCode(error) ?? '')
 }
 
 /**

@@ -11,12 +11,14 @@ import { join } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
+import type { Unnamed } from '../content/blobs.ts'
 import type { Downloads } from '../content/downloads.ts'
-import type { Unnamed } from '../disk/blobs.ts'
+import type { Partials } from '../content/partial.ts'
+import { isForbidden } from '../disk/disk.ts'
 import { isDigest, shards } from '../disk/layout.ts'
 import { nameOf } from '../key.ts'
 import type { Checkpoints } from './checkpoint.ts'
-import { forget, isForbidden, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
+import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import type { Room } from './room.ts'
 import { keepAll, type RetentionRules, type Standing } from './rules.ts'
 import { olderVersions } from './versions.ts'
@@ -38,6 +40,7 @@ export interface Swept {
 
 interface RetentionParts extends UpkeepParts {
   readonly downloads: Downloads
+  readonly partials: Partials
   readonly checkpoints: Checkpoints
   readonly room: Room
 }
@@ -93,12 +96,17 @@ export class Retention {
     return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
-  /** Removes those of these contents that no entry names. Rejects when the disk fails; what stays is tried again. */
+  /** Removes those of these contents that no entry names. Nothing is served of what the disk does not let go, and it is tried again. */
   async removeNow(digests: ReadonlySet<string>): Promise<void> {
-    const { journal, blobs } = this.#parts
+    const { journal, blobs, health } = this.#parts
     if (journal.incomplete) return
     const unnamed = blobs.unnamed().filter(({ digest }) => digests.has(digest))
-    await this.#remove(unnamed, this.#closing.signal)
+    try {
+      await this.#remove(unnamed, this.#closing.signal)
+    } catch (error) {
+      blobs.setAside(unnamed, error)
+      if (!this.#closing.signal.aborted) health.failed(error, 'removing contents')
+    }
   }
 
   /** Sweeps once after a while and then every day, by the rules of that moment, and logs the figures. */
@@ -174,7 +182,7 @@ export class Retention {
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {
-    const { disk, layout, blobs, downloads, log } = this.#parts
+    const { disk, layout, blobs, downloads, partials, log } = this.#parts
     let [removed, forbidden] = [0, 0]
     const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
       const found = await disk.look(path)
@@ -195,9 +203,10 @@ export class Retention {
     }
     for (const name of await disk.names(layout.temporary)) {
       const path = join(layout.temporary, name)
-      if (downloads.inUse(path) || !(await olderThan(path, day))) continue
+      if (downloads.inUse(path) || partials.isResuming(path)) continue
+      if (!(await olderThan(path, day))) continue
       await disk.removeTree(path)
-      downloads.removed(path)
+      partials.removed(path)
       removed += 1
     }
     if (forbidden > 0) {

@@ -54,6 +54,18 @@ export interface DialOptions {
   readonly blocks?: BlockPool | undefined
   /** False takes any certificate: only for a gateway whose operator says so. */
   readonly verify?: boolean
+  /** What servers that ask for a certificate are shown. */
+  readonly identity?: ShownCertificate | undefined
+  /** The name that TLS asks for (RFC 6066 section 3) and that certificates have to be for; that of the authority unless told. */
+  readonly serverName?: string | undefined
+  /** Bytes that each connection begins with, before TLS: the PROXY protocol. */
+  readonly introduction?: Buffer | undefined
+}
+
+/** A certificate, those between it and its authority behind it, and its key. PEM. */
+export interface ShownCertificate {
+  readonly cert: string
+  readonly key: string
 }
 
 export interface DialRequest {
@@ -80,20 +92,38 @@ export class Dialler {
   readonly #options: DialOptions
   readonly #names: NameLookup
   #secureContext: SecureContext
+  #trusted: readonly string[]
+  #identity: ShownCertificate | undefined
   readonly #blocks: BlockPool
   readonly #sessions = new LRUCache<string, Buffer>({ max: MOST_SESSIONS })
 
   constructor(options: DialOptions) {
     this.#options = options
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
-    const { clock, lookup, ca = [] } = options
+    const { clock, lookup, ca = [], identity } = options
     this.#names = new NameLookup(clock, lookup)
-    this.#secureContext = contextOf(ca)
+    this.#trusted = ca
+    this.#identity = identity
+    this.#secureContext = contextOf(ca, identity)
   }
 
   /** From now on trusts these authorities (PEM) besides the well-known ones, in place of those of before. */
   trust(ca: readonly string[]): void {
-    this.#secureContext = contextOf(ca)
+    this.#trusted = ca
+    this.#secureContext = contextOf(ca, this.#identity)
+  }
+
+  /**
+   * From now on shows this certificate to servers that ask for one; false when it is the one that is shown. A session that goes on
+   * would still be that of the old one.
+   */
+  show(identity: ShownCertificate): boolean {
+    const { cert, key } = this.#identity ?? {}
+    if (cert === identity.cert && key === identity.key) return false
+    this.#identity = identity
+    this.#secureContext = contextOf(this.#trusted, identity)
+    this.#sessions.clear()
+    return true
   }
 
   /** The parent proxy by which an authority is asked; undefined when it is asked directly. */
@@ -139,11 +169,13 @@ export class Dialler {
       ? [to.host]
       : await this.#phase('dns', request, () => this.#names.addresses(to.host))
     const addresses = trusted ? found : this.#admit(to, found)
-    const { clock } = this.#options
+    const { clock, introduction } = this.#options
     const connect = (host: string) => this.#begin(request.use, host, to.port)
-    return this.#phase('connect', request, stop =>
+    const connected = await this.#phase('connect', request, stop =>
       connectFirst(addresses, { connect, clock, stop }),
     )
+    if (introduction !== undefined) connected.transport.socket.write(introduction)
+    return connected
   }
 
   #begin(use: DialRequest['use'], host: string, port: number): Transport {
@@ -178,16 +210,18 @@ export class Dialler {
 
   #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
     const key = formatAuthority(to)
+    const context = this.#secureContext
+    const { serverName = to.host } = this.#options
     const session = this.#sessions.get(key)
     return new Promise((resolve, reject) => {
       const secure = connectTls({
         socket,
         host: to.host,
         // RFC 6066 section 3: addresses are not named.
-        ...(isIpLiteral(to.host) ? {} : { servername: to.host }),
+        ...(isIpLiteral(serverName) ? {} : { servername: serverName }),
         ...(session === undefined ? {} : { session }),
         ALPNProtocols: ['http/1.1'],
-        secureContext: this.#secureContext,
+        secureContext: context,
         rejectUnauthorized: this.#options.verify ?? true,
       })
       const fail = (error: Error) => {
@@ -200,6 +234,7 @@ export class Dialler {
       stop.addEventListener('abort', onStop)
       secure.on('error', fail)
       secure.on('session', (fresh: Buffer) => {
+        if (context !== this.#secureContext) return
         if (secure.authorized || this.#options.verify === false) this.#sessions.set(key, fresh)
       })
       secure.once('secureConnect', () => {
@@ -242,9 +277,10 @@ export class Dialler {
   }
 }
 
-function contextOf(ca: readonly string[]): SecureContext {
+function contextOf(ca: readonly string[], identity: ShownCertificate | undefined): SecureContext {
   return createSecureContext({
     minVersion: 'TLSv1.2',
+    ...identity,
     // A list replaces the well-known authorities, so they are named again.
     ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
   })

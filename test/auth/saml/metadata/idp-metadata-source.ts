@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
@@ -6,7 +6,13 @@ import { IdpMetadataSource } from '../../../../lib/auth/saml/metadata/idp-metada
 import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
 import { gatewayConfig } from '../../../fixtures/gateway/gateway.ts'
 import { makeClient, until } from '../../../fixtures/http/origin-client.ts'
-import { file, inTurn, reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import {
+  file,
+  inTurn,
+  reply,
+  type Script,
+  ScriptedOrigin,
+} from '../../../fixtures/http/scripted-origin.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { ScriptedIdp } from '../../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
@@ -46,13 +52,17 @@ async function lab(t: Test) {
     allowSha1: false,
     baseUrl: 'https://app.example.org',
   }
-  const open = async (more: Partial<Config> = {}) => {
+  const open = async (
+    more: Partial<Config> = {},
+    random = (size: number) => Buffer.alloc(size),
+  ) => {
     const all = { ...config, ...more }
     // The source asks for nothing else.
     const source = await IdpMetadataSource.open({
       config: () => all as SamlConfig,
       origin: client,
       clock,
+      random,
       log,
     })
     t.teardown(() => source.close())
@@ -225,6 +235,142 @@ t.test(
     t.equal(await source.refreshForUnknownKey(source.current()), true)
   },
 )
+
+const dated = 'Fri, 20 Nov 2026 11:00:00 GMT'
+
+/** Answers a validator with 304, and all else with a document. */
+function unchanged(content: string): Script {
+  const fields = { ETag: '"one"', 'Last-Modified': dated }
+  return answer => {
+    const knows = answer.request.fields.get('If-None-Match') === '"one"'
+    return reply(knows ? { status: 304, fields } : { content, fields })(answer)
+  }
+}
+
+t.test('a document that has not changed is not sent again', async t => {
+  const { clock, log, idp, origin, cache, open } = await lab(t)
+  const last = () => origin.seen('/metadata').at(-1)?.fields
+  const logged = (message: RegExp, count: number) =>
+    until(() => log.lines.filter(line => message.test(line.message)).length === count)
+  origin.at('/metadata', unchanged(idp.metadata()))
+  const source = await open()
+  t.notOk(last()?.has('If-None-Match'), 'nothing is known at the start')
+  t.notOk(last()?.has('If-Modified-Since'))
+  clock.advance(30 * minute)
+  await logged(/has not changed/, 1)
+  await new Promise(resolve => setImmediate(resolve))
+  t.equal(last()?.get('If-None-Match'), '"one"')
+  t.equal(last()?.get('If-Modified-Since'), dated)
+  t.equal(source.fetched, start + 30 * minute, 'it is as good as fetched')
+  t.equal(readFileSync(cache, 'utf8'), idp.metadata())
+  clock.advance(30 * minute)
+  await logged(/has not changed/, 2)
+
+  for (const [count, spoil] of [
+    () => writeFileSync(cache, '<other/>'),
+    () => rmSync(cache),
+  ].entries()) {
+    await new Promise(resolve => setImmediate(resolve))
+    spoil()
+    clock.advance(30 * minute)
+    // The first was that of the start.
+    await logged(/was updated and cached/, count + 2)
+    t.notOk(last()?.has('If-None-Match'), 'a cache that is not what it was is fetched anew')
+    t.equal(readFileSync(cache, 'utf8'), idp.metadata())
+  }
+  t.equal(source.current()?.entityId, idp.entityId)
+})
+
+t.test('304 is an answer to one that asked so, and to no other', async t => {
+  const { clock, idp, origin, open, warnings } = await lab(t)
+  origin.at('/metadata', reply({ status: 304 }))
+  await t.rejects(open(), { message: /answered 304 instead of 200/ })
+  for (const fields of [{}, { ETag: `"${'x'.repeat(600)}"` }] as const) {
+    origin.at(
+      '/metadata',
+      inTurn(reply({ content: idp.metadata(), fields }), reply({ status: 304 })),
+    )
+    const source = await open()
+    clock.advance(30 * minute)
+    await until(() => warnings().some(line => /could not be refreshed/.test(line)))
+    t.notOk(origin.seen('/metadata').at(-1)?.fields.has('If-None-Match'))
+    source.close()
+  }
+})
+
+t.test(
+  '304 for what is not trusted any more changes nothing, and the next asks for all',
+  async t => {
+    const { clock, origin, idp, directory, open, warnings } = await lab(t)
+    const trusted = join(directory, 'trusted.pem')
+    writeFileSync(trusted, rsaPair('federation').certificate)
+    const plain = idp.metadata().replace('<md:EntityDescriptor', '<md:EntityDescriptor ID="_m"')
+    origin.at('/metadata', unchanged(signElement(plain, { id: '_m', key: rsaPair('federation') })))
+    await open({ idpMetadataCertificate: trusted })
+    writeFileSync(trusted, rsaPair('stranger').certificate)
+    clock.advance(30 * minute)
+    await until(() => warnings().some(line => /could not be refreshed/.test(line)))
+    t.ok(origin.seen('/metadata')[1]?.fields.has('If-None-Match'))
+    await new Promise(resolve => setImmediate(resolve))
+    clock.advance(30 * minute)
+    t.notOk((await origin.arrived('/metadata', 3)).fields.has('If-None-Match'))
+  },
+)
+
+t.test('metadata that has expired is asked for whole, and each minute', async t => {
+  const { clock, idp, origin, open } = await lab(t)
+  const validUntil = start + 4 * minute
+  origin.at('/metadata', unchanged(idp.metadata({ validUntil })))
+  const source = await open()
+  // Half of what is left: 2 minutes, then 1, and 1 at the least.
+  for (const [wait, conditional] of [
+    [2, true],
+    [1, true],
+    [1, false],
+    [1, false],
+  ] as const) {
+    const count = origin.seen('/metadata').length + 1
+    clock.advance(wait * minute - 1)
+    await new Promise(resolve => setImmediate(resolve))
+    t.equal(origin.seen('/metadata').length, count - 1, 'not sooner')
+    clock.advance(1)
+    const { fields } = await origin.arrived('/metadata', count)
+    t.equal(fields.has('If-None-Match'), conditional)
+    await source.settled()
+    await new Promise(resolve => setImmediate(resolve))
+  }
+})
+
+t.test('the next download comes when the metadata asks for it, within bounds', async t => {
+  const chance = (high: number) => (size: number) => Buffer.alloc(size, high)
+  for (const [attributes, random, wait] of [
+    ['', 0, 30 * minute],
+    ['', 255, 27 * minute],
+    [' cacheDuration="PT10M"', 0, 10 * minute],
+    [' cacheDuration="PT10M"', 255, 9 * minute],
+    [' cacheDuration="PT1S"', 0, 5 * minute],
+    [' cacheDuration="PT0S"', 0, 5 * minute],
+    [' cacheDuration="P7D"', 0, 30 * minute],
+    [' cacheDuration="soon"', 0, 30 * minute],
+    [' validUntil="2026-11-20T12:20:00Z"', 0, 10 * minute],
+    [' validUntil="2026-11-20T12:00:30Z"', 0, minute],
+    [' validUntil="9999-12-31T23:59:59Z"', 0, 30 * minute],
+    [' validUntil="2026-11-20T12:20:00Z" cacheDuration="PT6M"', 0, 6 * minute],
+  ] as const) {
+    const { clock, idp, origin, open, warnings } = await lab(t)
+    const content = idp.metadata().replace(' entityID=', `${attributes} entityID=`)
+    origin.at('/metadata', reply({ content }))
+    const source = await open({}, chance(random))
+    t.equal(warnings().includes('IdP metadata'), attributes.includes('soon'))
+    // A thousandth of a chance is in no byte.
+    clock.advance(wait - 1)
+    await new Promise(resolve => setImmediate(resolve))
+    t.equal(origin.seen('/metadata').length, 1, `${attributes} ${random}: not sooner`)
+    clock.advance(wait / 1000 + 1)
+    await origin.arrived('/metadata', 2)
+    source.close()
+  }
+})
 
 t.test('local: read once, no cache, no refresh', async t => {
   const { clock, idp, origin, directory, cache, open } = await lab(t)

@@ -51,6 +51,7 @@ t.test('the least an IdP says is enough', async t => {
     singleLogout: [],
     wantAuthnRequestsSigned: false,
     validUntil: undefined,
+    cacheDuration: undefined,
     warnings: [],
   })
   t.strictSame(

@@ -138,6 +138,7 @@ async function lab(t: Test) {
       config: () => ({ ...config, ...more }) as SamlConfig,
       origin: client,
       clock,
+      random: size => Buffer.alloc(size),
       log,
       reading,
     })

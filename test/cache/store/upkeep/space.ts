@@ -3,6 +3,7 @@ import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import { Space } from '../../../../lib/cache/store/upkeep/space.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
+import { sizedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, entryOf, keep, opened } from '../../../fixtures/store/opened.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
@@ -24,6 +25,14 @@ t.test('contents count once however many entries share them, and totals follow',
   const { store: again } = await opened(t, { directory })
   t.strictSame(again.usage(), { objects: 2, blobs: 2, bytes: 1500 })
   t.ok(((await again.fileSystem())?.total ?? 0) > 0)
+})
+
+t.test('what is free is told as it is when it is asked for', async t => {
+  let free = 8_000_000
+  const { store } = await opened(t, { files: sizedFiles(() => free) })
+  t.equal((await store.fileSystem())?.free, 8_000_000)
+  free = 0
+  t.equal((await store.fileSystem())?.free, 0)
 })
 
 t.test('the file system is asked once in some seconds', async t => {

@@ -19,18 +19,21 @@ import { dirname } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import { unlessMissing } from '../../../errors.ts'
-import type { DiskFile, Surroundings } from './disk.ts'
-import { DiskHung } from './slots.ts'
+import type { EntryTable } from '../catalogue/entry-table.ts'
+import type { Journal } from '../catalogue/journal.ts'
+import { type DiskFile, isForbidden, type Surroundings } from '../disk/disk.ts'
+import { diskProblem } from '../disk/health.ts'
+import { DiskHung } from '../disk/slots.ts'
+import type { StoreEvents } from '../events.ts'
 
 interface BlobsParts extends Surroundings {
   /** Contents stay until an entry has named them. */
   readonly keepUnnamed?: boolean | undefined
-  readonly named: (digest: string) => boolean
-  readonly unname: (digest: string) => void
-  /** Told of a digest whose file has changed or goes. */
-  readonly changed: (digest: string) => void
-  /** Told when a content is named that a checkpoint must flush, and when one is no longer named by any entry. */
-  readonly soon: () => void
+  /** Which contents entries name. */
+  readonly journal: Pick<Journal, 'removeRows'> & {
+    readonly table: Pick<EntryTable, 'bytes' | 'references' | 'referring'>
+  }
+  readonly events: Pick<StoreEvents, 'tell'>
 }
 
 /** A content that no entry names, not yet or not any more. When it is named and freed again there is a new one of these. */
@@ -38,6 +41,18 @@ export interface Unnamed {
   readonly digest: string
   readonly size: number
   readonly since: Milliseconds
+}
+
+/** Why a file stays: what the disk says, and whose the directory of the file is when it says that this process may not. */
+export interface WhyStays {
+  readonly because: string
+  readonly owner?: number
+}
+
+/** A content without an entry whose file could not be removed. */
+export interface Staying {
+  readonly size: number
+  readonly why: WhyStays
 }
 
 /** Of so many contents that are not flushed the files stay open. */
@@ -49,8 +64,8 @@ export class Blobs {
   /** Contents that are removed, until a checkpoint has come after the removal of their entries. */
   readonly removed = new Map<string, Unnamed>()
   unnamedBytes = 0
-  /** Contents without an entry whose files could not be removed, and their sizes: nothing is served from them. */
-  readonly unremovable = new Map<string, number>()
+  /** Contents without an entry whose files could not be removed: nothing is served from them. */
+  readonly unremovable = new Map<string, Staying>()
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
   /** Contents that were found wrong, until verified content takes their place. */
@@ -59,6 +74,11 @@ export class Blobs {
 
   constructor(parts: BlobsParts) {
     this.#parts = parts
+  }
+
+  /** Bytes of all contents, whether an entry names them or not. */
+  get bytes(): number {
+    return this.#parts.journal.table.bytes + this.unnamedBytes
   }
 
   has(digest: string): boolean {
@@ -76,7 +96,7 @@ export class Blobs {
     this.taken(digest)
     this.#unnamed.set(digest, { digest, size, since })
     this.unnamedBytes += size
-    this.#parts.soon()
+    this.#parts.events.tell('unused', digest)
   }
 
   taken(digest: string): void {
@@ -126,13 +146,13 @@ export class Blobs {
     file: DiskFile,
     { path, digest, size }: { path: string; digest: string; size: number },
   ): Promise<void> {
-    const { disk, layout, changed } = this.#parts
+    const { disk, layout } = this.#parts
     await this.#turns.run(digest, async () => {
       const place = layout.blob(digest)
       const flushed = this.#there(digest) || this.removed.has(digest)
       if (flushed) await file.sync()
       await disk.rename(path, place)
-      changed(digest)
+      this.#changed(digest)
       if (flushed) await disk.syncDirectory(dirname(place))
       else this.flushLater(digest)
       this.#wrong.delete(digest)
@@ -155,11 +175,32 @@ export class Blobs {
       } catch (error) {
         this.#unnamed.set(digest, unnamed)
         this.unnamedBytes += unnamed.size
-        this.unremovable.set(digest, unnamed.size)
-        this.#wrong.add(digest)
+        const owner = isForbidden(error) ? await this.#ownerOf(digest) : undefined
+        const why = { because: diskProblem(error), ...(owner !== undefined && { owner }) }
+        this.#stays(unnamed, why)
         throw error
       }
     })
+  }
+
+  /** Serves nothing from contents whose files are to be removed later, because the disk fails now. */
+  setAside(contents: readonly Unnamed[], error: unknown): void {
+    for (const unnamed of contents) {
+      if (this.#unnamed.get(unnamed.digest) !== unnamed) continue
+      this.#stays(unnamed, { because: diskProblem(error) })
+      this.#changed(unnamed.digest)
+    }
+  }
+
+  #stays({ digest, size }: Unnamed, why: WhyStays): void {
+    this.unremovable.set(digest, { size, why })
+    this.#wrong.add(digest)
+  }
+
+  /** Whose the directory of a content is; undefined when that cannot be seen. */
+  async #ownerOf(digest: string): Promise<number | undefined> {
+    const { disk, layout } = this.#parts
+    return (await disk.look(dirname(layout.blob(digest))).catch(() => undefined))?.uid
   }
 
   /** Removes a file of content that neither an entry nor this process knows of. */
@@ -193,13 +234,13 @@ export class Blobs {
    * meanwhile. Its readers go on.
    */
   discard(digest: string): Promise<void> {
-    const { disk, layout, changed, unname } = this.#parts
-    unname(digest)
+    const { disk, layout, journal } = this.#parts
+    journal.removeRows(journal.table.referring(digest))
     this.#wrong.add(digest)
-    changed(digest)
+    this.#changed(digest)
     return this.#turns.run(digest, async () => {
       if (!this.#wrong.has(digest)) return
-      changed(digest)
+      this.#changed(digest)
       await disk.removeTree(layout.blob(digest))
       // What comes under this digest next is flushed first: entries from before may still name it after a power cut.
       this.freed(digest, 0)
@@ -207,19 +248,23 @@ export class Blobs {
   }
 
   #arrived({ digest, size }: { digest: string; size: number }): void {
-    const { named, keepUnnamed } = this.#parts
-    if (named(digest)) return
+    const { journal, keepUnnamed } = this.#parts
+    if (journal.table.references(digest)) return
     this.freed(digest, size, keepUnnamed ? Number.POSITIVE_INFINITY : undefined)
   }
 
   /** The log names it, or did until lately. */
   #there(digest: string): boolean {
-    return this.#unnamed.has(digest) || this.#parts.named(digest)
+    return this.#unnamed.has(digest) || this.#parts.journal.table.references(digest)
+  }
+
+  #changed(digest: string): void {
+    this.#parts.events.tell('changed', digest)
   }
 
   async #remove(digest: string): Promise<void> {
-    const { disk, layout, changed } = this.#parts
-    changed(digest)
+    const { disk, layout } = this.#parts
+    this.#changed(digest)
     await disk.remove(layout.blob(digest))
     this.fresh.get(digest)?.close()
     this.fresh.delete(digest)

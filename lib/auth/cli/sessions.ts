@@ -1,0 +1,98 @@
+/**
+ * `authproxy sessions`: ends the sessions of a user. A running instance does it, also while its file is wrong.
+ */
+import { userInfo } from 'node:os'
+import {
+  type CommandLine,
+  helpText,
+  obey,
+  pathOption,
+  program,
+  WrongUsage,
+} from '../../command-line.ts'
+import { type Read, right, wrong } from '../../config/reading.ts'
+import { printable } from '../../log/redact.ts'
+import { type ExitCode, exitCodes, print } from '../../program.ts'
+import { loadConfig } from '../config/load-config.ts'
+import { longestUser } from '../control.ts'
+import { defaultConfigDirectory, instanceOf } from './arguments.ts'
+import { askInstance, likelyConfigPath } from './ask.ts'
+
+export const sessions = program({
+  name: 'authproxy sessions',
+  usage: ['end --user NAME [INSTANCE] [OPTION]...'],
+  about:
+    'Ends sessions of a running instance. They are in cookies of browsers, so that there is no list of them; the list of those that have ended is kept beside the dynamic configuration.',
+  commands: {
+    help: { summary: 'print this text; the default' },
+    end: {
+      operands: '[INSTANCE]',
+      summary: 'end all sessions of a user that were made until now, in all browsers',
+    },
+  },
+  options: {
+    config: {
+      ...{ short: 'c', value: 'FILE', read: pathOption },
+      help: 'read FILE instead of DIR/INSTANCE.yaml',
+    },
+    'config-dir': {
+      ...{ value: 'DIR', read: pathOption, default: defaultConfigDirectory },
+      help: `look for instances in DIR instead of ${defaultConfigDirectory}`,
+    },
+    user: {
+      ...{ value: 'NAME', of: ['end'], read: readUser },
+      help: 'the user, as the log and X-Authproxy-User say; capitals make no difference',
+    },
+  },
+  notes: `Exit status: 0 the sessions have ended, 1 they have not, or may come back
+with a restart, 2 wrong usage.
+`,
+})
+
+type Line = CommandLine<typeof sessions>
+
+/** Runs the command with the arguments behind its name. */
+export function sessionsCommand(argv: readonly string[]): Promise<ExitCode> {
+  return obey(sessions, argv, runSessions)
+}
+
+async function runSessions(line: Line): Promise<ExitCode> {
+  const { run, options } = line
+  if (run === 'help') {
+    await print(helpText(sessions))
+    return exitCodes.success
+  }
+  const { user } = options
+  if (user === undefined) throw new WrongUsage('end needs the user: --user NAME')
+  const place = { ...instanceOf(line), environment: process.env }
+  const tell = (sentence: string) => print(`authproxy: ${printable(sentence)}\n`, process.stderr)
+  const loaded = await loadConfig(place)
+  const { instance, environment } = place
+  const configPath = loaded.ok
+    ? loaded.value.configPath
+    : await likelyConfigPath(instance, loaded.from, environment)
+  if (!loaded.ok) for (const problem of loaded.problems) await tell(problem)
+  return askInstance({ instance, configPath }, { do: 'end-sessions', user, by: caller() }, tell)
+}
+
+function readUser(text: string): Read<string> {
+  if (text.length > longestUser) return wrong(`is longer than ${longestUser} characters`)
+  return /\p{Cc}/u.test(text) ? wrong('has control characters') : right(text)
+}
+
+/** Who calls, for the log: the user of the process, and the one who became that by sudo. */
+function caller(): string {
+  const { SUDO_USER: before } = process.env
+  const now = userName()
+  return before === undefined || before === '' || before === now
+    ? now
+    : `${before}, by sudo as ${now}`
+}
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `user ${process.geteuid?.()}`
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * Secrets that stand in files of their own in place of the configuration: in a file named by its path, or in a credential of the
+ * service manager (systemd.exec(5), LoadCredential=). They are read with the configuration, at each start and reload.
+ *
+ * # Facts
+ * - systemd names the directory of the credentials in CREDENTIALS_DIRECTORY, to the service alone. Commands that a person runs find
+ *   those of the running service where systemd has put them.
+ * - No message quotes what a file holds.
+ */
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import { readProxyUrl } from '../../config/proxy-url.ts'
+import { type Path, type Read, type Remark, right, wrong } from '../../config/reading.ts'
+import { whyUnreadable } from '../../errors.ts'
+import type { Environment } from './environment.ts'
+import { credentialName, readSha256, readToken } from './setting-kinds.ts'
+import type { SettingValues } from './settings.ts'
+
+/** Bytes of a secret. */
+const LARGEST = 8192
+
+/** Whose credentials are meant, and where they may be. */
+export interface SecretsOf {
+  readonly instance: string
+  readonly environment: Environment
+}
+
+/** The file of a place that `secretPlace` has read. */
+function secretFile(place: string, { instance, environment }: SecretsOf): string {
+  const name = credentialName(place)
+  if (name === undefined) return place
+  const directory =
+    environment['CREDENTIALS_DIRECTORY'] || `/run/credentials/authproxy@${instance}.service`
+  return join(directory, name)
+}
+
+/** The values with the secrets of files in their places, and what is wrong with those files. */
+export function withSecrets(
+  values: SettingValues,
+  of: SecretsOf,
+): {
+  readonly values: SettingValues
+  readonly problems: readonly Remark[]
+  readonly warnings: readonly Remark[]
+} {
+  const problems: Remark[] = []
+  const warnings: Remark[] = []
+  const from = <T>(
+    place: string | undefined,
+    path: Path,
+    read: (text: string) => Read<T>,
+  ): T | undefined => {
+    if (place === undefined) return undefined
+    const found = contentOf(place, of)
+    const outcome = found.ok ? read(found.value.text) : found
+    if (!outcome.ok) problems.push({ path, at: 'value', text: `${place}: ${outcome.problem}` })
+    if (found.ok && found.value.open) {
+      const text = 'can be read by every user of this machine; take that permission away: chmod o-r'
+      warnings.push({ path, at: 'value', text })
+    }
+    return outcome.ok ? outcome.value : undefined
+  }
+  const passthroughTokens = values.passthroughTokens.map((each, index) => {
+    const path = ['passthroughTokens', index]
+    return {
+      ...each,
+      token: each.token ?? from(each.tokenFile, [...path, 'tokenFile'], readToken),
+      sha256: each.sha256 ?? from(each.sha256File, [...path, 'sha256File'], readSha256),
+    }
+  })
+  const idpMetadataProxy =
+    values.idpMetadataProxy ??
+    from(values.idpMetadataProxyFile, ['idpMetadataProxyFile'], readProxyUrl)
+  const { targetClientKey: key } = values.proxy
+  const proxy = { ...values.proxy, targetClientKey: key && secretFile(key, of) }
+  const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy }
+  return { values: whole, problems, warnings }
+}
+
+/** The text of a secret without the line break at its end, and whether other users can read it. */
+function contentOf(
+  place: string,
+  of: SecretsOf,
+): Read<{ readonly text: string; readonly open: boolean }> {
+  try {
+    // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
+    const file = openSync(secretFile(place, of), constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const stats = fstatSync(file)
+      if (!stats.isFile()) return wrong('is not a regular file')
+      const block = Buffer.alloc(LARGEST + 1)
+      const length = readSync(file, block, 0, block.length, 0)
+      if (length > LARGEST) return wrong(`is larger than ${LARGEST} bytes`)
+      const text = block.toString('utf8', 0, length).replace(/\r?\n$/, '')
+      return right({ text, open: (stats.mode & 0o004) !== 0 })
+    } finally {
+      closeSync(file)
+    }
+  } catch (error) {
+    const mend =
+      credentialName(place) !== undefined && of.environment['CREDENTIALS_DIRECTORY'] === undefined
+        ? `; CREDENTIALS_DIRECTORY is not set, so it was looked for among the credentials of authproxy@${of.instance}.service while that runs: name it in a drop-in of the service, LoadCredential=NAME:/PATH`
+        : ''
+    return wrong(`${whyUnreadable(error)}${mend}`)
+  }
+}
