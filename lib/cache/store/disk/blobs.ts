@@ -194,8 +194,12 @@ export class Blobs {
   async #whyStays(error: unknown, directory: string): Promise<WhyStays> {
     const because = diskProblem(error)
     if (!isForbidden(error)) return { because }
-    const found = await this.#parts.disk.look(directory).catch(() => undefined)
-    return { because, ...(found && { owner: found.uid }) }
+    // What lies in a directory that this process may not enter cannot be looked at: the one above can.
+    for (const at of [directory, dirname(directory)]) {
+      const found = await this.#parts.disk.look(at).catch(() => undefined)
+      if (found !== undefined) return { because, owner: found.uid }
+    }
+    return { because }
   }
 
   /** Removes a file of content that neither an entry nor this process knows of. */
