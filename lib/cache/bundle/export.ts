@@ -85,7 +85,12 @@ async function writeContent(
   { store, sink, onRead }: ExportParts,
 ): Promise<string | undefined> {
   const content = await store.content(entry)
-  if (content === undefined) return 'its content is not there'
+  if (content === undefined) {
+    const examined = await store.examine(entry.digest, { size: entry.size, algorithms: [] })
+    return examined.found === 'whole'
+      ? 'its content cannot be read'
+      : `its content cannot be read: ${examined.because}`
+  }
   const hash = createHash('sha256')
   let problem = 'its content is damaged'
   const read = async function* () {

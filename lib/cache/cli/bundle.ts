@@ -148,7 +148,10 @@ export function printExport(path: string, config: Config, choice: Choice): Promi
       for (const { key, because } of exported.leftOut) await complain(`left out ${key}: ${because}`)
       if (exported.files === 0) {
         await sink.abandon()
-        await complain('nothing stored is meant: no bundle was written')
+        const { length } = exported.leftOut
+        const none =
+          length === 0 ? 'nothing stored is meant' : `${countOf(length, 'file')} left out`
+        await complain(`${none}: no bundle was written`)
         return exitCodes.failure
       }
       await sink.finish()

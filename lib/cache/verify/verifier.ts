@@ -58,6 +58,7 @@ class Verification {
   readonly #contents: HashedContents
   readonly #wrong: Wrong[] = []
   readonly #unread: Unread[] = []
+  #unreadableBecause: string | undefined
   readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
   /** Files that are what their name, an index or a Release file says. */
   readonly #confirmed = new Set<StoredFile>()
@@ -112,6 +113,7 @@ class Verification {
       confirmed: this.#confirmed.size,
       wrong: this.#wrong,
       unchecked: this.#unchecked,
+      ...(this.#unreadableBecause !== undefined && { unreadableBecause: this.#unreadableBecause }),
       unread: this.#unread,
     }
   }
@@ -259,8 +261,10 @@ class Verification {
     }
     this.#confirmed.delete(file)
     if (this.#settled.has(file)) return undefined
-    if (examined.found === 'unknown') this.#settle(file, 'unreadable')
-    else await this.#report(file, 'content', { sentence: examined.because })
+    if (examined.found === 'unknown') {
+      this.#unreadableBecause ??= examined.because
+      this.#settle(file, 'unreadable')
+    } else await this.#report(file, 'content', { sentence: examined.because })
     return undefined
   }
 
