@@ -162,7 +162,7 @@ class Bench {
     const program = await startSubject(
       subject,
       join(this.#directory, subject.replaceAll(' ', '-')),
-      origin,
+      { origin },
     )
     this.#running.set(subject, program)
     return program

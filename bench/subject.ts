@@ -162,11 +162,14 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Starts a subject with its state below `directory`; the origin is the one it may ask. */
+/**
+ * Starts a subject with its state below `directory`; the origin is the one it may ask. `settings` are further ones of authproxy, as
+ * in its file.
+ */
 export async function startSubject(
   name: SubjectName,
   directory: string,
-  origin: Program,
+  { origin, settings = {} }: { readonly origin: Program; readonly settings?: object },
 ): Promise<Program> {
   if (name === 'direct') return origin
   // squid and varnishd give up root's rights and have to reach their directories.
@@ -199,6 +202,7 @@ export async function startSubject(
         listenAddress: `127.0.0.1:${port}`,
         targetURL: `http://127.0.0.1:${origin.port}`,
       },
+      ...settings,
     }
     await writeFile(file, JSON.stringify(config))
     return Program.start([join(project, 'bin/authproxy'), '-c', file], options)

@@ -122,6 +122,11 @@ export class AddressSet {
     return set
   }
 
+  /** The networks, for JSON, by which configurations are compared. */
+  toJSON(): readonly string[] {
+    return [...this.#lists.ipv4.rules, ...this.#lists.ipv6.rules]
+  }
+
   /** Whether the address, in any spelling, lies in one of the networks. False for text that is no address. */
   has(address: string): boolean {
     const known = this.#answers.get(address)

@@ -5,11 +5,13 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
+import { configCheck } from '../lib/auth/config/load-config.ts'
 import { claims } from '../lib/auth/identity/claim.ts'
 import { OUTCOMES } from '../lib/auth/metrics.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { readArguments } from '../lib/command-line.ts'
+import { decodeConfig } from '../lib/config/config-file.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
@@ -36,8 +38,22 @@ t.test('the map in docs/design.md is what the first comments say', t => {
 })
 
 t.test('every source file begins with the comment that says what it owns', t => {
-  for (const path of [...files('lib', '.ts'), ...files('bin', '.ts')]) {
+  for (const path of ['bin', 'dev', 'lib'].flatMap(folder => files(folder, '.ts'))) {
     t.ok(/^\/\*\*\n \* \S/.test(read(path)), path)
+  }
+  t.end()
+})
+
+t.test('exported names can be searched for: none is a bare participle or adverb', t => {
+  const bare = /^(?:over|kept|told|behind|left|whole|taken|found|begun|gone|held|settled|wanted)$/i
+  const exported = /^export (?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm
+  for (const path of ['bin', 'dev', 'lib'].flatMap(folder => files(folder, '.ts'))) {
+    const names = [...read(path).matchAll(exported)].map(([, name = '']) => name)
+    t.strictSame(
+      names.filter(name => bare.test(name)),
+      [],
+      path,
+    )
   }
   t.end()
 })
@@ -85,6 +101,24 @@ t.test('commands in documents exist', t => {
   const readme = commands('README.md')
   t.ok(readme.includes('bin/cachesvc'), 'README says how to run it')
   t.ok(readme.includes('npm test'), 'README says how to test it')
+  t.end()
+})
+
+t.test('rules of access in documents are taken, without a warning', t => {
+  const least: Readonly<Record<string, string>> = {
+    domain: 'app.example.org',
+    idpMetadataURL: 'https://idp.example.org/metadata',
+    proxy: '{ listenAddress: "127.0.0.1:8080", targetURL: "http://127.0.0.1:3000" }',
+  }
+  for (const path of documents) {
+    for (const [, block = ''] of read(path).matchAll(/```yaml\n([\s\S]*?)```/g)) {
+      if (!/^access:/m.test(block)) continue
+      const has = (key: string) => `\n${block}`.includes(`\n${key}:`)
+      const absent = Object.entries(least).filter(([key]) => !has(key))
+      const text = `${block}${absent.map(line => line.join(': ')).join('\n')}\n`
+      t.match(decodeConfig(text, path, configCheck('app')), { ok: true, warnings: [] }, path)
+    }
+  }
   t.end()
 })
 

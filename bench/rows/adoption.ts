@@ -29,7 +29,9 @@ export const adoption: Row = {
   },
   subjects: ['cachesvc'],
   async run(stage) {
-    const program = await startSubject('cachesvc', join(stage.directory, 'adoption'), stage.origin)
+    const program = await startSubject('cachesvc', join(stage.directory, 'adoption'), {
+      origin: stage.origin,
+    })
     try {
       await pause(stage.effort.rest)
       const adopted = await adopting(stage, program)

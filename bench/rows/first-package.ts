@@ -23,7 +23,7 @@ export const firstPackage: Row = {
   subjects: ['cachesvc'],
   async run(stage) {
     const { origin, directory, effort } = stage
-    const program = await startSubject('cachesvc', join(directory, 'first-package'), origin)
+    const program = await startSubject('cachesvc', join(directory, 'first-package'), { origin })
     try {
       await pause(effort.rest)
       const [small, large] = [verifiedSmallPath, verifiedPath(0)]

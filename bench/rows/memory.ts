@@ -27,7 +27,9 @@ export const memory: Row = {
   subjects: proxies,
   once: true,
   async run(stage) {
-    const program = await startSubject(stage.subject, join(stage.directory, 'memory'), stage.origin)
+    const program = await startSubject(stage.subject, join(stage.directory, 'memory'), {
+      origin: stage.origin,
+    })
     try {
       await pause(stage.effort.rest)
       const idle = program.pss()
@@ -69,7 +71,9 @@ export const million: Row = {
 
 async function start(stage: Stage, directory: string) {
   const began = performance.now()
-  const program = await startSubject('cachesvc', directory, stage.origin)
+  const program = await startSubject('cachesvc', directory, {
+    origin: stage.origin,
+  })
   const response = await fetch(`http://127.0.0.1:${program.port}/_cachesvc/healthz`)
   if (!response.ok) throw new Error(`healthz says ${response.status}`)
   return { program, seconds: (performance.now() - began) / 1000 }

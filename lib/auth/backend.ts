@@ -11,6 +11,7 @@ import { whenReady } from '../async/ready.ts'
 import type { Source, Take } from '../bytes/source.ts'
 import { Failure, whyUnreadable } from '../errors.ts'
 import { OriginClient } from '../http/client/client.ts'
+import type { ShownCertificate } from '../http/client/dialling/dialler.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
 import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
@@ -20,6 +21,7 @@ import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
+import { readClientIdentity } from './client-identity.ts'
 import type { Config } from './config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
 import { identityFields } from './identity/identity-fields.ts'
@@ -76,8 +78,13 @@ export class Backend {
   /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
   readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
+  /** Trailer fields that may be passed on. */
+  readonly #trailers: (fields: Fields) => Fields
+
   constructor(options: BackendOptions) {
     const { config, clock } = options
+    const { stripped } = config.identityFields
+    this.#trailers = fields => harmlessTrailers(fields, stripped)
     const { timeouts, limits } = config
     const { connect } = timeouts
     const { backendConnections } = limits
@@ -89,6 +96,8 @@ export class Backend {
       isPublic: () => true,
       verify: config.targetVerify,
       ca: targetAuthorities(config),
+      identity: readClientIdentity(config),
+      serverName: config.targetServerName,
       deadlines: {
         ...{ queue: connect, lookup: connect, connect, tls: connect },
         send: Math.max(60_000, connect),
@@ -111,6 +120,11 @@ export class Backend {
     return clientOf(request, this.#trusted)
   }
 
+  /** From now on shows this certificate to a backend that asks for one, in new connections; false when it did so already. */
+  show(identity: ShownCertificate): boolean {
+    return this.#origin.dialler.show(identity)
+  }
+
   /** Whether a peer is one of the proxies in front. */
   trusts(address: string): boolean {
     return this.#trusted.has(address)
@@ -126,12 +140,12 @@ export class Backend {
   #answered(response: Response, admitted: Admitted): Response | Promise<Response> {
     const { session } = admitted
     const fields = response.fields.through(harmlessAnswer)
-    const content = withHarmlessTrailers(this.#endless(response, admitted))
+    const content = withTrailers(this.#endless(response, admitted), this.#trailers)
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-    return whenReady(this.#linesOf(session), ({ flat }) => {
+    return whenReady(this.identityOf(session), ({ flat }) => {
       const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
       return { ...answered, facts: { identityBytes } }
     })
@@ -163,7 +177,7 @@ export class Backend {
   /** Where the request goes, and what the backend is told: ours first, then what a client may say. */
   #forwarding(admitted: Admitted): Forwarding | Promise<Forwarding> {
     const { session } = admitted
-    const identity = session === undefined ? undefined : this.#linesOf(session)
+    const identity = session === undefined ? undefined : this.identityOf(session)
     return whenReady(identity, lines => this.#forwardingWith(lines, admitted))
   }
 
@@ -181,8 +195,8 @@ export class Backend {
         // Clients reach the edge by https: browsers send our cookies over nothing else.
         ...forwardingFields({ client, host, scheme: 'https' }),
       )
-      const { basicAuth } = config.identityFields
-      const fields = backendFields(request.fields, { identity, own, basicAuth })
+      const { basicAuth, stripped } = config.identityFields
+      const fields = backendFields(request.fields, { identity, own, basicAuth, stripped })
       sent = { identity, client, host, fields }
       this.#sent.set(request.fields, sent)
     }
@@ -198,14 +212,15 @@ export class Backend {
       owner: connection && { connection, identity: session?.id },
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       answered: response => this.#answered(response, admitted),
-      trailers: harmlessTrailers,
+      trailers: this.#trailers,
       clock,
       room: this.#room,
       contentTime: config.timeouts.clientContent,
     }
   }
 
-  #linesOf(session: Session): Fields | Promise<Fields> {
+  /** What requests of a session are sent on with: the fields that say whose it is. */
+  identityOf(session: Session): Fields | Promise<Fields> {
     const { config, tokens } = this.#options
     const token = config.identityToken === undefined ? undefined : tokens.of(session)
     return whenReady(token, token => {
@@ -228,10 +243,13 @@ export class Backend {
 }
 
 /** The same content, whose trailers can neither end nor make sessions: servers in front may put them among the fields of the head. */
-function withHarmlessTrailers(content: Response['content']): Response['content'] {
+function withTrailers(
+  content: Response['content'],
+  harmless: (trailers: Fields) => Fields,
+): Response['content'] {
   if (content.kind !== 'stream' || content.trailers === undefined) return content
   const { trailers } = content
-  return { ...content, trailers: () => harmlessTrailers(trailers()) }
+  return { ...content, trailers: () => harmless(trailers()) }
 }
 
 /** The same content, which also ends when `closing` fires. */

@@ -23,6 +23,8 @@ interface ControlParts {
   readonly problems: () => readonly string[]
   /** Settings that wait for a restart. */
   readonly waiting: () => readonly string[]
+  /** What else a person should know. */
+  readonly remarks: () => readonly string[]
   readonly readings: () => SamlReadings
   readonly counts: () => { readonly clients: number; readonly websockets: number }
   readonly reload: Reload
@@ -103,11 +105,11 @@ async function endSessions(
     : { out: text.join(''), complaints: [notWritten], code: exitCodes.failure }
 }
 
-function remarks({ waiting }: ControlParts): readonly string[] {
+function remarks({ waiting, remarks: others }: ControlParts): readonly string[] {
   const settings = waiting()
   return settings.length === 0
-    ? []
-    : [`changed, and in force after a restart: ${settings.join(', ')}`]
+    ? others()
+    : [`changed, and in force after a restart: ${settings.join(', ')}`, ...others()]
 }
 
 function moment(at: Milliseconds): string {

@@ -8,10 +8,12 @@ import type { Request } from '../http/message/message.ts'
 import { hasLooped } from './access/instance-id.ts'
 import { isNavigation } from './access/navigation.ts'
 import { checkToken, passthroughPrefix } from './access/passthrough.ts'
+import { isPreflight } from './access/preflight.ts'
 import { type AccessRefusal, type AccessRule, judge, wantedBy } from './access/rules.ts'
 import { isInScope } from './access/token-scope.ts'
 import type { Config } from './config/config.ts'
-import { keySetPath, logoPath } from './pages/own-document.ts'
+import { keySetPath, loginScriptPath, logoPath } from './pages/own-document.ts'
+import { type OwnPage, signedInPath, whoamiPath } from './pages/whoami.ts'
 import type { ReadSession } from './session/token.ts'
 
 export type Verdict =
@@ -23,7 +25,17 @@ export type Verdict =
   | { readonly verdict: 'key-set' }
   /** It asks for the logo of the pages, which is public. */
   | { readonly verdict: 'logo' }
+  /** It asks for the script for pages of the application, which is public. */
+  | { readonly verdict: 'login-script' }
+  /** It asks who is signed in, or comes from a login in a window of its own. */
+  | {
+      readonly verdict: 'own-page'
+      readonly path: OwnPage['path']
+      readonly session: ReadSession
+    }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
+  /** It announces the call of a page of another origin, and the settings let it pass. */
+  | { readonly verdict: 'preflight' }
   | { readonly verdict: 'authenticated'; readonly session: ReadSession }
   /** A rule lets anyone pass, and there is no session. */
   | { readonly verdict: 'anyone' }
@@ -71,10 +83,16 @@ export interface AskedOfGate {
 /** The settings it decides by. */
 type GateRules = Pick<
   Config,
-  'passthroughPaths' | 'passthroughTokens' | 'identityToken' | 'pages' | 'access'
+  | 'passthroughPaths'
+  | 'passthroughTokens'
+  | 'identityToken'
+  | 'pages'
+  | 'access'
+  | 'cors'
+  | 'baseUrl'
 >
 
-/** Decides, in the order that is the argument: loop, SAML, own documents, path, token, session, rules. */
+/** Decides, in the order that is the argument: loop, SAML, own documents, path, token, preflight, session, rules. */
 export function gate(
   asked: AskedOfGate & {
     readonly session: () => ReadSession | undefined | Promise<ReadSession | undefined>
@@ -104,11 +122,17 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
   // Without signed identities, or a logo, that path is the backend's like any other.
   if (path === keySetPath && rules.identityToken !== undefined) return { verdict: 'key-set' }
   if (path === logoPath && rules.pages.logo !== undefined) return { verdict: 'logo' }
+  if (path === loginScriptPath) return { verdict: 'login-script' }
+  // Neither a prefix nor a token leads these to the backend.
+  if (ownPage(path) !== undefined) return undefined
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
   // A wrong token never falls back to a login page.
   const token = checkToken(request.fields, rules.passthroughTokens, now)
-  if (token === undefined) return undefined
+  if (token === undefined) {
+    const passes = rules.cors === 'pass' && isPreflight(asked, rules)
+    return passes ? { verdict: 'preflight' } : undefined
+  }
   const refused = (because: string) =>
     ({ verdict: 'login-needed', from: 'api', because: `token-${because}` }) as const
   if ('because' in token) return refused(token.because)
@@ -128,6 +152,13 @@ function withSession(
   session: ReadSession | undefined,
   { access }: GateRules,
 ): Verdict {
+  const own = ownPage(path)
+  if (own !== undefined) {
+    // The rules are for what is forwarded.
+    return session === undefined
+      ? loginNeeded(request, { because: 'no-session' })
+      : { verdict: 'own-page', path: own, session }
+  }
   if (access === undefined) {
     return session === undefined
       ? loginNeeded(request, { because: 'no-session' })
@@ -149,6 +180,10 @@ function withSession(
     case 'ambiguous':
       return { verdict: 'refused', session, access: judged }
   }
+}
+
+function ownPage(path: string): OwnPage['path'] | undefined {
+  return path === whoamiPath || path === signedInPath ? path : undefined
 }
 
 function loginNeeded(

@@ -3,6 +3,7 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { type MetricFacts, Metrics } from '../metrics.ts'
+import { measureProcess } from '../process-metrics.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {
@@ -18,6 +19,8 @@ const gauges = {
   idp_metadata_valid_until_seconds: moment('Until when that metadata is valid.'),
   idp_certificate_ends_seconds: moment('When the last certificate of the IdP ends.'),
   own_certificate_ends_seconds: moment('When our own certificate ends.'),
+  group_names_outdated:
+    'Whether the file under identity.rename has changed and could not be taken: 1, else 0.',
 } as const
 
 function moment(sentence: string): string {
@@ -30,7 +33,7 @@ type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 /** What becomes of requests; docs/life-of-a-request.md explains each. */
 export const OUTCOMES: ReadonlySet<unknown> = new Set([
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
-  ...['refused', 'failed', 'client-gone'],
+  ...['login-script', 'own-page', 'refused', 'failed', 'client-gone'],
 ])
 
 export class AuthMetrics {
@@ -74,6 +77,7 @@ export class AuthMetrics {
     for (const [name, help] of Object.entries(gauges)) {
       this.#metrics.reading({ name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
     }
+    measureProcess(this.#metrics)
   }
 
   get contentType(): string {
@@ -97,7 +101,7 @@ export class AuthMetrics {
     this.#logins.add({ outcome })
   }
 
-  text(): Promise<string> {
+  text(): string {
     return this.#metrics.text()
   }
 }

@@ -3,7 +3,7 @@
  *
  * 1. One path and query is taken from the request line, and nothing else is ever judged or forwarded. A probe of
  *    `authproxy doctor` ends here with a sealed answer: it is never forwarded, and opens nothing.
- * 2. The gate decides on those bytes: loop, SAML, passthrough, session, login, rules of access. Requests and upgrades ask the same
+ * 2. The gate decides on those bytes: loop, SAML, passthrough, preflight, session, login, rules of access. Requests and upgrades ask the same
  *    gate.
  * 3. A request that passes goes through backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
  *    client says of an identity survives, on any way in.
@@ -17,6 +17,7 @@ import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { isForeignSocket, isOwnPost, type Place, pageOf, placeOf } from './access/own-origin.ts'
+import { withoutCredentials } from './access/preflight.ts'
 import type { AccessRule } from './access/rules.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
@@ -33,7 +34,9 @@ import {
   needsLogin,
 } from './pages/failure-page.ts'
 import { whyNotKept } from './pages/failures.ts'
+import type { PageMaker } from './pages/page.ts'
 import { accessRefused } from './pages/refused-access.ts'
+import { answerOwnPage, whoamiPath } from './pages/whoami.ts'
 import type { SamlService } from './saml/service.ts'
 import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
@@ -58,6 +61,9 @@ export interface PipelineParts {
   readonly keySet: Handler
   /** Answers with the logo of the pages. */
   readonly logo: Handler
+  /** Answers with the script for pages of the application. */
+  readonly loginScript: Handler
+  readonly page: PageMaker
   readonly readForm: FormReader
   readonly clock: Clock
 }
@@ -126,6 +132,20 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       })
     case 'logo':
       return whenReady(parts.logo(request), logo => withFacts(logo, { client, outcome: 'logo' }))
+    case 'login-script':
+      return whenReady(parts.loginScript(request), script => {
+        return withFacts(script, { client, outcome: 'login-script' })
+      })
+    case 'own-page': {
+      const { path, session } = verdict
+      const { backend, config } = asked.rules
+      const other = saml.loginAddress(whoamiPath, 'other')
+      const about = { client, outcome: 'own-page', user: session.subject }
+      return whenReady(backend.identityOf(session), told => {
+        const own = { path, session, told, other, baseUrl: config.baseUrl }
+        return withFacts(answerOwnPage(request, own, parts), about)
+      })
+    }
     case 'passthrough': {
       const { because, name } = verdict
       const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` }
@@ -152,6 +172,21 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       }
       request.holder = passedWithoutSession
       return pass(asked, admitted, { client, outcome: 'forwarded', because: 'anyone' })
+    }
+    case 'preflight': {
+      const { signal } = request
+      // `signal` is a getter of the request, which a copy of its own properties does not have.
+      const bare = { ...request, signal, fields: withoutCredentials(request.fields) }
+      request.holder = passedWithoutSession
+      const admitted = {
+        request: bare,
+        original: request,
+        session: undefined,
+        public: true,
+        place,
+        client,
+      }
+      return pass(asked, admitted, { client, outcome: 'forwarded', because: 'preflight' })
     }
     case 'refused': {
       const { access, session } = verdict
@@ -283,13 +318,12 @@ async function login(
   { rules, saml, readForm, failurePage }: PipelineParts,
 ): Promise<Response> {
   const { place, from, rule, session } = to
-  const needs = rule?.login
+  const how = rule?.login === undefined ? undefined : rule
   const signedIn = session !== undefined
-  const asks = needs === undefined ? {} : { needs, signedIn }
   const { config } = rules()
   const { domain, baseUrl: base } = config
   const returnTo = pathAndQuery(place)
-  const address = () => saml.loginAddress(pageOf(request, base, returnTo), needs && rule)
+  const address = () => saml.loginAddress(pageOf(request, base, returnTo), how)
   if (from === 'api') return needsLogin(request, address(), signedIn)
   const cannot = cannotLogIn(request, { domain, base, returnTo }, failurePage)
   if (cannot !== undefined) return cannot
@@ -314,11 +348,11 @@ async function login(
       },
     })
   }
-  if (form === undefined) return saml.startLogin(request, { returnTo, ...asks })
+  if (form === undefined) return saml.startLogin(request, { returnTo, how, signedIn })
   const { origin } = form
   return origin === undefined
-    ? saml.startLogin(request, { returnTo, form, ...asks })
-    : saml.askAboutForm(request, { returnTo, form: { ...form, origin } })
+    ? saml.startLogin(request, { returnTo, form, how, signedIn })
+    : saml.askAboutForm(request, { returnTo, form: { ...form, origin }, how })
 }
 
 /**

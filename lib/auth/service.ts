@@ -23,12 +23,14 @@ import { newInstanceId } from './access/instance-id.ts'
 import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend.ts'
+import { ClientIdentityWatch } from './client-identity.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
 import { passesAgain } from './gate.ts'
+import { GroupNames } from './identity/group-names.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
@@ -36,7 +38,7 @@ import { AuthMetrics } from './metrics.ts'
 import { readBrand } from './pages/brand.ts'
 import { failed, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
-import { keySetHandler, ownDocument } from './pages/own-document.ts'
+import { keySetHandler, loginScriptHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { stateOf } from './saml/login-state.ts'
@@ -149,6 +151,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   /** Settings that wait for a restart. */
   let waiting: readonly string[] = []
 
+  const namesFor = async ({ groupNames: path }: Config) =>
+    path === undefined ? undefined : GroupNames.open({ ...tools, path })
+  let groupNames = await namesFor(config)
+  stop.unshift(stopStep('end the watch of names of groups', 2000, async () => groupNames?.close()))
+
   const clientAddress = (request: Request) => rules.backend.client(request).address
   const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
@@ -163,7 +170,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const sessions = new Sessions({
     ...tools,
     config: () => rules.config,
-    ...{ tokens, revocations, failurePage, random },
+    ...{ tokens, revocations, failurePage, random, groupTable: () => groupNames?.table },
   })
   let tunnels = 0
   const momentOf = (reading: keyof SamlReadings) => () => (saml.readings()[reading] ?? 0) / 1000
@@ -179,6 +186,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     idp_metadata_valid_until_seconds: momentOf('metadataValidUntil'),
     idp_certificate_ends_seconds: momentOf('idpCertificateEnds'),
     own_certificate_ends_seconds: momentOf('ownCertificateEnds'),
+    group_names_outdated: () => (groupNames?.problem === undefined ? 0 : 1),
   })
   const parts = { keys, sessions, failurePage, page, clock, random, clientAddress }
   const saml = await createSaml({
@@ -196,6 +204,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
     keySet: keySetHandler(() => keys.identity()),
     logo: ownDocument(() => rules.brand.logo),
+    loginScript: loginScriptHandler(),
+    page,
     readForm: formReader(clock),
   }
   const common = {
@@ -278,6 +288,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     whyEnded: (session, request) => sessions.whyEnded(session) ?? whyReplaced(session, request),
     passes,
   })
+  const endWatch = new ClientIdentityWatch({
+    log,
+    current: () => ({ config: rules.config, show: identity => rules.backend.show(identity) }),
+  }).begin(clock)
+  stop.unshift(stopStep('watch no certificate any more', 1000, async () => endWatch()))
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
     stopStep('end WebSockets and event streams, finish running requests', rest, deadline => {
@@ -328,6 +343,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       // These may fail, so they come first: a reload takes effect whole or not at all.
       const brand = await readBrand(next)
       const backend = backendOf(next)
+      const names = groupNames?.path === next.groupNames ? groupNames : await namesFor(next)
       // Compared with the start: settings that need a restart stay pending across later reloads.
       waiting = needRestart(config, again.config, rules.config)
       if (waiting.length > 0) {
@@ -336,6 +352,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       log.setLevel(next.log.level)
       // Requests that are under way keep their old backend; its connections go when they are idle.
       rules = { config: next, backend, brand }
+      if (names !== groupNames) await groupNames?.close()
+      groupNames = names
       ending.rulesChanged()
       await keys.check()
       return []
@@ -349,6 +367,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       listening: () => ({ main: listens, ...(adminListens && { admin: adminListens }) }),
       problems,
       waiting: () => waiting,
+      remarks: () => [groupNames?.problem].filter(problem => problem !== undefined),
       readings: () => saml.readings(),
       counts: () => ({ clients: main.connections, websockets: tunnels }),
       reload: options.reloadDaemon ?? service.reload,

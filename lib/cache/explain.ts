@@ -18,7 +18,7 @@ import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from './rfc9111/lookup.ts'
-import { type Entry, unconfirmed, type Verified } from './store/entry.ts'
+import { type Reading, unconfirmed, type Verified } from './store/entry.ts'
 import { entryName } from './store/key.ts'
 import { type Signature, signerText } from './suites/generation.ts'
 import type { Suites } from './suites/suites.ts'
@@ -26,7 +26,7 @@ import type { Suites } from './suites/suites.ts'
 interface ExplainParts {
   readonly rules: Rules
   readonly store: {
-    get(key: string): Entry | undefined | Promise<Entry | undefined>
+    read(key: string): Reading | Promise<Reading>
     /** Whether a content is there under any name; a process beside the owner does not know. */
     has?(digest: string): boolean
   }
@@ -109,8 +109,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   find('Key', key)
   find('Entry', entryName(key))
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
-  const stored = await parts.store.get(key)
-  if (stored === undefined) find('Stored', 'no')
+  const reading = await parts.store.read(key)
+  const stored = reading === 'unreadable' ? undefined : reading
+  if (reading === 'unreadable') find('Stored', 'not known: the disk cannot read the entry')
+  else if (stored === undefined) find('Stored', 'no')
   else {
     find('Stored', `${size(stored.size)}, ${moment(stored.stored)}`)
     find('SHA-256', stored.digest)
@@ -152,8 +154,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const decision = (request: Fields): Decision => {
     const directives = requestDirectives(request)
     const { negative, suites, rules, now } = parts
-    const file = { key, archive, stored, claim, directives, authorization, passthrough }
-    return lookup({ ...file, now, negative, suites, config: rules.config })
+    const file = { key, archive, claim, directives, authorization, passthrough }
+    return lookup({ ...file, stored: reading, now, negative, suites, config: rules.config })
   }
   const plain = decision(Fields.empty)
   const last = parts.fetcher?.notStored(key)
@@ -184,7 +186,7 @@ async function storedEscaped(
   ] as const) {
     const destination = destinationOfUrl(one, rules)
     if (typeof destination === 'string') return undefined
-    if (((await store.get(destination.key)) !== undefined) !== is) return undefined
+    if (((await store.read(destination.key)) !== undefined) !== is) return undefined
   }
   return escaped
 }
@@ -244,8 +246,8 @@ function sentenceFor(decision: Decision): string {
     case 'fail':
       return `is answered 504 (${decision.because})`
     case 'origin':
-      return decision.because === 'absent'
-        ? 'is fetched from the origin, streamed and stored (absent)'
+      return decision.because === 'absent' || decision.because === 'unreadable'
+        ? `is fetched from the origin, streamed and stored (${decision.because})`
         : `is passed through without being stored (${decision.because})`
   }
 }

@@ -16,7 +16,12 @@ import type { Allowed } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
 import { type Admitted, admitClient, type Denied, type Rules } from './policy/policy.ts'
 import { CredentialHosts } from './request/credential-hosts.ts'
-import { Destinations, type FileDestination, keptAs, sandboxed } from './request/destination.ts'
+import {
+  Destinations,
+  type FileDestination,
+  keptAs,
+  sandboxedResponse,
+} from './request/destination.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 
@@ -122,7 +127,8 @@ function answered(
   const authorization = hasCredentials && file.credentials
   const { answerer, negative, suites } = parts
   const found = parts.store.peek(key) ?? answerer.stored(key)
-  const response = whenReady(found, stored => {
+  const response = whenReady(found, reading => {
+    const stored = reading === 'unreadable' ? undefined : reading
     const asked = { key, archive, client: request.client, stored }
     const shared = !passthrough && !authorization
     if (shared) suites.askedByClient(asked)
@@ -135,7 +141,7 @@ function answered(
       const decision = lookup({
         key,
         archive,
-        stored: claim === undefined ? stored : answerer.settled(known, stored),
+        stored: (claim === undefined ? undefined : answerer.settled(known, stored)) ?? reading,
         claim,
         awaited: awaited !== undefined,
         directives: allowed.directives,
@@ -152,7 +158,7 @@ function answered(
     })
   })
   return file.underOurAddress
-    ? whenReady(response, ready => sandboxed(ready, request.target, file.uri))
+    ? whenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
     : response
 }
 
@@ -168,14 +174,14 @@ function answer(
     case 'revalidate':
       return answerer.revalidated(allowed, decision.entry)
     case 'replace':
-      return answerer.fetchedAnew(allowed, decision.entry)
+      return answerer.fetchedAnew(allowed, { superseded: decision.entry })
     case 'negative':
       return originSaid(allowed, { status: 404, because: decision.because })
     case 'fail':
       return notStored(allowed, decision.because)
     case 'origin':
-      return decision.because === 'absent'
-        ? answerer.fetched(allowed)
+      return decision.because === 'absent' || decision.because === 'unreadable'
+        ? answerer.fetched(allowed, decision.because)
         : passed(allowed, decision.because, {
             ...parts,
             sendsVia: () => parts.rules().config.via,

@@ -31,7 +31,6 @@ import { rulesOf } from './policy/policy.ts'
 import { newPseudonym } from './pseudonym.ts'
 import { Activity } from './stats/activity.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
-import type { Entry } from './store/entry.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
@@ -68,11 +67,8 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
   const { config, log, start, clock = systemClock } = options
   // One for origins, store and clients: a piece that came from an origin is the store's to write and to let go.
   const blocks = new BlockPool({ limit: config.limits.transfers })
-  const told: Told = { onPut: () => undefined, onArriving: () => undefined }
   const store = await openStore({
     blocks,
-    onPut: entry => told.onPut(entry),
-    onArriving: (entry, kept) => told.onArriving(entry, kept),
     directory: config.cacheDirectory,
     clock,
     log: log.child({ part: 'store' }),
@@ -80,23 +76,16 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
     ...(options.disk && { disk: options.disk }),
   })
   try {
-    return await startWith(store, { ...options, told, blocks, clock, config, log, start })
+    return await startWith(store, { ...options, blocks, clock, config, log, start })
   } catch (error) {
     await store.close()
     throw error
   }
 }
 
-/** What the store tells, once there is a part to be told. */
-interface Told {
-  onPut: (entry: Entry) => void
-  onArriving: NonNullable<StoreOptions['onArriving']>
-}
-
 async function startWith(
   store: Store,
   options: ServiceOptions & {
-    readonly told: Told
     readonly blocks: BlockPool
     readonly clock: Clock
   },
@@ -151,8 +140,10 @@ async function startWith(
     onAhead: (result, bytes) => metrics.fetchedAhead(result, bytes),
   })
   const { fetcher, negative, suites, ahead } = answers
-  options.told.onPut = entry => suites.stored(entry)
-  options.told.onArriving = (entry, kept) => suites.arriving(entry, kept)
+  store.listen({
+    named: entry => suites.stored(entry),
+    arriving: ({ entry, kept }) => suites.arriving(entry, kept),
+  })
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,

@@ -14,13 +14,13 @@ import {
   isCollection,
   isMap,
   isNode,
+  isPair,
   isScalar,
   isSeq,
   LineCounter,
   parseDocument,
   visit,
   type YAMLError,
-  // biome-ignore lint/style/noRestrictedImports: the one importer
 } from 'yaml'
 import { readBounded } from '../bounded-file.ts'
 import { explainError, whyUnreadable } from '../errors.ts'
@@ -99,7 +99,7 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
 
   const lineOf = (path: Path) =>
     Math.max(1, lineCounter.linePos(offsetOf(document, { path, at: 'key', text: '' })).line)
-  const checked = check(found ?? {}, lineOf)
+  const checked = check(found ?? {}, { lineOf, empty: emptyKeys(document) })
   const lines = (remarks: readonly Remark[]): readonly string[] =>
     remarks
       .map(remark => ({ remark, offset: offsetOf(document, remark) }))
@@ -152,6 +152,25 @@ function startOf(node: unknown): number | undefined {
 /** Leaves out the keys of a mapping that have no value. */
 function withoutEmpty(this: unknown, _: unknown, value: unknown): unknown {
   return value === null && !Array.isArray(this) ? undefined : value
+}
+
+/** Keys of mappings that have no value. */
+function emptyKeys(document: Document): readonly Path[] {
+  const found: Path[] = []
+  visit(document, {
+    Pair(_, pair, ancestors) {
+      const { value } = pair
+      if (value !== null && !(isScalar(value) && value.value === null)) return
+      const nodes = [...ancestors, pair]
+      found.push(
+        nodes.flatMap((node, at): Path => {
+          if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : '']
+          return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
+        }),
+      )
+    },
+  })
+  return found
 }
 
 /** Errors after which the rest of the file is still understood. */

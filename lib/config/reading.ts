@@ -51,8 +51,15 @@ export type Checked<T, Problem = Remark> = (
   | { readonly ok: false; readonly problems: readonly Problem[] }
 ) & { readonly warnings: readonly Problem[] }
 
-/** `lineOf` finds the line of a place in the file; values that come from no file have none. */
-export type Check<T> = (found: unknown, lineOf?: (path: Path) => number) => Checked<T>
+/** What only the file itself says of its values; values that come from no file have none of it. */
+export interface InFile {
+  /** The line of a place. */
+  readonly lineOf: (path: Path) => number
+  /** Keys without a value: they count as absent. */
+  readonly empty: readonly Path[]
+}
+
+export type Check<T> = (found: unknown, file?: InFile) => Checked<T>
 
 /** A remark as a sentence that begins with `place`, which names where it belongs. */
 export function remarkText({ at, text, path }: Remark, place = keyPath(path)): string {

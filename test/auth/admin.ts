@@ -21,6 +21,7 @@ const metrics = () =>
     idp_metadata_valid_until_seconds: () => Date.UTC(2030, 0, 1) / 1000,
     idp_certificate_ends_seconds: () => 0,
     own_certificate_ends_seconds: () => 0,
+    group_names_outdated: () => 0,
   })
 
 const textOf = ({ content }: Response) => (content.kind === 'bytes' ? content.bytes.toString() : '')

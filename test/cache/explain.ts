@@ -40,7 +40,7 @@ async function all(url: string, more: string, stored: readonly string[], as: Ent
   const config = loaded.value
   const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
   const get = async (key: string) => (stored.includes(key) ? as : undefined)
-  return explain(url, { rules, store: { get }, now: 0 })
+  return explain(url, { rules, store: { read: get }, now: 0 })
 }
 
 t.test(

@@ -63,15 +63,16 @@ export function pathRuleProblem(text: string): string | undefined {
 /** Whether a rule is for a path: it is the same, or lies below a folder, or is the folder itself. */
 export function isFor(rule: PathRule, { decoded }: AskedPath): boolean {
   if (!rule.isFolder) return decoded === rule.decoded
-  return decoded.startsWith(rule.decoded) || `${decoded}/` === rule.decoded
+  // Without a text of its own for each rule, which would be half of the cost.
+  const isItself = decoded.length + 1 === rule.decoded.length && rule.decoded.startsWith(decoded)
+  return isItself || decoded.startsWith(rule.decoded)
 }
 
 /** Whether an application that overlooks differences of spelling could take a path for one that a rule is for. */
 export function couldBeFor(rule: PathRule, { folded }: AskedPath): boolean {
-  if (folded === rule.folded) return true
-  return (
-    rule.isFolder && folded.startsWith(rule.folded) && folded.charAt(rule.folded.length) === '/'
-  )
+  if (!folded.startsWith(rule.folded)) return false
+  const { length } = rule.folded
+  return folded.length === length || (rule.isFolder && folded.charAt(length) === '/')
 }
 
 /** Whether a rule is for every path that another is for. */

@@ -7,7 +7,8 @@
  * - Where any rule restricts, a path that servers read in different ways is refused whatever it begins with; so is one that an
  *   application could take for a path of another rule (path-rule.ts), unless that rule lets the person in as well.
  * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET) or from `_method` in the query, of a GET as well
- *   (WordPress): then both methods have to be allowed. PHP takes a dot or a space in such a name for the underscore.
+ *   (WordPress; `_HttpMethod` of Salesforce): then both methods have to be allowed. PHP takes a dot or a space in such a name for
+ *   the underscore.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -51,10 +52,14 @@ export interface AccessRules {
   readonly restrict: boolean
   /** The methods that rules name. */
   readonly methods: ReadonlySet<string>
+  /** By the first name of a folded path, the rules that could be for such paths, in their order. */
+  readonly byFirstName: ReadonlyMap<string, readonly AccessRule[]>
+  /** Those for paths that begin with none of these names. */
+  readonly elsewhere: readonly AccessRule[]
 }
 
 /** What a request asks for. */
-export interface Wanted {
+export interface AccessQuestion {
   readonly method: string
   /** As it is forwarded, without the query. */
   readonly path: string
@@ -92,17 +97,28 @@ export function accessRules(rules: readonly AccessRule[]): AccessRules {
   const plain = ({ allow, login, methods }: AccessRule) =>
     allow === 'signed-in' && login === undefined && methods === undefined
   const all = rules.some(rule => plain(rule) && rule.path.written === '/')
+  const names = new Set(rules.map(({ path }) => firstName(path.folded)))
+  const of = (name: string) =>
+    rules.filter(({ path }) => ['', name].includes(firstName(path.folded)))
   return {
     rules,
     restrict: !all || !rules.every(plain),
     methods: new Set(rules.flatMap(({ methods = [] }) => [...methods])),
+    byFirstName: new Map([...names].map(name => [name, of(name)])),
+    elsewhere: of(''),
   }
+}
+
+/** The first name of a folded path; empty for that of the root. */
+function firstName(folded: string): string {
+  const end = folded.indexOf('/', 1)
+  return folded.slice(1, end === -1 ? undefined : end)
 }
 
 /** Judges what a request asks for, of a person or, when undefined, of one who is not signed in. */
 export function judge(
   access: AccessRules,
-  wanted: Wanted,
+  wanted: AccessQuestion,
   { person, now }: { readonly person: Person | undefined; readonly now: Milliseconds },
 ): AccessVerdict {
   const path = askedPath(wanted.path)
@@ -110,7 +126,7 @@ export function judge(
     return { verdict: 'ambiguous', rule: undefined, because: 'path' }
   }
   const of = (method: string) => {
-    const { decisive, mistakable } = rulesFor(access.rules, method, path)
+    const { decisive, mistakable } = rulesFor(access, method, path)
     const verdict = verdictOf(decisive, person, now)
     if (verdict.verdict !== 'allowed') return verdict
     const other = mistakable.find(rule => verdictOf(rule, person, now).verdict !== 'allowed')
@@ -127,11 +143,22 @@ export function judge(
   return verdict
 }
 
+/**
+ * Whether a method of a path is open to no person at all: no rule is for it, one lets nobody in, or an application could take the
+ * path for such a one.
+ */
+export function isClosed(access: AccessRules, method: string, path: string): boolean {
+  const asked = askedPath(path)
+  if (access.restrict && asked.ambiguous) return true
+  const { decisive, mistakable } = rulesFor(access, method, asked)
+  return [decisive, ...mistakable].some(rule => rule === undefined || rule.allow === 'nobody')
+}
+
 /** The rule that decides, and those before it that an application could take the path to be meant by. */
-function rulesFor(rules: readonly AccessRule[], method: string, path: AskedPath) {
+function rulesFor(access: AccessRules, method: string, path: AskedPath) {
   const as = method === 'HEAD' ? 'GET' : method
   const mistakable: AccessRule[] = []
-  for (const rule of rules) {
+  for (const rule of access.byFirstName.get(firstName(path.folded)) ?? access.elsewhere) {
     if (rule.methods !== undefined && !rule.methods.has(as)) continue
     if (isFor(rule.path, path)) return { decisive: rule, mistakable }
     if (couldBeFor(rule.path, path)) mistakable.push(rule)
@@ -170,6 +197,7 @@ function describes(description: Description, { subject, attributes }: Person): b
 
 /** Whether a value is the text of a pattern, in which `*` stands for any text, none included. */
 export function fits(value: string, pattern: string): boolean {
+  if (!pattern.includes('*')) return value === pattern
   const [first = '', ...others] = pattern.split('*')
   const last = others.pop()
   if (last === undefined) return value === pattern
@@ -202,9 +230,10 @@ export function wantedBy(
   { method, fields }: { readonly method: string; readonly fields: Fields },
   { path, query }: { readonly path: string; readonly query?: string | undefined },
   { methods }: AccessRules,
-): Wanted {
+): AccessQuestion {
   if (methods.size === 0) return { method, path, alsoMethods: NONE }
   const named = namedMethods(fields, query)
+  if (named.size === 0) return { method, path, alsoMethods: NONE }
   // Whichever of so many an application takes: each that a rule names, and one that none does.
   const alsoMethods = named.size > MOST_NAMED ? [...methods, 'OTHER'] : [...named]
   return { method, path, alsoMethods }
@@ -215,23 +244,42 @@ const MOST_NAMED = 10
 
 /** The methods that fields and query of a request name besides that of its first line. */
 export function namedMethods(fields: Fields, query: string | undefined): ReadonlySet<string> {
-  const named = new Set<string>()
-  for (const value of methodsInQuery(query)) named.add(value)
-  for (const [name, value] of fields) {
-    if (name.length > LONGEST_OVERRIDE || !OVERRIDE.test(name)) continue
-    for (const word of value.toUpperCase().match(/[A-Z]+/g) ?? []) named.add(word)
+  const named = new Set(methodsInQuery(query))
+  const { flat } = fields
+  for (let i = 0; i < flat.length; i += 2) {
+    if (!isOverride(flat[i] ?? '')) continue
+    for (const word of (flat[i + 1] ?? '').toUpperCase().match(/[A-Z]+/g) ?? []) named.add(word)
   }
   return named
 }
+
+/** Whether frameworks take the method from a field of this name. Its first and last letter tell almost all others, for less. */
+function isOverride(name: string): boolean {
+  const { length } = name
+  const first = name.charCodeAt(0) | CASE
+  const last = name.charCodeAt(length - 1) | CASE
+  if (length > LONGEST_OVERRIDE || !BEGINNINGS.includes(first) || !ENDS.includes(last)) return false
+  return OVERRIDE.test(name)
+}
+
+/** The bit by which a capital letter differs from a small one. */
+const CASE = 0x20
+const codes = (letters: string) => [...letters].map(letter => letter.charCodeAt(0))
+const BEGINNINGS = codes('xhm')
+const ENDS = codes('de')
 
 function methodsInQuery(query = ''): readonly string[] {
   // Most have neither the word nor a character of it escaped.
   if (!/method|%/i.test(query)) return NONE
   return query.split(/[&;]/).flatMap(pair => {
     const [name = '', value = ''] = pair.replaceAll('+', ' ').split(/=(.*)/s, 2).map(unescaped)
-    return /^[^a-z0-9]+method$/i.test(name) ? (value.toUpperCase().match(/[A-Z]+/g) ?? []) : []
+    return IN_QUERY.test(name) ? (value.toUpperCase().match(/[A-Z]+/g) ?? []) : []
   })
 }
+
+/** `_method` and `_HttpMethod`, and the names of the fields. A bare `method` is an argument like any other. */
+const IN_QUERY =
+  /^(?:[^a-z0-9]+(?:http)?method|(?:x[^a-z0-9])?(?:http[^a-z0-9])?method[^a-z0-9]?override|x[^a-z0-9]http[^a-z0-9]method)$/i
 
 /** Escapes of ASCII as what they stand for; the names of methods have no others. */
 function unescaped(text: string): string {

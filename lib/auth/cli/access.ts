@@ -6,13 +6,13 @@ import { basename, extname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../async/clock.ts'
 import { type CommandLine, obey, pathOption, program, WrongUsage } from '../../command-line.ts'
-import { nearest, quoted, type Read, right, wrong } from '../../config/reading.ts'
+import { quoted, type Read, right, wrong } from '../../config/reading.ts'
 import { parseDuration } from '../../config/units.ts'
 import { whyUnreadable } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Person } from '../access/rules.ts'
-import { attributeNames } from '../config/check-access.ts'
+import { attributeMeant, attributeNames } from '../config/check-access.ts'
 import { loadConfig } from '../config/load-config.ts'
 import { readMethod } from '../config/setting-access.ts'
 import { Replay } from './replay.ts'
@@ -100,9 +100,7 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
   const known = attributeNames(loaded.value.identity.claims)
   for (const [name] of options.attribute) {
     if (known.includes(name)) continue
-    const near = nearest(name, known)
-    const mend =
-      near === undefined ? 'identity.attributes names those of your own' : `did you mean ${near}?`
+    const mend = attributeMeant(name, loaded.value.identity.claims)
     throw new WrongUsage(`--attribute: no attribute has the name ${quoted(name)}; ${mend}`)
   }
   if (options.log !== undefined) return replay(new Replay(loaded.value), options.log)

@@ -6,10 +6,11 @@
  * - A line `signed in` has the groups of the person, and the other attributes that rules named then; the requests behind it are
  *   judged with them. A person whose login is not in the log, or of whom an attribute is not, may remain undecided.
  * - The log has no method that a field names, so that is not judged.
+ * - A value of a rule that no login of the log had may be misspelt, or be of no person any more.
  * - Lines in the journal have no time of their own: without that of the journal no age of a login can be told.
  */
 import { isRecord, type JsonObject } from '../../json.ts'
-import { type Person, placeOfRule } from '../access/rules.ts'
+import { type AccessRule, fits, type Person, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import { tokenPasses, tryRequest } from './trial.ts'
 
@@ -35,12 +36,18 @@ export class Replay {
   /** By subject, the newest login. */
   readonly #people = new Map<string, Person>()
   readonly #changes = new Map<Kind, Map<string, Change>>()
+  /** Values of rules that no login has had so far. */
+  #unseen: readonly RuleValue[]
+  /** Attributes that logins have told of. */
+  readonly #told = new Set(['users'])
+  #logins = 0
   /** Lines that were read, and requests that were judged. */
   lines = 0
   judged = 0
 
   constructor(config: Config) {
     this.#config = config
+    this.#unseen = (config.access?.rules ?? []).flatMap(valuesOf)
   }
 
   /** Takes a line of the log, as it stands in a file or as the journal prints it. */
@@ -78,7 +85,18 @@ export class Replay {
         lines.push(`  ${who}: ${count}, such as ${example} (${rule}; ${because})`)
       }
     }
+    const unseen = this.unseen()
+    if (unseen.length > 0) lines.push('', `in none of the ${this.#logins} logins of the log:`)
+    for (const { rule, name, value } of unseen) {
+      lines.push(`  ${name}: ${value} (${placeOfRule(rule)})`)
+    }
     return lines
+  }
+
+  /** Values that rules ask for and no login had, of attributes that the log tells of; none when there is no login. */
+  unseen(): readonly RuleValue[] {
+    if (this.#logins === 0) return []
+    return this.#unseen.filter(({ name }) => this.#told.has(name))
   }
 
   /** Numbers of requests by kind. */
@@ -96,13 +114,18 @@ export class Replay {
     if (typeof subject !== 'string') return
     const known = new Map<string, readonly string[]>()
     for (const [name, values] of Object.entries(isRecord(attributes) ? attributes : {})) {
+      if (!Array.isArray(values)) continue
+      const texts = values.filter(value => typeof value === 'string')
+      this.#told.add(name)
       // A list that the log has cut may have had any value.
-      if (!Array.isArray(values) || values.length >= LONGEST_LIST) continue
-      known.set(
-        name,
-        values.filter(value => typeof value === 'string'),
-      )
+      if (values.length >= LONGEST_LIST) this.#seen(name, undefined)
+      else {
+        this.#seen(name, texts)
+        known.set(name, texts)
+      }
     }
+    this.#logins += 1
+    this.#seen('users', [subject])
     if (this.#people.size >= MOST_PEOPLE) this.#people.clear()
     this.#people.set(subject, {
       subject,
@@ -110,6 +133,13 @@ export class Replay {
       authnInstant: typeof authnInstant === 'string' ? Date.parse(authnInstant) : undefined,
       authnContext: typeof authnContext === 'string' ? authnContext : undefined,
     })
+  }
+
+  /** Notes what a login has of an attribute; undefined: it may be anything. */
+  #seen(name: string, values: readonly string[] | undefined): void {
+    const isSeen = (wanted: RuleValue) =>
+      wanted.name === name && (values?.some(value => fits(value, wanted.value)) ?? true)
+    if (this.#unseen.some(isSeen)) this.#unseen = this.#unseen.filter(value => !isSeen(value))
   }
 
   #request(line: JsonObject, now: number): void {
@@ -153,6 +183,20 @@ export class Replay {
   }
 }
 
+/** A value that a rule asks for, of an attribute, or of `users`. */
+interface RuleValue {
+  readonly rule: AccessRule
+  readonly name: string
+  readonly value: string
+}
+
+function valuesOf(rule: AccessRule): readonly RuleValue[] {
+  if (typeof rule.allow === 'string') return []
+  return rule.allow.flatMap(description =>
+    [...description].flatMap(([name, values]) => values.map(value => ({ rule, name, value }))),
+  )
+}
+
 /** Members of a list that the log writes at most (log/redact.ts). */
 const LONGEST_LIST = 100
 
@@ -161,7 +205,8 @@ function wasLetIn({ outcome, because, category, user }: JsonObject): boolean | u
   switch (outcome) {
     case 'forwarded':
     case 'tunnelled':
-      return true
+      // A preflight is judged by no session.
+      return because === 'preflight' ? undefined : true
     case 'failed':
       return category === 'PROXY-ERROR' && user !== undefined ? true : undefined
     case 'refused':

@@ -45,6 +45,11 @@ export function checkAccess(values: SettingValues): {
         `is never reached: rule ${before + 1} decides on all it is for; put it before that`,
       )
     }
+    const below = before === undefined ? openBelow(index, access, paths) : undefined
+    if (below !== undefined) {
+      const text = `is this one path: rule ${below + 1} lets in more people below ${rule.path}/; write ${rule.path}/ if that is meant as well`
+      warn(at('path'), text)
+    }
     const around = allow === 'anyone' ? restrictedAround(index, access, paths) : undefined
     if (around !== undefined) {
       const text = `lets in people without a login below ${access[around]?.path ?? ''}, which rule ${around + 1} restricts`
@@ -56,7 +61,7 @@ export function checkAccess(values: SettingValues): {
 
 /** What no person can ever be, or every person would be. */
 function wrongWith(allow: Exclude<Allowed, string>, values: SettingValues): readonly Remark[] {
-  const known = ['users', ...attributesOf(values)]
+  const known = ['users', ...attributeNames(ownClaims(values))]
   if (allow.length === 0) {
     return [{ path: [], at: 'value', text: 'is an empty list; write nobody if no one is meant' }]
   }
@@ -69,9 +74,7 @@ function wrongWith(allow: Exclude<Allowed, string>, values: SettingValues): read
       const path = [index, name]
       if (patterns.length === 0) return [{ path, at: 'value', text: 'has no value' }]
       if (known.includes(name)) return []
-      const near = nearest(name, known)
-      const mend =
-        near === undefined ? 'identity.attributes names those of your own' : `did you mean ${near}?`
+      const mend = attributeMeant(name, ownClaims(values), ['users'])
       return [{ path, at: 'key', text: `no attribute has this name; ${mend}` }]
     })
   })
@@ -104,17 +107,29 @@ function doubtful(allow: Exclude<Allowed, string>, { identity }: SettingValues):
   return remarks
 }
 
-function attributesOf({ identity }: SettingValues): readonly string[] {
-  return attributeNames(
-    identity.attributes.map(({ name, from, list }) => {
-      return { name, field: name, list, aliases: from }
-    }),
-  )
+function ownClaims({ identity }: SettingValues): readonly Claim[] {
+  return identity.attributes.map(({ name, from, list }) => {
+    return { name, field: name, list, aliases: from }
+  })
 }
 
 /** The names that attributes of a session can have, `own` being those of `identity.attributes`. */
 export function attributeNames(own: readonly Claim[]): readonly string[] {
   return [...claimTable(own).map(({ name }) => name), 'domain', 'groupsOverage']
+}
+
+/** Which attribute may be meant by a name that none has, as the end of a sentence; `more` are other words that may stand there. */
+export function attributeMeant(
+  name: string,
+  own: readonly Claim[],
+  more: readonly string[] = [],
+): string {
+  const sent = claimTable(own).find(({ aliases }) => aliases.includes(name))
+  if (sent !== undefined) return `what is sent by this name is called ${sent.name} here`
+  const near = nearest(name, [...more, ...attributeNames(own)])
+  return near === undefined
+    ? 'identity.attributes names those of your own'
+    : `did you mean ${near}?`
 }
 
 /** The index of an earlier rule that decides on everything a rule is for. */
@@ -132,6 +147,38 @@ function hiddenBy(
     return methods?.every(method => earlier.methods?.includes(method)) ?? false
   })
   return found === -1 ? undefined : found
+}
+
+/**
+ * The index of the rule that decides below a path which stands for itself alone, when it lets in more people. A name with a dot is
+ * that of a file.
+ */
+function openBelow(
+  index: number,
+  rules: readonly Rule[],
+  paths: readonly PathRule[],
+): number | undefined {
+  const own = rules[index]
+  if (own === undefined || own.path.endsWith('/') || /\.[^/]*$/.test(own.path)) return undefined
+  const below = pathRule(`${own.path}/`)
+  const decides = rules.findIndex(({ methods }, at) => {
+    const path = paths[at]
+    const both =
+      methods === undefined || (own.methods?.some(each => methods.includes(each)) ?? true)
+    return path !== undefined && both && covers(path, below)
+  })
+  const other = rules[decides]
+  if (other === undefined) return undefined
+  const [wide, narrow] = [width(other.allow), width(own.allow)]
+  const isYounger = wide === narrow && own.login !== undefined && other.login === undefined
+  return wide > narrow || (isYounger && own.allow !== 'nobody') ? decides : undefined
+}
+
+/** How many people a rule lets in, as far as that can be compared. */
+function width(allow: Allowed): number {
+  return ['nobody', 'some', 'signed-in', 'anyone'].indexOf(
+    typeof allow === 'string' ? allow : 'some',
+  )
 }
 
 /** The index of a rule for a folder around the path of a rule, which lets in some people alone. */

@@ -6,6 +6,7 @@ import { defaultPort, parseAuthority, type TargetUri } from '../../http/message/
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { claims } from '../identity/claim.ts'
+import { checkNames } from './check-names.ts'
 import type { SettingValues } from './settings.ts'
 
 /** Remarks on values that have been read. Problems stop the start, warnings are told. */
@@ -53,6 +54,10 @@ export function crossCheck(values: SettingValues): {
     if (taken !== undefined) wrong(['identity', 'attributes', index, 'name'], taken)
   }
 
+  const named = checkNames(values)
+  problems.push(...named.problems)
+  warnings.push(...named.warnings)
+
   if (proxy.targetDisableSSLVerify) {
     warn(
       ['proxy', 'targetDisableSSLVerify'],
@@ -60,6 +65,17 @@ export function crossCheck(values: SettingValues): {
         ? 'has no effect: the backend is reached without TLS'
         : 'a host between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
     )
+  }
+  const { targetClientCertificate: certificate, targetClientKey: key } = proxy
+  if ((certificate === undefined) !== (key === undefined)) {
+    const [there, missing] =
+      key === undefined ? CLIENT_FILES : ([CLIENT_FILES[1], CLIENT_FILES[0]] as const)
+    wrong(['proxy', there], `needs proxy.${missing} beside it`)
+  }
+  for (const name of ['targetServerName', 'targetClientCertificate'] as const) {
+    if (targetURL.scheme === 'http' && proxy[name] !== undefined) {
+      warn(['proxy', name], 'has no effect: the backend is reached without TLS')
+    }
   }
   if (proxy.proxyProtocol && proxy.trustedProxies.length === 0) {
     wrong(
@@ -139,6 +155,8 @@ export function crossCheck(values: SettingValues): {
   if (values.saml.allowSHA1) warn(['saml', 'allowSHA1'], 'signatures over SHA-1 can be forged')
   return { problems, warnings }
 }
+
+const CLIENT_FILES = ['targetClientCertificate', 'targetClientKey'] as const
 
 /** Where a token may stand. */
 const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const

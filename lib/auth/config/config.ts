@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Path } from '../../config/reading.ts'
 import { tokenDigest } from '../access/passthrough.ts'
 import { tokenScope } from '../access/token-scope.ts'
+import { fieldNames, strippedNames } from '../identity/field-names.ts'
 import { nameIdFormats } from '../saml/core/vocabulary.ts'
 import { accessOf, ruleAttributes } from './setting-access.ts'
 import type { SettingValues } from './settings.ts'
@@ -27,7 +28,8 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
     list,
     aliases: from,
   }))
-  const { encoding, fieldSize: limit } = identity
+  const { encoding, fieldSize: limit, rename } = identity
+  const names = fieldNames(identity.names)
   const { nameIDFormat, allowSHA1, ...saml } = values.saml
   return {
     instance,
@@ -38,6 +40,9 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
     target: proxy.targetURL,
     targetVerify: !proxy.targetDisableSSLVerify,
     targetCertificates: proxy.targetCertificates,
+    targetServerName: proxy.targetServerName,
+    /** Files of the certificate that the backend is shown, and of its key. */
+    targetClient: targetClientOf(proxy),
     trustedProxies: proxy.trustedProxies,
     proxyProtocol: proxy.proxyProtocol,
     webSocketOrigins: proxy.webSocketOrigins,
@@ -50,6 +55,8 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
     })),
     /** Undefined: all who are signed in may do everything. */
     access: accessOf(values.access, index => lineOf?.(['access', index])),
+    /** Whether preflights of other origins pass without a session. */
+    cors: values.cors,
     /** Whether a person who is refused is told whom the rule lets in. */
     accessTell: values.accessTell,
     /** The dynamic configuration file. */
@@ -83,10 +90,22 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
     identity: { claims, looseNames, stripDomains, groups, groupForm, only },
     /** Tells whether a session was made by these settings of `identity`, or by others. */
     identityDigest: createHash('sha256')
-      .update(JSON.stringify([attributes, looseNames, stripDomains, groups, groupForm, only]))
+      .update(
+        JSON.stringify([
+          ...[attributes, looseNames, stripDomains, groups, groupForm, only],
+          // Not where there is none: sessions of before this setting go on.
+          ...(rename === undefined ? [] : [rename]),
+        ]),
+      )
       .digest('base64url')
       .slice(0, 11),
-    identityFields: { claims, encoding, limit, basicAuth: proxy.useBasicAuth },
+    identityFields: {
+      ...{ claims, encoding, limit, basicAuth: proxy.useBasicAuth, names },
+      /** Names that are removed from clients besides ours. */
+      stripped: strippedNames(names),
+    },
+    /** The file with names for groups. */
+    groupNames: rename,
     /** Undefined: no signed identity is sent. Without an audience of its own it is the public origin. */
     identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,
     keyOverlap: values.keys.overlap,
@@ -95,6 +114,13 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
     admin: values.admin.listenAddress,
     log: values.log,
   }
+}
+
+/** Both files are set, or neither: one alone has been refused. */
+function targetClientOf({ targetClientCertificate, targetClientKey }: SettingValues['proxy']) {
+  return targetClientCertificate === undefined || targetClientKey === undefined
+    ? undefined
+    : { certificate: targetClientCertificate, key: targetClientKey }
 }
 
 /** One of the two is set: others have been refused. */
@@ -135,11 +161,12 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
   const { domain, baseUrl, listen, configPath, admin } = started
   const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile } = started.saml
   const { idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate } = started.saml
-  const { target, targetVerify, targetCertificates } = now
+  const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
+  const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
   return {
     ...wanted,
     ...{ domain, baseUrl, listen, configPath, admin },
-    ...(targetWaits(started, wanted, now) ? { target, targetVerify, targetCertificates } : {}),
+    ...(targetWaits(started, wanted, now) ? backend : {}),
     saml: {
       ...wanted.saml,
       ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },

@@ -4,7 +4,7 @@
 import { join } from 'node:path'
 import type { Loaded } from '../../config/config-file.ts'
 import { proxyVariable } from '../../config/proxy-url.ts'
-import { type Check, type Remark, remarkText } from '../../config/reading.ts'
+import { type Check, type InFile, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
 import { checkAccess } from './check-access.ts'
 import { crossCheck } from './check-config.ts'
@@ -87,9 +87,9 @@ function ignoredProxyNote({ saml }: Config, environment: Environment): string | 
 /** What the settings of an instance are checked with, wherever they stand. `environment` names the place of credentials. */
 export function configCheck(instance: string, environment: Environment = {}): Check<Config> {
   const check = checkSettings(settings, foreignNames)
-  return (found, lineOf) => {
+  return (found, file) => {
     const checked = check(found)
-    const sources = [...sourceProblems(found), ...emptyAccess(found)]
+    const sources = [...sourceProblems(found), ...emptyAccess(found), ...emptyScopes(file?.empty)]
     if (!checked.ok) return { ...checked, problems: [...sources, ...checked.problems] }
     const whole = withSecrets(checked.value, { instance, environment })
     const together = [crossCheck(checked.value), checkAccess(checked.value), whole]
@@ -97,7 +97,7 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
     const warnings = together.flatMap(found => found.warnings)
     return sources.length + problems.length > 0
       ? { ok: false, problems: [...sources, ...problems], warnings }
-      : { ok: true, value: configOf(whole.values, instance, lineOf), warnings }
+      : { ok: true, value: configOf(whole.values, instance, file?.lineOf), warnings }
   }
 }
 
@@ -128,6 +128,18 @@ function sourceProblems(found: unknown): Remark[] {
       ? 'no IdP metadata source set: name idpMetadataURL or idpMetadataFile'
       : 'two IdP metadata sources set: leave idpMetadataURL or idpMetadataFile'
   return [{ path: [], at: 'value', text }]
+}
+
+/**
+ * A key without a value counts as absent. Of a rule or a token that would let in more than the file seems to say: no group is asked
+ * for, the token is for all paths.
+ */
+function emptyScopes(empty: InFile['empty'] = []): Remark[] {
+  return empty
+    .filter(
+      ([key, member]) => key === 'access' || (key === 'passthroughTokens' && member !== undefined),
+    )
+    .map(path => ({ path, at: 'key', text: 'has no value; write one, or take the key out' }))
 }
 
 /** A list without rules would refuse everything, and reads as if it did nothing. */

@@ -26,7 +26,7 @@ export interface SecretsOf {
 }
 
 /** The file of a place that `secretPlace` has read. */
-export function secretFile(place: string, { instance, environment }: SecretsOf): string {
+function secretFile(place: string, { instance, environment }: SecretsOf): string {
   const name = credentialName(place)
   if (name === undefined) return place
   const directory =
@@ -65,13 +65,21 @@ export function withSecrets(
     return {
       ...each,
       token: each.token ?? from(each.tokenFile, [...path, 'tokenFile'], readToken),
-      sha256: each.sha256 ?? from(each.sha256File, [...path, 'sha256File'], readSha256),
+      sha256: each.sha256 ?? from(each.sha256File, [...path, 'sha256File'], readSum),
     }
   })
   const idpMetadataProxy =
     values.idpMetadataProxy ??
     from(values.idpMetadataProxyFile, ['idpMetadataProxyFile'], readProxyUrl)
-  return { values: { ...values, passthroughTokens, idpMetadataProxy }, problems, warnings }
+  const { targetClientKey: key } = values.proxy
+  const proxy = { ...values.proxy, targetClientKey: key && secretFile(key, of) }
+  const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy }
+  return { values: whole, problems, warnings }
+}
+
+/** A digest, also as sha256sum writes it, with the name of what it read behind. */
+function readSum(text: string): Read<Buffer> {
+  return readSha256(text.split(/\s/, 1)[0])
 }
 
 /** The text of a secret without the line break at its end, and whether other users can read it. */

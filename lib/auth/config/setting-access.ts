@@ -134,7 +134,7 @@ export const access = listOfGroups(
       'A line that a person who is refused reads on the page, in whatever language you write it.',
     ),
   },
-  'access:\n  - path: /metrics\n    allow: nobody\n  - path: /admin/\n    methods: [POST, PUT, PATCH, DELETE]\n    allow:\n      - groups: [ops, admins]\n        department: [IT, "Site *"]\n      - users: [root@example.org]\n    login: { maxAge: 15m, context: mfa }\n    message: Ask ops@example.org for the group "ops".\n  - path: /\n    allow: signed-in',
+  'access:\n  - path: /metrics/\n    allow: nobody\n  - path: /admin/\n    methods: [POST, PUT, PATCH, DELETE]\n    allow:\n      - groups: [ops, admins]\n        department: [IT, "Site *"]\n      - users: [root@example.org]\n    login: { maxAge: 15m, context: mfa }\n    message: Ask ops@example.org for the group "ops".\n  - path: /\n    allow: signed-in',
 ).says(
   'Who may do what: rules, of which the first whose path and method match decides. When none matches, the request is refused. Without `access`, all who are signed in may do everything. A reload applies it. `docs/access-rules.md` explains it by examples; `authproxy access` tries it out.',
   '`passthroughPaths` and `passthroughTokens` are judged before, and pass whatever the rules say.',

@@ -8,6 +8,7 @@ import { readPath } from '../../config/setting-kinds.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import {
   formatAuthority,
+  isIpLiteral,
   parseAuthority,
   parseUri,
   type TargetUri,
@@ -157,6 +158,17 @@ export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
       : expected(found, 'one of auto, always, never, true, false')
   },
 )
+
+/** A name that TLS asks for. */
+export const serverName: Kind<string> = kind({ name: 'host name', json: string }, found => {
+  const what = 'a host name such as app.internal.example.org'
+  if (typeof found !== 'string') return expected(found, what)
+  const authority = parseAuthority(found, 443)
+  if ('problem' in authority) return expected(found, what, authority.problem)
+  if (isIpLiteral(authority.host)) return expected(found, what, 'TLS asks for no address')
+  const { host } = authority
+  return host === found.toLowerCase() ? right(host) : expected(found, what, 'without a port')
+})
 
 /** Where a secret is: an absolute path, or `credential:NAME` (secret-files.ts). */
 export const secretPlace: Kind<string> = kind(

@@ -31,11 +31,13 @@ import {
   pathPrefix,
   requestSigning,
   secretPlace,
+  serverName,
   sha256,
   token,
   url,
   webOrigin,
 } from './setting-kinds.ts'
+import { chosenNames } from './setting-names.ts'
 import { pages } from './setting-pages.ts'
 
 export const settings = group('', {
@@ -118,6 +120,10 @@ export const settings = group('', {
   accessTell: setting(boolean, true).says(
     'Whether the page for a person who is refused by a rule of `access` names the groups and attributes the rule asks for.',
   ),
+  cors: setting(oneOf('refuse', 'pass'), 'refuse').says(
+    'What becomes of CORS preflights: the OPTIONS requests, without any cookie, by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, as every request without a session is answered, so such a page can make simple calls alone. `pass` sends them to the application, which decides; they never carry an identity, cookies or credentials. The call itself needs a session as always, and has one only when its page is of the same site.',
+    'Nothing else passes by it: not an OPTIONS request without `Origin` and `Access-Control-Request-Method`, with content, from our own origin, or with a method in another header or in the query; no path that servers read in different ways; no WebSocket. Where rules of `access` let nobody use OPTIONS or the announced method there, it does not pass either.',
+  ),
   configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
     'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
     'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `sudo -u authproxy authproxy rotate-keys` makes new keys and keeps all sessions valid.',
@@ -142,6 +148,15 @@ export const settings = group('', {
       'the authorities that Node.js trusts, those of `NODE_EXTRA_CA_CERTS` included',
     ).says(
       'PEM file with authorities that the backend’s certificate may come from, besides those that Node.js comes with.',
+    ),
+    targetServerName: optional(serverName, 'the host of `targetURL`').says(
+      'The name that is asked for in TLS (SNI) and that the backend’s certificate has to be for, where that is another than the host of `targetURL`: a backend that is reached by its address, or one of several behind one.',
+    ),
+    targetClientCertificate: optional(absolutePath, 'none').says(
+      'PEM file with the certificate that a backend is shown that asks for one (mutual TLS), and those between it and its authority. It is read again when it changes, with its key; new connections then show the new one.',
+    ),
+    targetClientKey: optional(secretPlace, 'none').says(
+      'PEM file with the key of `targetClientCertificate`, without a passphrase: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
     ),
     useBasicAuth: setting(boolean, false).says(
       'Whether the backend gets the subject as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',
@@ -194,7 +209,7 @@ export const settings = group('', {
       'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',
     ).says(
       'Attributes besides the known ones, or more names for those.',
-      'A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm` or `stripDomains` ends the sessions that were made before it, so that their users log in again.',
+      'A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm`, `stripDomains` or the path under `rename` ends the sessions that were made before it, so that their users log in again.',
     ),
     only: optional(listOf(attributeName, 'attribute names'), 'all known attributes').says(
       'The attributes that are kept. Fewer make smaller cookies.',
@@ -216,6 +231,19 @@ export const settings = group('', {
       'identity:\n  stripDomains: [CORP]',
     ).says(
       'Domains that are taken from account names of the form `DOMAIN\\user`, without regard to case. A name of any other domain stays as it was sent, so that the `admin` of one domain is not the `admin` of another.',
+    ),
+    names: setting(
+      chosenNames,
+      'authproxy',
+      'identity:\n  names:\n    - webauth\n    - field: X-Team\n      from: [department, organisation]\n    - { field: X-Roles, from: roles, form: list, separator: "|" }',
+    ).says(
+      'Names of the headers in which the application reads who asks. `authproxy`: `X-Authproxy-User` and its relatives. `remote`: `Remote-User`, `Remote-Groups`, `Remote-Name`, `Remote-Email`. `auth-request`: `X-Auth-Request-User`, `-Email`, `-Groups`, `-Preferred-Username`, as oauth2-proxy names them. `webauth`: `X-WEBAUTH-USER`, `-NAME`, `-EMAIL`, `-GROUPS`, as Grafana and Gitea know them. Several, and headers of your own, stand in a list; then `authproxy` is sent only when the list has it.',
+      'A header of your own has a name (`field`) and what it carries (`from`): `user`, which is what `X-Authproxy-User` carries, or names of attributes, of which the first that has a value counts. `form` is `list` (values with `separator` between them, one of `, ; | :` and the space; in a value it is percent-encoded), `json` (a list in JSON, in ASCII), or `first` (the first value alone). Lists such as `groups` are a `list` unless told, all else is `first`. `identity.encoding` and `identity.fieldSize` hold for these headers too.',
+      'Headers of all these names, and your own, are removed from what clients send, in every spelling that reads the same, whichever are in force. Names of HTTP and of proxies are refused. In the groups of `webauth` spaces are percent-encoded as well, because Grafana splits there.',
+    ),
+    rename: optional(absolutePath, 'none', 'identity:\n  rename: /etc/authproxy/groups.txt').says(
+      'File with names for groups, for identity providers that send an ID or a distinguished name: a line each with what is sent, a tab or ` => `, and the name. Empty lines and lines that begin with `#` do not count; at most 4 MiB and 100,000 lines. What is sent is compared without regard to case. Rules of `access`, `identity.groups` and the application see the names; a group that is not in the file stays as it was sent, unless that is one of the names of the file: such a group is left out, so that no one becomes a member by what a group is called.',
+      'The file is read again within a second when it changes, and counts for logins from then on; sessions keep the names of their login. A file with a mistake is not taken: the one before stays in force, the log and `authproxy status` say so, with the line. At the start, and on a reload that names another file, a mistake is an error.',
     ),
     encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
       'Encoding of values for the backend: UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or `percent`, which encodes everything but visible ASCII and spaces, and `%` itself.',

@@ -7,6 +7,7 @@ import { within } from '../../async/deadline.ts'
 import { iterate, type Source } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
 import { OriginClient, type OriginRequest, type OriginResponse } from '../../http/client/client.ts'
+import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
@@ -21,6 +22,10 @@ export interface Reach {
   readonly verify?: boolean
   /** The proxy by which they are asked. */
   readonly parent?: Parent | undefined
+  /** What servers that ask for a certificate are shown. */
+  readonly identity?: ShownCertificate | undefined
+  /** The name in TLS, where it is not that of the URI. */
+  readonly serverName?: string | undefined
   /** Bytes that connections begin with. */
   readonly introduction?: Buffer
 }
@@ -70,9 +75,11 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
   clients.set(from, own)
   const known = own.get(reach)
   if (known !== undefined) return known
-  const { clock, lookup, ca, verify = true, parent, introduction } = { ...from, ...reach }
+  const { clock, lookup, ca, verify = true, parent } = { ...from, ...reach }
+  const { introduction, identity, serverName } = reach
   const client = new OriginClient({
-    ...{ clock, isPublic: () => true, verify, parent, introduction, limits: { head: LONGEST } },
+    ...{ clock, isPublic: () => true, verify, parent, limits: { head: LONGEST } },
+    ...{ introduction, identity, serverName },
     ...(lookup === undefined ? {} : { lookup }),
     ...(ca === undefined ? {} : { ca }),
   })

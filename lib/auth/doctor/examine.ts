@@ -6,6 +6,7 @@ import { closeClients } from './ask.ts'
 import { type Check, type Diagnosis, doubtful, right } from './check.ts'
 import * as backend from './checks/backend.ts'
 import * as edge from './checks/edge.ts'
+import * as identity from './checks/identity.ts'
 import * as idp from './checks/idp.ts'
 import * as keys from './checks/keys.ts'
 import * as neighbours from './checks/neighbours.ts'
@@ -25,7 +26,14 @@ const checks: readonly Check[] = [
   check('configuration in force', 'is it the one read here?', service.configuration),
   check('readiness', 'does the admin listener call the service ready?', service.readiness),
 
+  check('identity.names', 'in which headers does the application read who asks?', identity.names),
+  check('identity.rename', 'can the file with names of groups be read?', identity.groupNames),
   check('proxy.targetCertificates', 'can the file be read?', backend.authorities),
+  check(
+    'certificate for the backend',
+    'can its files be read, and does it last?',
+    backend.clientCertificate,
+  ),
   check('backend', 'does the application answer at proxy.targetURL?', backend.application),
   check('loop', 'does proxy.targetURL lead back to this instance?', backend.loop),
   check('certificate of the backend', 'how long is it valid?', backend.certificate),

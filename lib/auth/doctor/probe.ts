@@ -191,7 +191,16 @@ function padding(bytes: number): ReadonlyArray<readonly [string, string]> {
 
 /** Tells one configuration from another. Only sealed answers carry it. */
 export function fingerprint(config: Config): string {
-  return createHash('sha256').update(JSON.stringify(config)).digest('base64url').slice(0, 22)
+  return createHash('sha256')
+    .update(JSON.stringify(config, written))
+    .digest('base64url')
+    .slice(0, 22)
+}
+
+/** What JSON would leave empty: the rules of `access` are of these. */
+function written(_name: string, value: unknown): unknown {
+  if (value instanceof Map || value instanceof Set) return [...value]
+  return value instanceof RegExp ? value.source : value
 }
 
 function sealed(values: JsonObject, purpose: Purpose, { keys, random }: ProbeKeys): string {

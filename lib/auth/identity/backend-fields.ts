@@ -15,6 +15,7 @@ import { withValidTrace } from '../../http/message/trace-context.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { isOwnCookie, withoutOwnCookies } from '../session/cookie.ts'
+import { isIdentityField } from './field-names.ts'
 
 /** What is added to the fields of a client. */
 export interface Added {
@@ -24,15 +25,21 @@ export interface Added {
   readonly own: Fields
   /** Whether the identity has Basic credentials. */
   readonly basicAuth: boolean
+  /** Names in which a backend could read an identity, besides ours (field-names.ts). */
+  readonly stripped: RegExp
 }
 
 /** Ours, and behind them the fields of the client that are end-to-end and claim nothing. */
-export function backendFields(client: Fields, { identity, own, basicAuth }: Added): Fields {
+export function backendFields(
+  client: Fields,
+  { identity, own, basicAuth, stripped }: Added,
+): Fields {
   const flat = [...(identity?.flat ?? []), ...own.flat]
   const harmless = withoutOwnCookies(withoutForwarding(client))
   for (const [name, value] of withValidTrace(endToEnd(harmless))) {
     // Host is written with the request line (http/client/request.ts).
-    if (isIdentityField(name) || isOddlySpelt(name) || sameName(name, 'Host')) continue
+    if (isIdentityField(name) || stripped.test(name) || isOddlySpelt(name)) continue
+    if (sameName(name, 'Host')) continue
     // With Basic credentials as identity, those of a client would claim to be another user.
     if (basicAuth && claimsBasic(name, value, identity !== undefined)) continue
     flat.push(name, value)
@@ -41,10 +48,11 @@ export function backendFields(client: Fields, { identity, own, basicAuth }: Adde
 }
 
 /** Trailer fields a client or a backend may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
-export function harmlessTrailers(fields: Fields): Fields {
+export function harmlessTrailers(fields: Fields, stripped: RegExp): Fields {
   const flat: string[] = []
   for (const [name, value] of withoutForwarding(endToEnd(fields))) {
-    if (isIdentityField(name) || HEAD_ONLY.test(name) || isOddlySpelt(name)) continue
+    if (isIdentityField(name) || stripped.test(name)) continue
+    if (HEAD_ONLY.test(name) || isOddlySpelt(name)) continue
     flat.push(name, value)
   }
   return Fields.fromFlat(flat)
@@ -77,13 +85,6 @@ function withoutCookiesType(value: string): string {
   const all = types.includes('"*"') ? ['"cache"', '"storage"', '"executionContexts"'] : types
   return all.join(', ')
 }
-
-/** Whether a backend could take a field of this name for one of ours: any characters but letters and digits may separate its words. */
-export function isIdentityField(name: string): boolean {
-  return IDENTITY.test(name)
-}
-
-const IDENTITY = /(?<![a-z0-9])x[^a-z0-9]+authproxy(?![a-z0-9])/i
 
 /** Names some read as those of fields that say where a message ends, or whom it is for: `Transfer_Encoding`. */
 function isOddlySpelt(name: string): boolean {

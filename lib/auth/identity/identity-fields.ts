@@ -10,6 +10,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { Config } from '../config/config.ts'
 import type { Session } from '../session/token.ts'
 import { type Claim, claimTable } from './claim.ts'
+import type { NamedField } from './field-names.ts'
 
 /**
  * The fields of a session, `token` (identity-token.ts) among them; X-Authproxy-Omitted names those that were too long and are
@@ -17,27 +18,63 @@ import { type Claim, claimTable } from './claim.ts'
  */
 export function identityFields(
   session: Session,
-  { claims, encoding, limit, basicAuth }: Config['identityFields'],
+  { claims, encoding, limit, basicAuth, names }: Config['identityFields'],
   token = '',
 ): Fields {
   const flat: string[] = []
   const omitted: string[] = []
-  const add = (suffix: string, value: string) => {
-    if (value.length > limit) omitted.push(`X-Authproxy-${suffix}`)
-    else if (value !== '') flat.push(`X-Authproxy-${suffix}`, value)
+  const add = (name: string, value: string) => {
+    if (value.length > limit) omitted.push(name)
+    else if (value !== '') flat.push(name, value)
   }
-  add('User', encodeValue(session.subject, encoding, false))
-  for (const { name, field, list } of [...claimTable(claims), ...DERIVED]) {
-    const values = session.attributes.get(name) ?? []
-    const asList = list || values.length > 1
-    add(field, values.map(value => encodeValue(value, encoding, asList)).join(','))
+  const table = [...claimTable(claims), ...DERIVED]
+  if (names.authproxy) {
+    add('X-Authproxy-User', encodeValue(session.subject, encoding, false))
+    for (const { name, field, list } of table) {
+      const values = session.attributes.get(name) ?? []
+      const asList = list || values.length > 1
+      const members = values.map(value => encodeValue(value, encoding, asList))
+      add(`X-Authproxy-${field}`, members.join(','))
+    }
   }
-  add('Identity', token)
+  for (const named of names.others) {
+    const isList = table.some(({ name, list }) => list && named.from.includes(name))
+    const form = named.form ?? (isList ? 'list' : 'first')
+    add(named.field, namedValue({ ...named, form }, session, encoding))
+  }
+  add('X-Authproxy-Identity', token)
   if (omitted.length > 0) flat.push('X-Authproxy-Omitted', omitted.join(', '))
   if (basicAuth && mayBeBasicUser(session.subject)) {
     flat.push('Authorization', `Basic ${Buffer.from(`${session.subject}:`).toString('base64')}`)
   }
   return Fields.fromFlat(flat)
+}
+
+/** What a field of another name carries; empty when the session has nothing for it. */
+function namedValue(
+  { from, form, separator, encoded = '' }: NamedField,
+  { subject, attributes }: Session,
+  encoding: 'percent' | 'utf8',
+): string {
+  const [values = []] = from
+    .map(name => (name === 'user' ? [subject] : (attributes.get(name) ?? [])))
+    .filter(found => found.length > 0)
+  if (values.length === 0) return ''
+  if (form === 'json') return asciiJson(values)
+  if (form === 'first') return encodeValue(values[0] ?? '', encoding, false)
+  const isSeparating = (character: string) => `${separator}${encoded}`.includes(character)
+  return values
+    .map(value => encodeValue(value, encoding, separator === ','))
+    .map(value => value.replace(/[ |;:]/g, found => (isSeparating(found) ? percent(found) : found)))
+    .join(separator)
+}
+
+/** A list in JSON (RFC 8259) of visible ASCII and spaces: all else is escaped. */
+function asciiJson(values: readonly string[]): string {
+  return JSON.stringify(values).replace(
+    /[\u007f-\uffff]/g,
+    found => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 /** Attributes that are made of others (claim.ts). */

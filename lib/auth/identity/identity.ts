@@ -6,6 +6,7 @@ import type { VerifiedSubject } from '../saml/core/read-assertion.ts'
 import { nameIdFormats } from '../saml/core/vocabulary.ts'
 import { trimXml } from '../saml/core/xml.ts'
 import { mapClaims } from './claim.ts'
+import { claimsName, type GroupTable, nameOfGroup } from './group-names.ts'
 
 type Rules = Config['identity']
 
@@ -19,8 +20,12 @@ export interface Identity {
 /** Why an assertion gives no identity. */
 export type NoIdentity = 'no-subject' | 'unfit-subject'
 
-/** The identity, or why there is none. The subject is the first that is not empty of: email, sAMAccountName, NameID. */
-export function identityOf(verified: VerifiedSubject, rules: Rules): Identity | NoIdentity {
+/** The identity, or why there is none; `table` has names for groups. The subject is the first that is not empty of: email, sAMAccountName, NameID. */
+export function identityOf(
+  verified: VerifiedSubject,
+  rules: Rules,
+  table?: GroupTable,
+): Identity | NoIdentity {
   const named = mapClaims(verified.attributes, rules, false)
   const nameId = trimXml(verified.nameId?.value ?? '')
   const candidates = [
@@ -33,7 +38,7 @@ export function identityOf(verified: VerifiedSubject, rules: Rules): Identity | 
     // Readers drop or fold such characters each in its way, so that two names would become one.
     if (UNFIT.test(subject)) return 'unfit-subject'
     const mapped = mapClaims(verified.attributes, rules, true)
-    return { subject, from, attributes: keptOf(mapped, rules) }
+    return { subject, from, attributes: keptOf(mapped, rules, table) }
   }
   return 'no-subject'
 }
@@ -44,20 +49,32 @@ const UNFIT = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200b\u2060\ufeff]|(?! )\p{Zs}/u
 function keptOf(
   mapped: ReadonlyMap<string, readonly string[]>,
   rules: Rules,
+  table: GroupTable | undefined,
 ): ReadonlyMap<string, readonly string[]> {
   const kept = new Map<string, readonly string[]>()
   for (const [name, values] of mapped) {
     if (rules.only !== undefined && !rules.only.includes(name)) continue
-    const own = name === 'groups' ? groupsOf(values, rules) : values
+    const own = name === 'groups' ? groupsOf(values, rules, table) : values
     if (own.length > 0) kept.set(name, own)
   }
   return kept
 }
 
-function groupsOf(values: readonly string[], { groups, groupForm }: Rules): readonly string[] {
+/** Groups by their names, where the table has one; of those the patterns keep, the others in the form that is set. */
+function groupsOf(
+  values: readonly string[],
+  { groups, groupForm }: Rules,
+  table: GroupTable | undefined,
+): readonly string[] {
   const patterns = groups.map(globOf)
-  const kept = values.filter(value => patterns.length === 0 || patterns.some(p => p.test(value)))
-  const named = groupForm === 'name' ? kept.map(commonName) : kept
+  const isKept = (value: string) => patterns.length === 0 || patterns.some(p => p.test(value))
+  const named = values.flatMap(value => {
+    const name = table && nameOfGroup(value, table)
+    if (!isKept(name ?? value)) return []
+    if (name !== undefined) return [name]
+    const own = groupForm === 'name' ? commonName(value) : value
+    return table !== undefined && claimsName(own, table) ? [] : [own]
+  })
   return [...new Set(named)]
 }
 

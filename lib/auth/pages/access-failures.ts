@@ -30,4 +30,15 @@ export const accessFailures = {
       'authproxy explain says which rule it could have passed by; docs/access-rules.md says which spellings are refused.',
     action: { href: '/', label: 'Go to the application' },
   },
+  /** Of /__authproxy/whoami, asked for by another site: the link asks for it again, from a page of ours. */
+  whoami_foreign: {
+    category: 'ACCESS-REFUSED',
+    status: 403,
+    title: 'Another site asks who you are',
+    text: 'Another site led you here. What this service knows about you is shown to you alone, so nothing has been told yet.',
+    person: ['If you want to see it, go on. The other site learns nothing of it.'],
+    administrator:
+      'A page of another origin opened /__authproxy/whoami, or a script of one asked for it. Scripts of the application itself have to run under its own host name.',
+    action: { href: '{own}', label: 'Show it' },
+  },
 } as const

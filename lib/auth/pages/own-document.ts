@@ -1,6 +1,6 @@
 /**
  * Answers with a public document of the gateway itself, with a validator: the keys of the signed identity (RFC 7517), the logo,
- * the metadata of the service provider.
+ * the script for pages of the application, the metadata of the service provider.
  *
  * # Facts
  * - Backends keep the set of keys they have fetched, and many fetch it again only when it has aged. So a new key is published
@@ -8,12 +8,15 @@
  *   token of it can live.
  */
 import { createHash, createPublicKey } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Seconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Handler, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
+import { packageRoot } from '../../package.ts'
 import type { IdentityKey } from '../keys/dynamic-config.ts'
 
 export interface OwnDocument {
@@ -43,6 +46,15 @@ export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
 
 /** Where the logo is answered, when there is one. */
 export const logoPath = '/__authproxy/logo'
+
+/** Where pages of the application find the script that has their users sign in in a window of its own. */
+export const loginScriptPath = '/__authproxy/login.js'
+
+/** Answers with that script, templates/auth/login.js, which is read once. Throws when it cannot be read. */
+export function loginScriptHandler(): Handler {
+  const bytes = readFileSync(join(packageRoot(), 'templates', 'auth', 'login.js'))
+  return ownDocument(() => ({ type: 'text/javascript; charset=utf-8', bytes }))
+}
 
 function publicHalf({ kid, privateKey }: IdentityKey): object {
   const { kty, crv, x, y } = createPublicKey(privateKey).export({ format: 'jwk' })

@@ -6,7 +6,6 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { isFramed } from '../access/navigation.ts'
 import { isOwnPost, ownReferer } from '../access/own-origin.ts'
-import type { LoginNeeds } from '../access/rules.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { Form } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
@@ -27,7 +26,7 @@ import {
   stateOf,
 } from './login-state.ts'
 import type { IdpMetadata } from './metadata/idp-metadata.ts'
-import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
+import { backAddress, type LoginKind, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 import { clientOf } from './verify.ts'
@@ -36,10 +35,8 @@ export interface LoginStart {
   readonly returnTo: string
   /** The content of a form post without a session, to be sent once after the login. */
   readonly form?: Form
-  /** What a rule needs of the login. */
-  readonly needs?: LoginNeeds | undefined
-  /** Whether another user is to sign in than the one who is signed in. */
-  readonly other?: boolean
+  /** What kind of login it is to be; undefined: any. */
+  readonly how?: LoginKind | undefined
   /** Whether the user is to sign in anew, whatever session the browser or the IdP has. */
   readonly anew?: boolean
   /** Whether the IdP is asked to answer without showing anything to the person. */
@@ -73,7 +70,7 @@ export async function startLogin(
   const back = `${config.baseUrl}${returnTo}`
   const asks = before?.asks ?? newAsks(login)
   const passive = (before === undefined ? login.passive : before.passive) === true
-  if (login.needs !== undefined && asks !== undefined && hasJustAsked(state, asks, now)) {
+  if (typeof login.how === 'object' && asks !== undefined && hasJustAsked(state, asks, now)) {
     saml.count('login_unmet')
     const facts = { anew: asks.anew, contexts: asks.contexts.join(' ') }
     const words = { back }
@@ -134,13 +131,23 @@ export async function startLogin(
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
     fields: Fields.of(
       ...cookies.map(line => ['Set-Cookie', line] as const),
-      ...challenge(loginAddress(config.baseUrl, returnTo.length > LONG ? '/' : returnTo)),
+      ...challenge(addressOf(config.baseUrl, returnTo.length > LONG ? '/' : returnTo, login)),
     ),
   })
 }
 
-function newAsks({ needs, other, anew }: LoginStart): LoginAsks | undefined {
-  if (other === true || anew === true) return { ...anewAlone, contexts: needs?.contexts ?? [] }
+/** The address at which a login of the same kind begins. */
+export function addressOf(
+  baseUrl: string,
+  returnTo: string,
+  { how, anew }: Pick<LoginStart, 'how' | 'anew'>,
+): string {
+  return `${loginAddress(baseUrl, returnTo, how)}${anew === true ? '&reauth' : ''}`
+}
+
+function newAsks({ how, anew }: LoginStart): LoginAsks | undefined {
+  const needs = typeof how === 'object' ? how.login : undefined
+  if (how === 'other' || anew === true) return { ...anewAlone, contexts: needs?.contexts ?? [] }
   return needs && asksOf(needs)
 }
 
@@ -161,13 +168,14 @@ const LONG = 1000
  * The page for a frame: neither the pages of a login nor those of identity providers are shown in one. Pages of our own origin may
  * show this page, whose link opens the login in the place of the whole page. Frames are small, so the link comes first.
  */
-function signInOnTop(saml: Saml, request: Request, { returnTo }: LoginStart): Response {
+function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response {
   const { baseUrl } = saml.config()
-  const href = loginAddress(baseUrl, ownReferer(request, baseUrl) ?? returnTo)
+  const { returnTo, signedIn = false } = login
+  const href = addressOf(baseUrl, ownReferer(request, baseUrl) ?? returnTo, login)
   return saml.page({
     ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href), framed: true },
     view: say => ({
-      title: say('You are not signed in'),
+      title: say(signedIn ? 'Sign in again' : 'You are not signed in'),
       text: say('Signing in does not work in a part of a page. It takes the whole window.'),
       href,
       label: say('Sign in'),
@@ -182,7 +190,15 @@ function signInOnTop(saml: Saml, request: Request, { returnTo }: LoginStart): Re
 export function askAboutForm(
   saml: Saml,
   request: Request,
-  { returnTo, form }: { readonly returnTo: string; readonly form: Form & { origin: string } },
+  {
+    returnTo,
+    form,
+    how,
+  }: {
+    readonly returnTo: string
+    readonly form: Form & { origin: string }
+    readonly how?: LoginKind | undefined
+  },
 ): Response {
   const { baseUrl, loginTime } = saml.config()
   const id = newFlowId(saml, false)
@@ -191,7 +207,7 @@ export function askAboutForm(
   const key = saml.forms.put(id, form, place, loginTime)
   const flow: Flow = { id, began: saml.clock.now(), returnTo, depth: 0, done: true, form: key }
   const lines = beginFlow(saml, stateOf(saml, request), { flow, small: false })
-  const href = backAddress(baseUrl, id, 'resume')
+  const href = backAddress(baseUrl, id, 'resume', how)
   saml.count('form_of_other_site')
   saml.log.info('asked about a form of another site', { request: request.id, origin: form.origin })
   return saml.page({

@@ -106,17 +106,36 @@ export function safeReturn(returnTo: string): string {
 /** Where a browser comes back to after the IdP's answer has been taken. */
 export const returnPath = '/__authproxy-redirect'
 
-/** Where a browser comes back to: with a login that was completed, or with one to go on with that is not known any more. */
-export function backAddress(baseUrl: string, id: string, as: 'flow' | 'resume' = 'flow'): string {
-  return `${baseUrl}${returnPath}?flow=${id}${as === 'resume' ? '&resume=1' : ''}`
+/**
+ * Where a browser comes back to: with a login that was completed, or with one to go on with that is not known any more, or that has
+ * still to be begun.
+ */
+export function backAddress(
+  baseUrl: string,
+  id: string,
+  as: 'flow' | 'resume' = 'flow',
+  how?: LoginKind,
+): string {
+  return `${baseUrl}${returnPath}?flow=${id}${as === 'resume' ? '&resume=1' : ''}${howText(how)}`
 }
 
 /** The address a script, or a page of ours, may send its user to: a login that comes back to `returnTo`. */
 export function loginAddress(baseUrl: string, returnTo: string, how?: LoginKind): string {
-  const address = `${baseUrl}${returnPath}?login=${encodeURIComponent(safeReturn(returnTo))}`
-  if (how === undefined) return address
-  return `${address}&${how === 'other' ? how : `rule=${how.number}`}`
+  return `${baseUrl}${returnPath}?login=${encodeURIComponent(safeReturn(returnTo))}${howText(how)}`
 }
 
 /** A login as another user than the one who is signed in, or one that is as a rule needs it. */
-export type LoginKind = 'other' | Pick<AccessRule, 'number'>
+export type LoginKind = 'other' | Pick<AccessRule, 'number' | 'login'>
+
+function howText(how: LoginKind | undefined): string {
+  if (how === undefined) return ''
+  return how === 'other' ? '&other' : `&rule=${how.number}`
+}
+
+/** What kind of login an address of these functions is for, by the rules of now. */
+export function kindIn(query: URLSearchParams, { ruleLogins }: SamlConfig): LoginKind | undefined {
+  if (query.has('other')) return 'other'
+  const number = Number(query.get('rule') ?? 0)
+  const login = ruleLogins[number - 1]
+  return login && { number, login }
+}

@@ -8,6 +8,7 @@
  * - The page also puts the fragment back, and a long address the cookie had no room for: the tab keeps both. For a form that was kept it posts the ID of the login to where the form was for:
  *   what goes to the backend in its place is in memory (form-preservation/), since a page could not send files again.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { isNavigation } from '../access/navigation.ts'
@@ -15,9 +16,17 @@ import { whyNotFulfilled } from '../access/rules.ts'
 import { ownerOf } from '../form-preservation/owner.ts'
 import { notSent, resubmissionField } from '../form-preservation/resubmission.ts'
 import { cannotLogIn, challenge, needsLogin } from '../pages/failure-page.ts'
-import { anewAlone, type LoginStart, startLogin } from './login.ts'
+import type { Session } from '../session/token.ts'
+import { addressOf, anewAlone, type LoginStart, startLogin } from './login.ts'
 import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, stateOf } from './login-state.ts'
-import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
+import {
+  backAddress,
+  kindIn,
+  type LoginKind,
+  loginAddress,
+  type Saml,
+  safeReturn,
+} from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 
@@ -27,25 +36,24 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   const query = new URLSearchParams(request.target.form === 'origin' ? request.target.query : '')
   const session = await saml.sessions.read(request)
   const wanted = query.get('login')
+  const how = kindIn(query, saml.config())
+  const now = saml.clock.now()
+  const suffices = session !== undefined && isOfKind(session, how, now)
   if (wanted !== null) {
     const returnTo = safeReturn(wanted)
-    const needs = saml.config().ruleLogins[Number(query.get('rule') ?? 0) - 1]
     const known = stateOf(saml, request)
-    const now = saml.clock.now()
     const anew = query.has('reauth')
     if (session === undefined) {
       const passive = query.has('passive') && !anew
       if (passive && isJustUnknown(known, now)) return notSignedIn(saml, request, returnTo)
-      return begin(saml, request, { returnTo, again: query.has('again'), needs, anew, passive })
+      return begin(saml, request, { returnTo, again: query.has('again'), how, anew, passive })
     }
     // A page of another site does not have a person sign in anew.
     const isForeign = request.fields.get('Sec-Fetch-Site') === 'cross-site'
-    const other = query.has('other')
-    const unmet = needs && whyNotFulfilled(needs, session, now)
     // A page that asks for a new login each time it is opened gets one, not a loop of them.
     const wantsNew = anew && !hasJustAsked(known, anewAlone, now)
-    return (other || wantsNew || unmet !== undefined) && !isForeign
-      ? begin(saml, request, { returnTo, needs, other, anew, signedIn: true })
+    return (wantsNew || !suffices) && !isForeign
+      ? begin(saml, request, { returnTo, how, anew, signedIn: true })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
   const state = stateOf(saml, request)
@@ -55,10 +63,10 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     if (id === undefined) return begin(saml, request, { returnTo: '/' })
     const resumes = query.has('resume')
     if (!query.has('again')) {
-      const href = `${backAddress(baseUrl, id, resumes ? 'resume' : 'flow')}&again=1`
+      const href = `${backAddress(baseUrl, id, resumes ? 'resume' : 'flow', how)}&again=1`
       return linkPage(saml, { request, title: 'Signing in', label: 'Continue', href })
     }
-    if (resumes) return begin(saml, request, { returnTo: '/', instead: id })
+    if (resumes) return begin(saml, request, { returnTo: '/', instead: id, how })
     return lostSession(saml, request, {
       ...{ code: 'session_cookie_missing', state },
       back: backAddress(baseUrl, id, 'resume'),
@@ -70,9 +78,9 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   const signedIn = { request, title: 'Signed in', label: 'Continue', restore: id } as const
   // A login nothing is known of any more, or a reload: only the tab can know where it was going.
   if (flow === undefined) return linkPage(saml, { ...signedIn, href: `${baseUrl}/` })
-  if (flow.asks !== undefined && !flow.done) {
-    // The session is the one of before: its login was not enough, and the next one takes the form along.
-    return begin(saml, request, { returnTo: flow.returnTo, instead: id, signedIn: true })
+  if (!suffices || (flow.asks !== undefined && !flow.done)) {
+    // The session is the one of before: its login is not enough, and the next one takes the form along.
+    return begin(saml, request, { returnTo: flow.returnTo, instead: id, how, signedIn: true })
   }
   const fields = Fields.of(['Set-Cookie', dropFlow(id)])
   if (flow.form === undefined) {
@@ -96,11 +104,19 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   })
 }
 
+/** Whether the login of a session is of the kind that is wanted. */
+function isOfKind(session: Session, how: LoginKind | undefined, now: Milliseconds): boolean {
+  if (how === 'other') return false
+  return how?.login === undefined || whyNotFulfilled(how.login, session, now) === undefined
+}
+
 /** An image or a script of another site must not begin logins, which displace those of tabs: the checks of any first request. */
 async function begin(saml: Saml, request: Request, login: LoginStart): Promise<Response> {
   const { domain, baseUrl: base } = saml.config()
-  const { returnTo } = login
-  if (!isNavigation(request)) return needsLogin(request, loginAddress(base, returnTo))
+  const { returnTo, signedIn } = login
+  if (!isNavigation(request)) {
+    return needsLogin(request, addressOf(base, returnTo, login), signedIn)
+  }
   const cannot = cannotLogIn(request, { domain, base, returnTo }, saml.failurePage)
   return cannot ?? startLogin(saml, request, login)
 }

@@ -7,6 +7,7 @@ import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
+import type { GroupTable } from '../identity/group-names.ts'
 import { identityOf, type NoIdentity } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
@@ -59,6 +60,8 @@ interface SessionsOptions {
   readonly tokens: SessionTokens
   /** Undefined: a copied cookie stays valid after a logout. */
   readonly revocations: RevocationList | undefined
+  /** Names for groups; undefined where none are configured. */
+  readonly groupTable: () => GroupTable | undefined
   readonly failurePage: FailurePage
   readonly clock: Clock
   readonly random: (size: number) => Buffer
@@ -97,7 +100,7 @@ export class Sessions {
   async establish(subject: VerifiedSubject, request: Request, back = '/'): Promise<Established> {
     const { clock, random, failurePage, log } = this.#options
     const config = this.#options.config()
-    const identity = identityOf(subject, config.identity)
+    const identity = identityOf(subject, config.identity, this.#options.groupTable())
     if (typeof identity === 'string') return { refuse: this.#noSubject(request, subject, identity) }
     if (config.identityFields.basicAuth && !mayBeBasicUser(identity.subject)) {
       return { refuse: failurePage({ request, code: 'subject_not_basic' }) }

@@ -14,7 +14,12 @@ import { sharedChain } from '../../http/proxy/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
+import {
+  type IncomingContent,
+  type OriginAnswer,
+  verifiedBy,
+  type WantedFile,
+} from '../fetch/found.ts'
 import { type Ask, askForHead } from '../fetch/origin-client.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import { WrongContent } from '../fetch/wrong-content.ts'
@@ -23,7 +28,7 @@ import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
-import type { Entry } from '../store/entry.ts'
+import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originSaid, unavailable } from './errors.ts'
@@ -49,6 +54,9 @@ interface AnswererParts {
   readonly ask: Ask
 }
 
+/** Why the store has nothing to give. */
+type Lacking = Extract<MissReason, 'absent' | 'unreadable'>
+
 export class Answerer {
   readonly #parts: AnswererParts
 
@@ -57,9 +65,9 @@ export class Answerer {
   }
 
   /** The stored entry. The disk is not asked when the key is being fetched because it was absent. */
-  stored(key: string): Entry | undefined | Promise<Entry | undefined> {
+  stored(key: string): Reading | Promise<Reading> {
     const { fetcher, store } = this.#parts
-    return fetcher.isFetchedAnew(key) ? undefined : store.get(key)
+    return fetcher.isFetchedAnew(key) ? undefined : store.read(key)
   }
 
   /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
@@ -146,7 +154,7 @@ export class Answerer {
   }
 
   /** Of a detached signature, the one that belongs to the Release file the client has, once the origin has been asked about both. */
-  async #signature(allowed: Allowed, wanted: Wanted): Promise<Response | undefined> {
+  async #signature(allowed: Allowed, wanted: WantedFile): Promise<Response | undefined> {
     const { updates, suites, store } = this.#parts
     const outcome = await updates.checkSignature(wanted)
     if (outcome === undefined) return undefined
@@ -164,7 +172,7 @@ export class Answerer {
    * Finds out in the background whether a slow origin is back: one question at a time for each. A Release file changes only
    * together with its suite.
    */
-  #probe(wanted: Wanted, entry: Entry): void {
+  #probe(wanted: WantedFile, entry: Entry): void {
     const { updates, fetcher } = this.#parts
     const done = fetcher.slow.beginProbe(wanted.uri)
     if (done === undefined) return
@@ -174,17 +182,20 @@ export class Answerer {
     void asking.then(done)
   }
 
-  async fetched(allowed: Allowed): Promise<Response> {
+  async fetched(allowed: Allowed, because: Lacking): Promise<Response> {
     const { fetcher, store } = this.#parts
     const { key } = allowed.file
     // A fetch may have ended between our look-up and here: a request that would start one looks again.
     const arrived = fetcher.isFetching(key) ? undefined : store.peek(key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
-    return this.fetchedAnew(allowed)
+    return this.fetchedAnew(allowed, { because })
   }
 
   /** Fetches from the origin without looking into the store, in place of a copy of which an index says that it is not the file. */
-  async fetchedAnew(allowed: Allowed, superseded?: Entry): Promise<Response> {
+  async fetchedAnew(
+    allowed: Allowed,
+    { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
+  ): Promise<Response> {
     const { request, file } = allowed
     const { fetcher, clock } = this.#parts
     if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
@@ -193,8 +204,8 @@ export class Answerer {
     const wanted = wantedOf(allowed, superseded)
     const fetching = fetcher.fetch(wanted)
     const found = await inTime(fetching.found, clock, firstByteDeadline)
-    const stored = superseded === undefined ? 'absent' : 'superseded'
-    const because = fetching.joined ? 'joined' : stored
+    const missing = superseded === undefined ? lacking : 'superseded'
+    const because = fetching.joined ? 'joined' : missing
     const { origin } = file.about
     switch (found?.kind) {
       case undefined:
@@ -267,7 +278,7 @@ export class Answerer {
    */
   async #fromFilling(
     allowed: Allowed,
-    filling: Filling,
+    filling: IncomingContent,
     because: MissReason,
   ): Promise<Response | Failure | undefined> {
     const { request, file } = allowed
@@ -348,7 +359,7 @@ export class Answerer {
       : unavailable(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 
-  #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>, named?: 'named'): Response {
+  #originSaid(allowed: Allowed, said: Omit<OriginAnswer, 'kind'>, named?: 'named'): Response {
     const { negative, updates, rules, clock } = this.#parts
     const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
@@ -374,7 +385,7 @@ function isOwn({ lastModified }: Entry, fields: Fields): boolean {
 function wantedOf(
   { request, file, claim, awaited, directives }: Allowed,
   stored: Entry | undefined,
-): Wanted {
+): WantedFile {
   const { key, uri, archive } = file
   const insist = directives.noCache || directives.maxAge === 0
   return {

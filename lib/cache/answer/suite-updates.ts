@@ -7,22 +7,17 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
-import { explainError, type Failure } from '../../errors.ts'
-import { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import type { Found, Wanted } from '../fetch/found.ts'
-import { isGone, type RevalidationResult, unchanged } from '../fetch/revalidation.ts'
-import { WrongContent } from '../fetch/wrong-content.ts'
+import type { FetchOutcome, WantedFile } from '../fetch/found.ts'
+import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
-import { archiveOf } from '../policy/routing.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
 import {
-  byHashPath,
   byHashPaths,
   keyIn,
   type Listed,
@@ -32,11 +27,12 @@ import {
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
+import { incoming, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
 import {
-  type Behind,
   firstPause,
   longestHold,
   type MissingFile,
+  type ReleaseBehind,
   SuitesBehind,
 } from './suites-behind.ts'
 import { pathIn, pathOf, type Unavailable } from './unavailable-file.ts'
@@ -49,9 +45,6 @@ interface UpdatesParts {
   readonly clock: Clock
   readonly log: Logger
 }
-
-/** Files of a new generation that are fetched at the same time. */
-const atOnce = 4
 
 interface UnderWay {
   readonly done: Promise<RevalidationResult>
@@ -77,19 +70,12 @@ interface Lacking extends MissingFile {
   readonly left: Milliseconds
 }
 
-/** A file of a new generation that is fetched: why it has not come, in words, or '' once it has. Never rejects. */
-interface ListedFetch {
-  readonly listed: Listed
-  readonly come: Promise<string>
-}
-
 export class Updates {
   readonly #parts: UpdatesParts
   readonly #underWay = new Map<string, UnderWay>()
-  /** Files of new generations that no fetch has begun for, by the keys of their suites. */
-  readonly #queues = new Map<string, readonly unknown[]>()
   /** Suites whose Release the origin did not confirm when it was last asked. */
   readonly #behind: SuitesBehind
+  readonly #fetches: SuiteFetches
 
   constructor(parts: UpdatesParts) {
     this.#parts = parts
@@ -99,6 +85,7 @@ export class Updates {
       heldSince: at => suites.heldSince(at),
       noteHeld: (at, since) => suites.noteHeld(at, since),
     })
+    this.#fetches = new SuiteFetches({ ...parts, behind: this.#behind })
   }
 
   /** Removes what a crash has left of updates. */
@@ -119,7 +106,7 @@ export class Updates {
   }
 
   /** Why clients get the Release of before, in the suite with this key; undefined when they get the origin's. */
-  behind(at: string): Behind | undefined {
+  behind(at: string): ReleaseBehind | undefined {
     return this.#behind.of(at)
   }
 
@@ -158,7 +145,7 @@ export class Updates {
    * that ask at the same time, and not again at once when it failed. The update goes on when a client has waited long enough.
    * Never rejects.
    */
-  async check(wanted: Wanted, entry: Entry): Promise<RevalidationResult> {
+  async check(wanted: WantedFile, entry: Entry): Promise<RevalidationResult> {
     const { suites, clock, rules } = this.#parts
     const { timeouts, suites: settings } = rules().config
     const asking = timeouts.revalidation
@@ -180,7 +167,7 @@ export class Updates {
    * Asks the origin about the detached signature of an adopted Release file, together with that: either may have changed. Undefined
    * when the store has no such Release file.
    */
-  async checkSignature(wanted: Wanted): Promise<RevalidationResult | undefined> {
+  async checkSignature(wanted: WantedFile): Promise<RevalidationResult | undefined> {
     const { uri } = wanted
     const key = wanted.key.replace(/\.gpg$/, '')
     const path = uri.path.replace(/\.gpg$/, '')
@@ -251,7 +238,7 @@ export class Updates {
     if (path === undefined || !generation.byHash || claim.by !== undefined) return false
     const [digest] = byHashPaths({ path, ...claim })
     if (digest === undefined) return false
-    const come = this.#fetchOne(suite, { path, ...claim }, digest)
+    const come = this.#fetches.fetchOne(suite, { path, ...claim }, digest)
     return (
       (await inTime(
         come.then(why => why === undefined),
@@ -261,7 +248,7 @@ export class Updates {
     )
   }
 
-  #begin(wanted: Wanted, entry: Entry): UnderWay {
+  #begin(wanted: WantedFile, entry: Entry): UnderWay {
     const hurry = new AbortController()
     const underWay: UnderWay = {
       changed: false,
@@ -297,7 +284,7 @@ export class Updates {
   }
 
   async #update(
-    wanted: Wanted,
+    wanted: WantedFile,
     entry: Entry,
     { onChanged, hurry }: { readonly onChanged: () => void; readonly hurry: AbortSignal },
   ): Promise<RevalidationResult> {
@@ -305,7 +292,7 @@ export class Updates {
     const at = parentOf(entry.key)
     const key = `${entry.key}${incoming}`
     const found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
-    if (found.kind !== 'filling') return this.#withSignature(wanted, unchanged(found))
+    if (found.kind !== 'filling') return this.#withSignature(wanted, unchangedResult(found))
     const settled = await found.filling.settled
     if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
     const same = settled.entry.digest === entry.digest
@@ -362,7 +349,10 @@ export class Updates {
    * An archive may sign a Release file anew without changing it: when the old signature expires, or with another key. The new
    * signature is taken when it may be adopted with this Release file, and not when it belongs to the next.
    */
-  async #withSignature(wanted: Wanted, result: RevalidationResult): Promise<RevalidationResult> {
+  async #withSignature(
+    wanted: WantedFile,
+    result: RevalidationResult,
+  ): Promise<RevalidationResult> {
     if (result.use !== 'store' || !result.entry.key.endsWith('/Release')) return result
     const { suites, store } = this.#parts
     const { key, digest, size } = result.entry
@@ -386,7 +376,7 @@ export class Updates {
   /** The detached signature that the origin has now, if it has one; undefined when it does not say. */
   async #signature(
     at: string,
-    { uri }: Wanted,
+    { uri }: WantedFile,
   ): Promise<{ readonly signature?: Entry } | undefined> {
     const { fetcher, store } = this.#parts
     const key = signatureKey(at)
@@ -456,7 +446,7 @@ export class Updates {
       at,
       main.map(({ path }) => ({ path, because: 'it has not come yet' })),
     )
-    const fetches = this.#fetchInTurn(at, waiting, byHash)
+    const fetches = this.#fetches.begin(at, waiting, byHash)
     const lacking: Lacking[] = []
     const hurried = new Promise<string>(resolve => {
       hurry.addEventListener('abort', () => resolve(late), { once: true })
@@ -477,134 +467,20 @@ export class Updates {
     await Promise.all(fetches.map(judge))
     return lacking
   }
-
-  /**
-   * Fetches files in their order, a few at a time, also those that come too late to be waited for: so a slow origin keeps connections for
-   * clients. A later call for the same suite takes the place of what no fetch has begun for.
-   */
-  #fetchInTurn(at: string, files: readonly Listed[], byHash: boolean): readonly ListedFetch[] {
-    const { fetcher } = this.#parts
-    const queue: { readonly listed: Listed; readonly settle: (because: string) => void }[] = []
-    const fetches = files.map(listed => {
-      const come = new Promise<string>(settle => queue.push({ listed, settle }))
-      return { listed, come }
-    })
-    this.#queues.set(at, queue)
-    const work = async (): Promise<void> => {
-      while (this.#queues.get(at) === queue && !fetcher.closing) {
-        const next = queue.shift()
-        if (next === undefined) break
-        const fetched = this.#fetchListed(at, next.listed, byHash)
-        next.settle(await fetched.then(because => because ?? '', explainError))
-      }
-      for (const { settle } of queue.splice(0)) settle('another update of the suite has begun')
-      if (this.#queues.get(at) === queue) this.#queues.delete(at)
-    }
-    for (let n = 0; n < atOnce; n += 1) void work()
-    return fetches
-  }
-
-  /** Fetches a file by its digests, else by its name. Why it has not come, in words; undefined when it has. */
-  async #fetchListed(at: string, listed: Listed, byHash: boolean): Promise<string | undefined> {
-    const reasons = new Set<string>()
-    for (const path of [...(byHash ? byHashPaths(listed) : []), listed.path]) {
-      const because = await this.#fetchOne(at, listed, path)
-      if (because === undefined) return undefined
-      reasons.add(because)
-    }
-    return [...reasons].join('; ')
-  }
-
-  /**
-   * Fetches a file by one of its names, and keeps it under the name that its SHA-256 gives it. Why it has not come, in words; what has
-   * come and may not be stored has come.
-   */
-  async #fetchOne(at: string, listed: Listed, path: string): Promise<string | undefined> {
-    const { fetcher, store, rules } = this.#parts
-    const { size, digest } = listed
-    const [key, own] = [keyIn(at, path), keyIn(at, byHashPath(listed))]
-    if (key === undefined || own === undefined) return unfetchable
-    const uri = parseUri(key)
-    if ('problem' in uri) return unfetchable
-    const archive = classify(uri.path)
-    const name = archive.digest?.hex ?? digest
-    // The content must have the digest in its name. With a claim only its SHA-256 would be checked.
-    const claim = name === digest ? { size, digest, suite: at } : undefined
-    const staged = path === listed.path ? `${key}${incoming}` : key
-    // Servers of several origins have validators of their own.
-    const several = (archiveOf(uri, rules().config.archives)?.archive.origins.length ?? 0) > 1
-    const wrong = several ? undefined : this.#behind.wrong(key, digest)
-    if (wrong !== undefined && !wrong.has('ETag') && !wrong.has('Last-Modified'))
-      return otherThanSaid
-    const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
-    const found = await fetcher.fetch({ ...wanted, unless: wrong }).found
-    if (wrong !== undefined && found.kind === 'answered' && found.status === 304)
-      return otherThanSaid
-    const come = await whatCame(found)
-    if ('because' in come) {
-      if (come.wrong !== undefined) this.#behind.noteWrong(key, digest, come.wrong)
-      return come.because
-    }
-    const { entry } = come
-    if (entry.digest !== digest || entry.size !== size) {
-      this.#behind.noteWrong(key, digest, Fields.of(...entry.fields))
-      return otherThanSaid
-    }
-    const named = { ...entry, key: own, verified: { by: 'name' } } as const
-    if (staged !== own && come.kept) store.put(named)
-    if (staged !== key) store.remove(staged)
-    return undefined
-  }
 }
 
 const late = 'it has not come in time'
-const unfetchable = 'there is no URL for its name'
-const otherThanSaid = 'its content is not what the Release file says'
 const unknownSignature = {
   path: 'Release.gpg',
   because: 'the origin does not say whether there is one',
 }
 
-/** What a fetch of a named file has brought; why it has brought nothing, and the fields of content that was wrong. */
-async function whatCame(
-  found: Found,
-): Promise<
-  | { readonly entry: Entry; readonly kept: boolean }
-  | { readonly because: string; readonly wrong?: Fields }
-> {
-  switch (found.kind) {
-    case 'validated':
-      return { entry: found.entry, kept: true }
-    case 'answered':
-      return { because: `the origin answers ${found.status}` }
-    case 'failed':
-      return { because: inWords(found.failure) }
-    case 'filling': {
-      const { settled, draft } = found.filling
-      const end = await settled
-      if (end.kind === 'failed') {
-        const wrong = WrongContent.is(end.failure) ? { wrong: Fields.of(...draft.fields) } : {}
-        return { because: inWords(end.failure), ...wrong }
-      }
-      const kept = end.kind === 'stored' && (await end.kept)
-      return { entry: end.entry, kept }
-    }
-  }
-}
-
-function inWords(failure: Failure): string {
-  return WrongContent.is(failure) ? otherThanSaid : failure.publicText
-}
-
 /** What a fetch has put into the store; undefined when it has not. */
-async function entryOf(found: Found): Promise<Entry | undefined> {
+async function entryOf(found: FetchOutcome): Promise<Entry | undefined> {
   if (found.kind === 'validated') return found.entry
   const settled = found.kind === 'filling' ? await found.filling.settled : found
   return settled.kind === 'stored' && (await settled.kept) ? settled.entry : undefined
 }
-
-/** Ends the keys of files that wait to take the place of others; no target has such a key. */
-const incoming = '#incoming'
 
 /** The key of the detached signature of a suite. */
 function signatureKey(at: string): string {

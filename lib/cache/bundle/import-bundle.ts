@@ -11,7 +11,7 @@ import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import { type Imported, type LeftOut, storeContent } from './adopt.ts'
+import { entryUnreadable, type Imported, type LeftOut, storeContent } from './adopt.ts'
 import {
   contentName,
   digestNamed,
@@ -24,10 +24,10 @@ import {
 import { type TarMember, tarMembers } from './tar.ts'
 
 interface ImportParts {
-  readonly store: Pick<Store, 'download' | 'get' | 'put'>
+  readonly store: Pick<Store, 'download' | 'read' | 'put'>
   /** Changes nothing in the store. */
   readonly dryRun: boolean
-  /** Told of the bytes that were read. */
+  /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
 
@@ -121,7 +121,11 @@ class Bundle {
       return
     }
     const { key, digest, size } = entry
-    const before = await this.#parts.store.get(key)
+    const before = await this.#parts.store.read(key)
+    if (before === 'unreadable') {
+      imported.leftOut.push({ name: key, reason: 'not-stored', because: entryUnreadable })
+      return
+    }
     if (before !== undefined && isAsGood(before, entry)) {
       imported.known += 1
       return

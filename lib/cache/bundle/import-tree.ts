@@ -17,23 +17,23 @@ import { basename, join } from 'node:path'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import { impostor, telling } from '../archive/impostor.ts'
+import { impostor, tellingBytes } from '../archive/impostor.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl, type FileDestination } from '../request/destination.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
-import { type Imported, type LeftOutReason, storeContent } from './adopt.ts'
+import { entryUnreadable, type Imported, type LeftOutReason, storeContent } from './adopt.ts'
 import { blocksOf, type Index, indexAt, listedIn } from './indexed.ts'
 import { encodedUrl, type FoundFile, filesBelow, type Head, headOf, urlByPlace } from './tree.ts'
 
 interface TreeParts {
   readonly directory: string
-  readonly store: Pick<Store, 'download' | 'get' | 'put' | 'list' | 'content'>
+  readonly store: Pick<Store, 'download' | 'read' | 'put' | 'list' | 'content'>
   readonly rules: Rules
   readonly now: number
   readonly dryRun: boolean
-  /** Told of the bytes of all files, once, and then of those that were read. Each is read twice at most. */
+  /** Called once with the bytes of all files, and then with those that were read. Each file is read twice at most. */
   readonly onFound: (bytes: number) => void
   readonly onRead: (bytes: number) => void
 }
@@ -42,7 +42,7 @@ interface TreeParts {
 interface Candidate {
   readonly file: FoundFile
   readonly sha256: string
-  /** By its place; undefined when that tells none. */
+  /** The destination that its place tells; undefined when that tells none. */
   readonly place: FileDestination | undefined
   /** Why it is left out unless an index names it. */
   readonly otherwise: { readonly reason: LeftOutReason; readonly because?: string } | undefined
@@ -70,7 +70,7 @@ class Tree {
   readonly #parts: TreeParts
   readonly #candidates: Candidate[] = []
   readonly #byDigest = new Map<string, Candidate[]>()
-  /** By the decoded URL of their place. */
+  /** The files by the decoded URL of their place. */
   readonly #byName = new Map<string, Candidate>()
   /** Indexes of the directory. */
   readonly #indexes: { readonly index: Index; readonly path: string }[] = []
@@ -158,7 +158,9 @@ class Tree {
     const { directory, store, now, dryRun, onRead } = this.#parts
     const { imported } = this
     const { size, modified } = file
-    if ((await store.get(key)) !== undefined) {
+    const before = await store.read(key)
+    if (before === 'unreadable') return this.#leaveOut(file, 'not-stored', entryUnreadable)
+    if (before !== undefined) {
       imported.known += 1
       return
     }
@@ -231,7 +233,7 @@ async function hashed(
   const other = algorithm === undefined ? undefined : createHash(algorithm)
   let first = Buffer.alloc(0)
   for await (const chunk of contentOf(path)) {
-    if (first.length < telling) first = Buffer.concat([first, chunk]).subarray(0, telling)
+    if (first.length < tellingBytes) first = Buffer.concat([first, chunk]).subarray(0, tellingBytes)
     sha256.update(chunk)
     other?.update(chunk)
     onRead(chunk.length)

@@ -47,9 +47,9 @@ export async function printImport(
     directory: config.cacheDirectory,
     memory: 0,
     keepUnnamed: true,
-    onPut: ({ digest }) => put.add(digest),
   })
-  const line = new ProgressLine(process.stderr)
+  store.listen({ named: ({ digest }) => put.add(digest) })
+  const line = new ProgressLine(process.stderr, systemClock)
   let [found, read] = [0, 0]
   const onRead = (bytes: number): void => {
     read += bytes
@@ -133,7 +133,7 @@ export function printExport(path: string, config: Config, choice: Choice): Promi
         `${key} cannot be read, so packages that only it names are missing: ${because}`,
       )
     }
-    const line = new ProgressLine(process.stderr)
+    const line = new ProgressLine(process.stderr, systemClock)
     const now = systemClock.now()
     const sink = await openSink(path, now)
     let read = 0

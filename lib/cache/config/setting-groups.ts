@@ -117,7 +117,7 @@ export const verification = group(
       'Time from the end of one check to the start of the next. 0 switches checks off.',
     ),
     max_age: setting(duration('0s', '365d'), '1d').says(
-      'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is always hashed at the first reading after a start.',
+      'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is also hashed at the first reading after a start. The regular verification counts as a check.',
     ),
     rate: setting(size('0', '100G'), '64M').says(
       'Most bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',

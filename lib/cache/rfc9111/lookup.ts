@@ -32,14 +32,14 @@ import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
-import { type Entry, unconfirmed } from '../store/entry.ts'
+import { type Entry, type Reading, unconfirmed } from '../store/entry.ts'
 import type { HitReason, MissReason, StaleReason } from './outcome.ts'
 
 /** A request for a file that the policy has admitted, and all that is known of the file. */
 export interface FileRequest {
   readonly key: string
   readonly archive: ArchivePath
-  readonly stored: Entry | undefined
+  readonly stored: Reading
   /** What an adopted index says the content must be. */
   readonly claim?: { readonly digest: string } | undefined
   /** An index that may say so is still being read. */
@@ -68,7 +68,10 @@ export type NegativeMemory = LRUCache<string, Milliseconds>
 
 export type StoreReason = Exclude<HitReason, 'validated' | StaleReason>
 type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
-type OriginReason = Extract<MissReason, 'absent' | 'authorization' | 'no-store' | 'passthrough'>
+type OriginReason = Extract<
+  MissReason,
+  'absent' | 'unreadable' | 'authorization' | 'no-store' | 'passthrough'
+>
 
 export type FailReason = 'only-if-cached' | 'offline'
 
@@ -103,7 +106,7 @@ function withoutAsking(request: FileRequest): Decision {
   if (request.passthrough) return { use: 'origin', because: 'passthrough' }
   // Nothing stored was asked for with credentials, so nothing stored is this client's answer.
   if (request.authorization) return { use: 'origin', because: 'authorization' }
-  if (stored === undefined) return withoutEntry(request)
+  if (stored === undefined || stored === 'unreadable') return withoutEntry(request)
   if (claim !== undefined && claim.digest !== stored.digest) {
     const decision = withoutEntry(request)
     const absent = decision.use === 'origin' && decision.because === 'absent'
@@ -135,12 +138,13 @@ function withoutAsking(request: FileRequest): Decision {
     : { use: 'revalidate', because, entry: stored }
 }
 
-function withoutEntry({ key, negative, directives, config, now }: FileRequest): Decision {
+function withoutEntry({ key, stored, negative, directives, config, now }: FileRequest): Decision {
   const until = negative?.get(key) ?? now
   // A 404 remembered for longer than the setting allows was remembered before the clock was set back.
   const remembered = until > now && until <= now + config.freshness.negative
   if (remembered && !directives.noCache) return { use: 'negative', because: 'not-found-remembered' }
-  return { use: 'origin', because: directives.noStore ? 'no-store' : 'absent' }
+  if (directives.noStore) return { use: 'origin', because: 'no-store' }
+  return { use: 'origin', because: stored === 'unreadable' ? 'unreadable' : 'absent' }
 }
 
 /** Why a copy that can change does not answer as it is; undefined when it does. */

@@ -37,6 +37,7 @@ export type StaleReason =
 
 export type MissReason =
   | 'absent'
+  | 'unreadable'
   | 'changed'
   | 'superseded'
   | 'joined'

@@ -30,6 +30,9 @@ export interface Entry {
   readonly verified?: Verified
 }
 
+/** What the store has under a key: an entry, nothing, or what the disk does not say now. */
+export type Reading = Entry | 'unreadable' | undefined
+
 /**
  * - name: the name is a digest
  * - index: an index says so that the Release file in the directory with the key `suite` names; `signer` is the fingerprint of

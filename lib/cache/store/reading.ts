@@ -8,19 +8,17 @@ import { explainError, systemCode } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import { Catalogue, type ListedEntry, type UsedEntry } from './catalogue/catalogue.ts'
+import { OpenFiles } from './content/open-files.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, type Surroundings } from './disk/disk.ts'
 import { type Examination, type Examined, examineFile } from './disk/examine.ts'
 import { Layout } from './disk/layout.ts'
 import { checkVersion, directoryFailure } from './disk/self-test.ts'
-import type { Entry } from './entry.ts'
+import type { Entry, Reading } from './entry.ts'
 
 /** As much of an entry as its content is found by. */
 export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
-
-/** What the store has under a key: an entry, nothing, or what the disk does not say now. */
-export type Reading = Entry | 'unreadable' | undefined
 
 interface ReadableParts extends Surroundings {
   readonly catalogue: Catalogue
@@ -155,6 +153,7 @@ export async function openStoreForReading({
   } catch (error) {
     if (systemCode(error) !== 'ENOENT') throw await directoryFailure(disk, directory, error, 'read')
   }
-  const contents = new Contents({ ...around, blocks, memory: 0 })
+  const files = new OpenFiles({ ...around, blocks })
+  const contents = new Contents({ ...around, files, memory: 0 })
   return new Reader({ ...around, catalogue, contents })
 }

@@ -11,9 +11,9 @@ import { ownerIn } from '../../directory-owner.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { ListedEntry } from './catalogue/catalogue.ts'
-import type { Download, Kept } from './content/download.ts'
+import type { Staying, WhyStays } from './content/blobs.ts'
+import type { Download, PutResult } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
-import type { Staying, WhyStays } from './disk/blobs.ts'
 import { givenFiles } from './disk/given-files.ts'
 import type { Health } from './disk/health.ts'
 import {
@@ -23,8 +23,9 @@ import {
   isFull,
   tryDisk,
 } from './disk/self-test.ts'
-import { checkEntry, type Entry, isTooLong } from './entry.ts'
-import { type Named, ReadableStore, type Reading } from './reading.ts'
+import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
+import type { StoreListener } from './events.ts'
+import { type Named, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
 import type { FileSystemSpace, Usage } from './upkeep/space.ts'
@@ -55,7 +56,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       { clock, log },
     )
     await createDirectories(disk, layout)
-    const removed = await parts.downloads.findPartials()
+    const removed = await parts.partials.find()
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     await journal.open()
     const full = await tryDisk(disk, layout).catch(error => {
@@ -91,6 +92,11 @@ export class Store extends ReadableStore {
     if (full !== undefined) parts.health.failed(full, 'self-test')
     for (const digest of journal.unproven()) parts.checks.unproven.add(digest)
     if (parts.checks.unproven.size > 0) this.#proving = this.#proveAll()
+  }
+
+  /** From now on the listener hears what happens in the store. */
+  listen(listener: StoreListener): void {
+    this.#parts.events.listen(listener)
   }
 
   override peek(key: string): Entry | undefined {
@@ -135,16 +141,16 @@ export class Store extends ReadableStore {
    * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
    * the entry is malformed.
    */
-  put(entry: Entry): Kept {
+  put(entry: Entry): PutResult {
     return this.#put(entry, 'put')
   }
 
   /** The same for an entry that an operator changes. It is no use of the file: retention counts as before. */
-  amend(entry: Entry): Kept {
+  amend(entry: Entry): PutResult {
     return this.#put(entry, 'amend')
   }
 
-  #put(entry: Entry, how: 'put' | 'amend'): Kept {
+  #put(entry: Entry, how: 'put' | 'amend'): PutResult {
     checkShape(entry)
     const { downloads, blobs, journal } = this.#parts
     if (downloads.whole(entry.digest) !== undefined) {
@@ -248,6 +254,12 @@ export class Store extends ReadableStore {
   /** A stored content is hashed again while it is read when its last check is older than this. */
   recheckAfter(age: Milliseconds): void {
     this.#parts.checks.maxAge = age
+  }
+
+  /** Notes that these contents were hashed just now by a check beside the store, and are right. */
+  noteChecked(digests: readonly string[]): void {
+    const { blobs, checks } = this.#parts
+    for (const digest of digests) if (blobs.has(digest)) checks.passed(digest)
   }
 
   get damaged(): number {

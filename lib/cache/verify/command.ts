@@ -22,7 +22,7 @@ export async function verifyRepos(
 ): Promise<ExitCode> {
   const log = createLog({ level: 'warn', to: process.stderr })
   const evictor = new Evictor({ directory, clock: systemClock, log })
-  const line = new ProgressLine(process.stderr)
+  const line = new ProgressLine(process.stderr, systemClock)
   const stop = new AbortController()
   const interrupted = (): void => stop.abort(new Error('interrupted'))
   process.once('SIGINT', interrupted)

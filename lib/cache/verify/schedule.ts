@@ -19,7 +19,7 @@ import { verifyInThread } from './thread.ts'
 
 interface ScheduleOptions {
   readonly directory: string
-  readonly store: Pick<Store, 'evict'>
+  readonly store: Pick<Store, 'evict' | 'noteChecked'>
   readonly clock: Clock
   readonly log: Logger
   /** Asked anew each time. */
@@ -97,7 +97,7 @@ export class VerificationSchedule implements Verification {
   }
 
   async #verify(): Promise<void> {
-    const { directory, clock, log, run = verifyInThread } = this.#options
+    const { directory, store, clock, log, run = verifyInThread } = this.#options
     const { signal } = this.#stop
     const { archives, suites, verification } = this.#options.settings()
     let evicting: Promise<unknown> = Promise.resolve()
@@ -109,6 +109,7 @@ export class VerificationSchedule implements Verification {
         settings: { archives, suites },
         signal,
         log,
+        onWhole: digests => store.noteChecked(digests),
         onWrong: wrong => {
           evicting = evicting.then(() => this.evict(wrong))
         },

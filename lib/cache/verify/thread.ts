@@ -19,6 +19,7 @@ export interface Task {
 export type Message =
   | { readonly progress: Progress }
   | { readonly wrong: Wrong }
+  | { readonly whole: readonly string[] }
   | { readonly warning: string; readonly facts: LogFacts | undefined }
   | { readonly report: VerificationReport }
 
@@ -26,8 +27,10 @@ export interface ThreadOptions extends Task {
   readonly signal: AbortSignal
   readonly log: Logger
   readonly onProgress?: (progress: Progress) => void
-  /** Told of everything wrong as soon as it is found. Must not throw. */
+  /** Called with each wrong file as soon as it is found. It must not throw. */
   readonly onWrong: (wrong: Wrong) => void
+  /** Told of contents that were hashed lately and are what they are stored under, some at a time. Must not throw. */
+  readonly onWhole?: (digests: readonly string[]) => void
 }
 
 /** A million files take half of this. */
@@ -35,12 +38,13 @@ const heapMegabytes = 2048
 
 /** Checks the store in a directory. Rejects with the reason of `signal`, or when the thread fails. */
 export function verifyInThread(options: ThreadOptions): Promise<VerificationReport> {
-  const { directory, rate, settings, signal, log, onProgress, onWrong } = options
+  const { directory, rate, settings, signal, log, onProgress, onWrong, onWhole } = options
   const task: Task = { directory, rate, settings }
   const program = new URL('./worker.js', import.meta.url)
   return inThread(program, { task, heapMegabytes, signal }, (message: Message, resolve) => {
     if ('progress' in message) onProgress?.(message.progress)
     else if ('wrong' in message) onWrong(message.wrong)
+    else if ('whole' in message) onWhole?.(message.whole)
     else if ('warning' in message) log.warn(message.warning, message.facts)
     else resolve(message.report)
   })

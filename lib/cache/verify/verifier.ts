@@ -33,8 +33,10 @@ export interface VerifyParts {
   /** How signatures are judged below a directory, by its key; undefined when they are not. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly onProgress: (progress: Progress) => void
-  /** Told of everything wrong as soon as it is found. */
+  /** Called with each wrong file as soon as it is found. */
   readonly onWrong: (wrong: Wrong) => void
+  /** Told of each content that has just been hashed and is what it is stored under. */
+  readonly onWhole?: (digest: string) => void
 }
 
 /** Checks everything. Throws what the file system throws when the store cannot be listed. */
@@ -60,13 +62,15 @@ class Verification {
   readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
   /** Files that are what their name, an index or a Release file says. */
   readonly #confirmed = new Set<StoredFile>()
+  /** Digests of the contents that were told of as whole. */
+  readonly #whole = new Set<string>()
   /** Files that have been counted otherwise: wrong, or not to be checked. */
   readonly #settled = new Set<StoredFile>()
 
   constructor(parts: VerifyParts) {
     this.#parts = parts
-    const { store, rate } = parts
-    this.#contents = new HashedContents(store, rate, done => this.#progress('reading', done))
+    const onRead = (done: number) => this.#progress('reading', done)
+    this.#contents = new HashedContents({ ...parts, onRead })
   }
 
   async run(): Promise<VerificationReport> {
@@ -139,7 +143,7 @@ class Verification {
       const read = await readStoredRelease(one, around)
       if ('unread' in read) this.#unread.push({ key: file.key, because: read.unread })
       else if ('because' in read) await this.#report(file, read.because, read)
-      // Those of single components list nothing; they are listed themselves.
+      // A Release file of a single component lists nothing; another one lists it.
       else if (read.release.files.size > 0) found.push(read)
     }
     return found
@@ -250,7 +254,11 @@ class Verification {
     algorithms: readonly HashAlgorithm[] = [],
   ): Promise<ReadonlyMap<HashAlgorithm, string> | undefined> {
     const examined = await this.#contents.examine(file, algorithms)
-    if (examined.found === 'whole') return examined.digests
+    if (examined.found === 'whole') {
+      if (!this.#whole.has(file.digest)) this.#parts.onWhole?.(file.digest)
+      this.#whole.add(file.digest)
+      return examined.digests
+    }
     this.#confirmed.delete(file)
     if (this.#settled.has(file)) return undefined
     if (examined.found === 'unknown') {
@@ -266,7 +274,8 @@ class Verification {
     { sentence, according }: { readonly sentence: string; readonly according?: StoredFile },
   ): Promise<void> {
     for (const one of according === undefined ? [file] : [file, according]) {
-      const now = await this.#parts.store.get(one.key)
+      const now = await this.#parts.store.read(one.key)
+      if (now === 'unreadable') return this.#settle(file, 'unreadable')
       if (now?.digest !== one.digest) return this.#settle(file, 'changed')
     }
     this.#settled.add(file)
@@ -288,7 +297,7 @@ class Verification {
   }
 }
 
-/** Of two verdicts about one file the one that counts. */
+/** The one of two verdicts about a file that counts. */
 function better(one: Verdict, other: Verdict | undefined): Verdict {
   const rank = { right: 2, wrong: 1, unchecked: 0 }
   return other === undefined || rank[one.is] > rank[other.is] ? one : other

@@ -52,8 +52,8 @@ export function forwardingFields(of: {
   )
 }
 
-/** In whatever spelling: frameworks read `X_Forwarded_For` as the same. */
-function isForwarding(name: string): boolean {
+/** Whether a field claims such a thing, in whatever spelling: frameworks read `X_Forwarded_For` as the same. */
+export function isForwarding(name: string): boolean {
   if (name.length > LONGEST_FORWARDING) return false
   return FORWARDING.has(name.toLowerCase().replace(/[^a-z0-9]/g, '-'))
 }

@@ -175,6 +175,31 @@ t.test('a person can sign in as another, who gets a session of their own', async
   t.equal(taken.status, 303)
 })
 
+t.test('a person whose session is over signs in as another all the same', async t => {
+  const { browser } = await startWhole(t)
+  const asked = readAsked(await browser.navigate('/__authproxy-redirect?login=%2Fx&other'))
+  t.equal(asked.forceAuthn, true)
+})
+
+t.test('a frame that needs another login leads to it', async t => {
+  const { browser } = await signedIn(t)
+  const framed = await browser.navigate('/strong/x', { 'Sec-Fetch-Dest': 'iframe' })
+  t.equal(framed.status, 401)
+  t.match(htmlOf(framed), '<h1>Sign in again</h1>')
+  const asked = readAsked(await browser.navigate(pathOf(linkOf(htmlOf(framed)))))
+  t.equal(asked.contexts[0], mfa)
+})
+
+t.test('77: a login that is dated a little ahead does not stay young for longer', async t => {
+  const clock = new ManualClock(start)
+  const whole = await startWhole(t, { clock, settings: { access } })
+  const { browser, idp } = whole
+  await browser.signIn(idp, { to: '/young/x', assertion: { authenticated: start + minute / 2 } })
+  t.equal((await browser.navigate('/young/x')).status, 200)
+  clock.advance(15 * minute)
+  t.equal(readAsked(await browser.navigate('/young/x')).forceAuthn, true)
+})
+
 /** The button of a failure page. */
 function linkOf(html: string): string {
   const address = /class="button" href="([^"]*)"/.exec(html)?.[1] ?? ''

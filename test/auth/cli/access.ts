@@ -4,16 +4,24 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { tokenField } from '../../../lib/auth/access/passthrough.ts'
 import { Replay } from '../../../lib/auth/cli/replay.ts'
 import { trialLines, tryRequest } from '../../../lib/auth/cli/trial.ts'
 import { configCheck } from '../../../lib/auth/config/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { packageRoot } from '../../../lib/package.ts'
-import { accessTable, personOf, ruleSets, rulesOfSet } from '../../fixtures/gateway/access-table.ts'
-import { domain, gatewayConfig, startGateway } from '../../fixtures/gateway/gateway.ts'
-import { nodeBackend } from '../../fixtures/gateway/node-backend.ts'
+import { backendOf, logIn, start } from '../../fixtures/gateway/access-lab.ts'
+import {
+  accessTable,
+  personOf,
+  ruleSets,
+  rulesOfSet,
+  tablePeople,
+} from '../../fixtures/gateway/access-table.ts'
+import { domain, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { attempt } from '../../fixtures/process/command.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const least = `domain: app.example.org
 idpMetadataURL: https://idp.example.org/metadata
@@ -135,6 +143,38 @@ t.test('a log is judged by other rules, with the groups of each login', t => {
   t.end()
 })
 
+t.test('values of rules that no login of the log had are named', t => {
+  const config = decodeConfig(
+    `access:
+  - path: /a/
+    allow:
+      - groups: [ops, opps, "site-*", "web-*"]
+        department: IT
+      - users: [eve@example.org, "ada@*"]
+  - path: /
+    allow: signed-in
+${least}`,
+    'app.yaml',
+    configCheck('app'),
+  )
+  if (!config.ok) throw new Error(config.problems.join('\n'))
+  const replay = new Replay(config.value)
+  t.same(replay.unseen(), [], 'without a login nothing is known')
+  const signIn = (subject: string, attributes: object) =>
+    replay.take(JSON.stringify({ subject, attributes, message: 'signed in' }))
+  signIn('ada@example.org', { groups: ['ops', 'site-1'] })
+  signIn('bob@example.org', { groups: [] })
+  const named = () => replay.unseen().map(({ name, value }) => `${name} ${value}`)
+  t.same(named(), ['groups opps', 'groups web-*', 'users eve@example.org'])
+  t.match(
+    replay.report().join('\n'),
+    /none of the 2 logins.*:\n {2}groups: opps \(rule 1, line 2\)/,
+  )
+  signIn('eve@example.org', { groups: Array(100).fill('a'), department: ['HR'] })
+  t.same(named(), ['department IT'], 'a list that was cut may have had any')
+  t.end()
+})
+
 t.test('lines of the journal have the time that the journal prints, or none', t => {
   const signedIn = JSON.stringify({
     subject: 'omar@example.org',
@@ -167,40 +207,71 @@ t.test('lines of the journal have the time that the journal prints, or none', t 
 t.test(
   'verdicts on the log of a service are those the service gives for the same requests',
   async t => {
-    const target = await nodeBackend(t, (_, response) => response.end('page'))
-    const before = await startGateway(t, { target })
-    const after = await startGateway(t, { target, settings: { access: rulesOfSet('A') } })
-    const attributes = { email: ['ada@example.org'], groups: ['staff'] }
-    const cookies = [await before.logIn(attributes), await after.logIn(attributes)]
-    const replay = new Replay(
-      gatewayConfig({
-        domain,
-        idpMetadataURL: 'https://idp.example.org/metadata',
-        access: rulesOfSet('A'),
-        proxy: { listenAddress: '127.0.0.1:0', targetURL: target },
-      }),
-    )
-    const logged = { ...attributes, department: [] }
-    replay.take(
-      JSON.stringify({ subject: 'ada@example.org', attributes: logged, message: 'signed in' }),
-    )
-    let refused = 0
-    for (const { set, who, method, path } of accessTable) {
-      if (set !== 'A' || who !== 'ada') continue
+    const { target } = await backendOf(t)
+    const token = '0123456789abcdef'
+    const scope = { paths: ['/public/', '/admin/x'], methods: ['GET'], clients: ['127.0.0.0/8'] }
+    const far = { token: 'fedcba9876543210', name: 'far' }
+    const before = {
+      passthroughTokens: [{ token, name: 'near' }, far],
+    }
+    const after = {
+      access: rulesOfSet('A'),
+      passthroughTokens: [
+        { token, name: 'near', ...scope },
+        { ...far, clients: ['192.0.2.0/24'] },
+      ],
+    }
+    const common = { target, clock: new ManualClock(start) }
+    const gateways = [
+      await startGateway(t, { ...common, settings: before }),
+      await startGateway(t, { ...common, settings: after }),
+    ] as const
+    const replay = new Replay(gateways[1].config)
+    const people = Object.keys(tablePeople)
+    const cookies = new Map<string, readonly string[]>()
+    for (const who of people) {
+      cookies.set(who, [await logIn(gateways[0], who), await logIn(gateways[1], who)])
+      const { email, groups, department, ago, context } = tablePeople[who] ?? { email: '' }
+      const attributes = { groups, department: department === undefined ? [] : [department] }
+      const authnInstant = ago === undefined ? undefined : new Date(start - ago).toISOString()
+      const said = { subject: email, attributes, authnInstant, authnContext: context }
+      replay.take(JSON.stringify({ ...said, message: 'signed in' }))
+    }
+    const asked = accessTable
+      .filter(({ set }) => set === 'A')
+      .map(({ who, ...row }) => ({ ...row, who, name: 'Cookie', values: cookies.get(who) }))
+    for (const row of asked.slice(0, 60)) {
+      for (const [who, secret] of [
+        ['near', token],
+        ['far', far.token],
+      ] as const) {
+        const bearer = `Bearer ${secret}`
+        asked.push({ ...row, who, name: tokenField, values: [bearer, bearer] })
+      }
+    }
+    const found = { refused: 0, login: 0, 'let in': 0, undecided: 0 }
+    for (const { who, method, path, name, values = [] } of asked) {
       const statuses: number[] = []
-      for (const [index, gateway] of [before, after].entries()) {
+      for (const [index, gateway] of gateways.entries()) {
         const client = await RawClient.connect(t, gateway.port)
-        await client.request(method, path, { Host: domain, Cookie: cookies[index] ?? '' })
+        await client.request(method, path, { Host: domain, [name]: values[index] ?? '' })
         statuses.push((await client.head()).status)
         client.end()
       }
-      if (statuses[0] === 200 && statuses[1] !== 200) refused += 1
+      const [was, is] = statuses
+      if ((was === 200) === (is === 200)) continue
+      if (is === 200) found['let in'] += 1
+      else if (is !== 401 || who === 'near' || who === 'far') found.refused += 1
+      // The log does not say when this person authenticated.
+      else if (who === 'silent') found.undecided += 1
+      else found.login += 1
     }
-    for (const { message, facts } of before.log.lines) {
-      if (message === 'request') replay.take(JSON.stringify({ ...facts, message }))
+    for (const { message, facts } of gateways[0].log.lines) {
+      if (message !== 'request') continue
+      replay.take(JSON.stringify({ ...facts, time: new Date(start).toISOString(), message }))
     }
-    t.ok(refused > 50)
-    t.same(replay.counts(), { refused, login: 0, 'let in': 0, undecided: 0 })
+    t.same(replay.counts(), found)
+    t.ok(found.refused > 100 && found.login > 1 && found['let in'] > 1, JSON.stringify(found))
   },
 )
 

@@ -41,6 +41,14 @@ t.test('what is wrong with a rule is told with its place', t => {
       '  - path: /x\n    allow:\n      - shoeSize: "7"\n',
       /identity.attributes names those of your own/,
     ],
+    [
+      '  - path: /x\n    allow:\n      - eduPersonAffiliation: staff\n',
+      /what is sent by this name is called affiliation here/,
+    ],
+    [
+      '  - path: /x\n    allow:\n      - urn:oid:0.9.2342.19200300.100.1.3: a@example.org\n',
+      /called email here/,
+    ],
     ['  - path: /x\n    allow: anyone\n    methods: [post]\n', /write POST/],
     ['  - path: /x\n    allow: anyone\n    methods: [HEAD]\n', /HEAD goes with GET/],
     [
@@ -60,6 +68,28 @@ t.test('what is wrong with a rule is told with its place', t => {
     const loaded = load(rules)
     t.match(loaded.ok ? '' : loaded.problems.join('\n'), problem, rules)
   }
+  for (const [rules, problem] of [
+    [
+      '  - path: /x\n    allow:\n      - groups:\n        department: IT\n',
+      /app.yaml:4:9: access\[0\].allow\[0\].groups: has no value; write one, or take the key out/,
+    ],
+    ['  - path: /x\n    methods:\n    allow: anyone\n', /3:5: access\[0\].methods: has no value/],
+    ['  - path: /x\n    allow: signed-in\n    login:\n', /access\[0\].login: has no value/],
+    [
+      '  - path: /x\n    allow: signed-in\n    login: { maxAge: ~, context: mfa }\n',
+      /access\[0\].login.maxAge: has no value/,
+    ],
+    ['#  - path: /x\n', /app.yaml:1:1: access: has no value/],
+  ] as const) {
+    t.match(load(rules), { ok: false, problems: [problem] }, rules)
+  }
+  for (const key of ['paths', 'methods', 'clients', 'expires']) {
+    const token = `passthroughTokens:\n  - name: a\n    token: 0123456789abcdef\n    ${key}:\n`
+    const loaded = decodeConfig(`${token}${least}`, 'app.yaml', configCheck('app'))
+    const problem = `app.yaml:4:5: passthroughTokens[0].${key}: has no value`
+    t.match(loaded, { ok: false, problems: [new RegExp(problem.replaceAll(/[[\].]/g, '\\$&'))] })
+  }
+  t.ok(decodeConfig(`passthroughTokens:\n${least}`, 'app.yaml', configCheck('app')).ok)
   const empty = decodeConfig(`access: []\n${least}`, 'app.yaml', configCheck('app'))
   t.match(empty, { ok: false, problems: [/a list without rules/] })
   t.end()
@@ -81,6 +111,22 @@ t.test('what is doubtful about rules is told, and stops nothing', t => {
       /access\[0\].allow: lets in people without a login below \/admin\/, which rule 2 restricts/,
     ],
     ['  - { path: /x, allow: anyone, login: { maxAge: 1h } }\n', /login: has no effect/],
+    [
+      '  - { path: /admin, allow: [{ groups: ops }] }\n  - { path: /, allow: signed-in }\n',
+      /2:13: access\[0\].path: is this one path: rule 2 lets in more people below \/admin\/; write \/admin\/ if/,
+    ],
+    [
+      '  - { path: /a, allow: nobody }\n  - { path: /a/, methods: [GET], allow: anyone }\n  - { path: /, allow: nobody }\n',
+      /access\[0\].path: .*rule 2/,
+    ],
+    [
+      '  - { path: /a, methods: [POST], allow: nobody }\n  - { path: /a/, methods: [GET], allow: signed-in }\n  - { path: /, methods: [GET, POST], allow: signed-in }\n',
+      /access\[0\].path: .*rule 3/,
+    ],
+    [
+      '  - { path: /a, allow: signed-in, login: { context: mfa } }\n  - { path: /, allow: signed-in }\n',
+      /access\[0\].path: .*rule 2/,
+    ],
     [
       '  - { path: /x, allow: [{ groups: [app-ops, ops] }] }\n',
       /"ops" is in no session: identity.groups keeps no such group/,
@@ -105,6 +151,10 @@ t.test('what is doubtful about rules is told, and stops nothing', t => {
   const good = [
     '  - { path: /x/, methods: [GET], allow: signed-in }\n  - { path: /x/, allow: nobody }\n',
     '  - { path: /x, allow: signed-in }\n  - { path: /x/, allow: nobody }\n',
+    '  - { path: /a, allow: nobody }\n',
+    '  - { path: /a, allow: [{ groups: ops }] }\n  - { path: /a/, allow: nobody }\n  - { path: /, allow: signed-in }\n',
+    '  - { path: /robots.txt, allow: nobody }\n  - { path: /, allow: signed-in }\n',
+    '  - { path: /a, methods: [POST], allow: nobody }\n  - { path: /, methods: [GET], allow: anyone }\n',
     '  - { path: /public/, allow: anyone }\n  - { path: /, allow: [{ groups: ops, users: "*@example.org" }] }\n',
   ]
   for (const rules of good) t.match(load(rules), { ok: true, warnings: [] }, rules)

@@ -10,7 +10,7 @@ import {
   sealQuestion,
 } from '../../../lib/auth/doctor/probe.ts'
 import { seal } from '../../../lib/auth/keys/seal.ts'
-import { domain, startGateway } from '../../fixtures/gateway/gateway.ts'
+import { domain, gatewayConfig, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
@@ -161,4 +161,29 @@ t.test('a fingerprint tells configurations apart', async t => {
   const { config } = gateway
   t.equal(fingerprint({ ...config }), fingerprint(config))
   t.not(fingerprint({ ...config, passthroughPaths: ['/new/'] }), fingerprint(config))
+})
+
+t.test('a fingerprint tells rules, tokens and names apart', t => {
+  const of = (more: Readonly<Record<string, unknown>>) =>
+    fingerprint(
+      gatewayConfig({
+        domain,
+        idpMetadataURL: 'https://idp.example.org/metadata',
+        proxy: { listenAddress: '127.0.0.1:0', targetURL: 'http://127.0.0.1:9' },
+        ...more,
+      }),
+    )
+  const rule = (more: object) => ({ access: [{ path: '/', allow: 'signed-in', ...more }] })
+  const token = (clients: string) => ({
+    passthroughTokens: [{ name: 'a', token: '0123456789abcdef', clients: [clients] }],
+  })
+  const all = [
+    ...[{}, rule({}), rule({ allow: [{ groups: 'ops' }] }), rule({ allow: [{ groups: 'dev' }] })],
+    ...[rule({ methods: ['GET'] }), rule({ methods: ['PUT'] })],
+    ...[token('192.0.2.0/24'), token('192.0.3.0/24'), token('2001:db8::/32')],
+    ...[{ identity: { names: 'remote' } }, { identity: { names: 'webauth' } }, { cors: 'pass' }],
+  ]
+  t.equal(new Set(all.map(of)).size, all.length)
+  t.equal(of(token('192.0.2.0/24')), of(token('192.0.2.0/24')))
+  t.end()
 })

@@ -80,6 +80,30 @@ t.test('one who is not signed in signs in first, and then the form goes on', asy
   t.equal(backend.requests.at(-1)?.fields.get('Origin'), 'null')
 })
 
+t.test(
+  'where a rule asks for another login, that comes first, and then the form goes on',
+  async t => {
+    const context = 'https://refeds.org/profile/mfa'
+    const rule = { path: '/paid', allow: 'signed-in', login: { context } }
+    const settings = { access: [rule, { path: '/', allow: 'signed-in' }] }
+    for (const signedIn of [true, false]) {
+      const { browser, idp, backend } = await whole(t, { settings })
+      if (signedIn) await browser.signIn(idp)
+      const asked = await postFrom(browser, '/paid', 'state=ok', cross)
+      const button = buttonOf(htmlOf(asked))
+      const first = await browser.navigate(button)
+      const login = readAsked(signedIn ? first : await browser.navigate(pathOf(hrefOf(first))))
+      t.same(login.contexts, [context])
+      const taken = await browser.deliver(idp, { inResponseTo: login.id, assertion: { context } })
+      const page = htmlOf(await browser.navigate(pathOf(hrefOf(taken))))
+      t.equal((await browser.post('/paid', formOf(inputsOf(page)), own)).status, 200)
+      t.equal(backend.requests.at(-1)?.content.toString(), 'state=ok')
+      const again = await postFrom(browser, '/paid', 'state=again', cross)
+      t.equal((await sendIt(browser, htmlOf(again))).status, 200, 'the login suffices now')
+    }
+  },
+)
+
 t.test('no other browser sends it, and no page of another site', async t => {
   const { browser, idp, backend, newBrowser, codes } = await whole(t)
   await browser.signIn(idp)

@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Config } from '../../../lib/auth/config/config.ts'
+import { fieldNames, strippedNames } from '../../../lib/auth/identity/field-names.ts'
 import { identityOf } from '../../../lib/auth/identity/identity.ts'
 import {
   encodeValue,
@@ -119,6 +120,8 @@ const fieldRules: Config['identityFields'] = {
   encoding: 'percent',
   limit: 100,
   basicAuth: false,
+  names: fieldNames(['authproxy']),
+  stripped: strippedNames(fieldNames(['authproxy'])),
 }
 
 t.test(

@@ -173,7 +173,7 @@ t.test('files of a bundle are opened when they are read', async t => {
   t.match(await read(bundle, join(outside, 'store'), true), { files, leftOut: [] })
   t.equal(await opened(), 0, 'a trial opens no content')
   const full = {
-    get: async () => undefined,
+    read: async () => undefined,
     put: () => ({ stored: false }) as never,
     download: () => ({ because: 'no room', discard: () => undefined }) as never,
   }
@@ -199,8 +199,8 @@ t.test('a content or a part of the manifest that cannot be read', async t => {
   ])
 
   const store = await openStore({ directory: join(outside, 'other'), clock, log, memory: 0 })
-  const vanishing: Pick<Store, 'download' | 'get' | 'put'> = {
-    get: key => store.get(key),
+  const vanishing: Pick<Store, 'download' | 'read' | 'put'> = {
+    read: key => store.read(key),
     put: entry => store.put(entry),
     download: about => {
       rmSync(join(bundle, 'sha256'), { recursive: true, force: true })

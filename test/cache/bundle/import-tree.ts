@@ -8,9 +8,11 @@ import { importTree } from '../../../lib/cache/bundle/import-tree.ts'
 import { ownIdentity } from '../../../lib/cache/policy/hosts.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../../lib/cache/policy/routing.ts'
+import type { FileLayer } from '../../../lib/cache/store/disk/disk.ts'
 import { hexOf, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 import { configOf, type Settings } from '../../fixtures/cache/cache.ts'
 import { command } from '../../fixtures/process/command.ts'
+import { scriptedFiles } from '../../fixtures/store/files.ts'
 import { keep, opened } from '../../fixtures/store/opened.ts'
 
 const host = 'archive.example.org'
@@ -43,8 +45,15 @@ async function tree(t: Test, files: Readonly<Record<string, Placed>>) {
 }
 
 /** The parts of an import into a store beside the directory. */
-async function taken(t: Test, directory: string, settings: Settings = { domains: [host] }) {
-  const { store, clock } = await opened(t, { directory: join(dirname(directory), 'store') })
+async function taken(
+  t: Test,
+  directory: string,
+  { files, ...settings }: Settings & { readonly files?: FileLayer } = { domains: [host] },
+) {
+  const { store, clock } = await opened(t, {
+    directory: join(dirname(directory), 'store'),
+    ...(files && { files }),
+  })
   const config = configOf(settings, '/srv/none')
   const policy = compilePolicy(config, ownIdentity(config, []))
   const rules = { config, policy, routes: routeRules(config) }
@@ -132,6 +141,35 @@ t.test('the cache of apt-cacher-ng, by the place of its files', async t => {
   })
   t.match(await run(), { files: 0, known: 4 })
 })
+
+t.test('a file of which the disk cannot read the entry is left as it is', async t => {
+  const key = `http://${host}/pool/a_1_all.deb`
+  const path = `${host}/pool/a_1_all.deb`
+  const directory = await tree(t, { [path]: { content: deb, source: key } })
+  const before = await taken(t, directory)
+  await keep(before.store, key, Buffer.from(deb))
+  await before.store.close()
+  const { files, ...scripted } = unreadableEntries()
+  const { run, store } = await taken(t, directory, { domains: [host], files })
+  scripted.fail()
+  t.match(await run(), { files: 0, known: 0, leftOut: [{ name: path, reason: 'not-stored' }] })
+  scripted.mend()
+  t.match(await store.get(key), { fields: [['Content-Type', /package/]] })
+})
+
+function unreadableEntries() {
+  const scripted = scriptedFiles()
+  return {
+    files: scripted.files,
+    fail: (): void => {
+      scripted.decide = (call, about) =>
+        call === 'readv' && about.includes('entries.log') ? { code: 'EIO' } : 'done'
+    },
+    mend: (): void => {
+      scripted.decide = () => 'done'
+    },
+  }
+}
 
 t.test('a head that is no plain file is none', async t => {
   const path = `${host}/pool/a_1_all.deb`

@@ -39,13 +39,13 @@ t.test('a content waits for its manifest longer than others stay without an entr
   const { store, clock } = await opened(t, { keepUnnamed: true })
   const path = join(t.testdir({}), 'bundle.tar')
   await inOnePart(path, [bytesOf(500), bytesOf(500)])
-  const slow: Pick<Store, 'download' | 'get' | 'put'> = {
+  const slow: Pick<Store, 'download' | 'read' | 'put'> = {
     download: about => store.download(about),
     put: entry => store.put(entry),
-    get: async key => {
+    read: async key => {
       clock.advance(61_000)
       await store.sweep({ now: clock.now() })
-      return store.get(key)
+      return store.read(key)
     },
   }
   const parts = { store: slow, dryRun: false, onRead: () => undefined }

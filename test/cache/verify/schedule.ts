@@ -21,6 +21,7 @@ async function scheduled(t: Test, directory = t.testdir(), start = Date.UTC(2025
   const log = createMemoryLog()
   const runs: ThreadOptions[] = []
   const evicted: string[] = []
+  const checked: string[] = []
   const state = { interval: day, fail: false }
   const schedule = await VerificationSchedule.start({
     directory,
@@ -30,12 +31,16 @@ async function scheduled(t: Test, directory = t.testdir(), start = Date.UTC(2025
       ...config(''),
       verification: { interval: state.interval, rate: 1000, maxAge: 0 },
     }),
-    store: { evict: async key => evicted.push(key) > 0 },
+    store: {
+      evict: async key => evicted.push(key) > 0,
+      noteChecked: digests => checked.push(...digests),
+    },
     onWarning: () => undefined,
     run: async options => {
       runs.push(options)
       if (state.fail) throw new Error('the disk is gone')
       options.onWrong(wrong)
+      options.onWhole?.(['whole'])
       return reportAt(clock.now())
     },
   })
@@ -47,7 +52,7 @@ async function scheduled(t: Test, directory = t.testdir(), start = Date.UTC(2025
       await until(() => !schedule.running)
     }
   }
-  return { schedule, clock, log, runs, evicted, state, pass, directory }
+  return { schedule, clock, log, runs, evicted, checked, state, pass, directory }
 }
 
 function reportAt(now: number): VerificationReport {
@@ -67,7 +72,7 @@ function reportAt(now: number): VerificationReport {
 }
 
 t.test('a while after the start, then every interval', async t => {
-  const { schedule, runs, evicted, pass, log, clock } = await scheduled(t)
+  const { schedule, runs, evicted, checked, pass, log, clock } = await scheduled(t)
   await pass(25 * minute)
   t.equal(runs.length, 0)
   t.equal(schedule.last, undefined)
@@ -75,6 +80,7 @@ t.test('a while after the start, then every interval', async t => {
   t.equal(runs.length, 1)
   t.match(runs[0], { rate: 1000 })
   t.strictSame(evicted, [wrong.key])
+  t.strictSame(checked, ['whole'])
   t.match(schedule.last, { finished: clock.now(), took: minute, files: 7, confirmed: 4, wrong: 1 })
   t.match(log.lines.at(-1), { message: 'verification: finished', facts: { files: 7, wrong: 1 } })
   await pass(day - 5 * minute)
@@ -137,7 +143,7 @@ t.test('closing breaks off a check that runs', async t => {
     clock,
     log,
     settings: () => ({ ...config(''), verification: { interval: day, rate: 0, maxAge: 0 } }),
-    store: { evict: async () => true },
+    store: { evict: async () => true, noteChecked: () => undefined },
     onWarning: () => undefined,
     run: ({ signal }) =>
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),

@@ -5,15 +5,18 @@
 import { day } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
 import { offersBinding } from '../../../http/client/connection-authentication.ts'
+import type { ShownCertificate } from '../../../http/client/dialling/dialler.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatUri } from '../../../http/message/target.ts'
 import { forwardingFields } from '../../../http/proxy/forwarded.ts'
 import { instanceField } from '../../access/instance-id.ts'
 import { targetAuthorities } from '../../backend.ts'
+import { endOf, readClientIdentity } from '../../client-identity.ts'
 import type { Config } from '../../config/config.ts'
 import { type Answered, seeCertificate, type Unanswered } from '../ask.ts'
 import { type Answer, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { direct, type Examination, once, type Probed, sendProbe } from '../facts.ts'
+import { userField } from './identity.ts'
 
 /** The authorities of the backend's certificate, or why they cannot be read. */
 function readAuthorities({ config }: Examination): { ca?: readonly string[]; problem?: string } {
@@ -26,16 +29,47 @@ function readAuthorities({ config }: Examination): { ca?: readonly string[]; pro
 
 /** A probe to the backend for its first page; undefined when the authorities of its certificate are not known. */
 const probed = once(async of => {
-  const { domain: host, target, targetVerify: verify } = of.config
+  const { domain: host, target, targetVerify: verify, targetServerName: serverName } = of.config
   const { ca } = readAuthorities(of)
-  if (ca === undefined) return undefined
+  const { identity, problem } = readIdentity(of)
+  if (ca === undefined || problem !== undefined) return undefined
   const { answer } = await direct(of)
   const fields = Fields.of(
     [instanceField, answer?.instance],
     ...forwardingFields({ client: '127.0.0.1', host, scheme: 'https' }),
   )
-  return sendProbe(of, { uri: { ...target, path: '/' }, host, fields }, { ca, verify })
+  return sendProbe(
+    of,
+    { uri: { ...target, path: '/' }, host, fields },
+    { ca, verify, identity, serverName },
+  )
 })
+
+/** The certificate that the backend is shown, or why it cannot be. */
+function readIdentity({ config }: Examination): {
+  identity?: ShownCertificate | undefined
+  problem?: string
+} {
+  try {
+    return { identity: readClientIdentity(config) }
+  } catch (error) {
+    return { problem: explainError(error) }
+  }
+}
+
+/** Whether the certificate for the backend can be read and lasts. */
+export function clientCertificate(of: Examination): Answer {
+  const { identity, problem } = readIdentity(of)
+  if (problem !== undefined) {
+    const mend =
+      'the service does not start without them: PEM files with a certificate and its key, readable for the service user'
+    return wrong(problem, mend)
+  }
+  if (identity === undefined) return []
+  const mend =
+    'renew proxy.targetClientCertificate: once it has expired the backend refuses every connection'
+  return judgeEnd(endOf(identity), { now: of.clock.now(), soon: 14 * day, mend })
+}
 
 export function authorities(of: Examination): Answer {
   const { problem } = readAuthorities(of)
@@ -71,10 +105,10 @@ export async function loop(of: Examination): Promise<Answer> {
 }
 
 export async function certificate({ config, clock }: Examination): Promise<Answer> {
-  const { target, targetVerify } = config
+  const { target, targetVerify, targetServerName } = config
   if (target.scheme === 'http' || !targetVerify) return []
   const { host, port } = target
-  const seen = await seeCertificate({ address: host, port, host })
+  const seen = await seeCertificate({ address: host, port, host: targetServerName ?? host })
   // Without a connection, or after its end, the probe has failed and said why.
   if (typeof seen === 'string' || seen.ends <= clock.now()) return undefined
   const mend = 'renew it: once it has expired every request is answered 502'
@@ -113,7 +147,7 @@ function judgeAnswer(of: Examination, { status, fields }: Answered): Finding {
   if (offersBinding(fields)) {
     return doubtful(
       `${found} and asks for NTLM, Negotiate or the like, which authenticate a connection`,
-      'the edge has to keep one connection for each client: see "Windows authentication" in authproxy.md; an application that reads X-Authproxy-User needs no Windows authentication',
+      `the edge has to keep one connection for each client: see "Windows authentication" in authproxy.md; an application that reads ${userField(of.config)} needs no Windows authentication`,
     )
   }
   if (status >= 500) return doubtful(found, 'see the log of the application')

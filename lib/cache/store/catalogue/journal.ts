@@ -11,6 +11,7 @@ import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 import type { Entry } from '../entry.ts'
+import type { StoreEvents } from '../events.ts'
 import { nameOf } from '../key.ts'
 import { Catalogue } from './catalogue.ts'
 import { Compaction } from './compaction.ts'
@@ -22,11 +23,7 @@ import { writeSnapshot } from './snapshot.ts'
 interface JournalParts extends Surroundings {
   /** Told when the disk did not take lines; they wait. */
   readonly health: Pick<DiskHealth, 'failed'>
-  /** Told of a digest that an entry names now. */
-  readonly named: (digest: string) => void
-  /** Told of a digest when no entry names it any more, and of the bytes of its content. */
-  readonly freed: (digest: string, size: number) => void
-  readonly put?: (entry: Entry) => void
+  readonly events: Pick<StoreEvents, 'tell'>
 }
 
 /** Of the uses in each period of so long one is written down: retention by age counts in days. */
@@ -91,18 +88,18 @@ export class Journal extends Catalogue<JournalParts> {
     const used = Math.floor(now)
     const line = encodeRecord({ is: 'entry', entry, used })
     const { digest, size } = entry
-    const { table, parts } = this
+    const { table } = this
+    const { events } = this.parts
     const before = table.find(name)
     const sizeBefore = before === undefined ? 0 : table.size(before)
     const freed = table.put({ name, offset: notWritten, length: line.length, used, digest, size })
     table.use(before ?? table.find(name) ?? 0, now)
-    parts.named(digest)
     this.unwritten.set(name, { entry, line })
     this.memory.set(entry.key, { entry, name, used: now })
-    parts.put?.(entry)
+    events.tell('named', entry)
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) parts.freed(freed, sizeBefore)
+    if (freed !== undefined) events.tell('freed', { digest: freed, size: sizeBefore })
   }
 
   /** The same for one that an operator changes, which is no use: retention counts as before. */
@@ -249,7 +246,7 @@ export class Journal extends Catalogue<JournalParts> {
     this.unwritten.set(name, { entry: undefined, line: undefined })
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.parts.freed(freed, size)
+    if (freed !== undefined) this.parts.events.tell('freed', { digest: freed, size })
     return freed
   }
 

@@ -1,33 +1,41 @@
 /**
- * Hashes stored contents when they are read: at the first reading after a start, and again when the last check is old.
+ * Checks that stored contents are what they say: when they are read, at the first reading after a start, and again when the last
+ * check is old. A regular verification (cache/verify) counts as a check of what it has read, and what it finds damaged goes the
+ * same way.
  *
  * A content's name is its digest, so bytes that have rotted on the disk are found by hashing them. Small content is hashed when
  * it is read, before its first byte leaves. Large content is read and hashed beside the clients that read it, once however many
  * they are, from the file they have open. A client that reads up to the end waits for the digest before it gets the last bytes,
- * but not for long (held-back.ts). On a mismatch the content goes with its entries, so that the next request fetches it.
+ * ten seconds at most, for a file that is right is better than none. After that its last bytes go and the check goes on. On a
+ * mismatch the content goes with its entries, so that the next request fetches it.
  *
- * A content of which clients read other parts, and one whose last check will soon be too old, is hashed in the background:
- * slowly, and not while a client waits for a check. Which checks run at once is said in check-queue.ts.
+ * A content of which clients read other parts, and one whose last check will soon be too old, is hashed in the background.
+ *
+ * # Which checks run at once
+ * A check that a client waits for runs in one of four lanes: two are for contents of up to 16 MiB, two for larger ones. In each
+ * pair the smallest content goes first, so a package never waits for an image. A check no client waits for runs in a fifth
+ * lane, at 64 MiB a second, and stands still while one of the others runs. When the last client has left a check that another
+ * one wants the lane of, it begins anew in the background.
  */
 import { createHash, hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
-import { iterate, type Source } from '../../../bytes/source.ts'
-import { explainError, systemCode } from '../../../errors.ts'
+import type { Piece } from '../../../bytes/piece.ts'
+import { iterate, type Source, type Take } from '../../../bytes/source.ts'
+import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
-import { Check, CheckQueue } from './check-queue.ts'
-import { heldBack } from './held-back.ts'
+import type { StoreEvents } from '../events.ts'
+import type { Blobs } from './blobs.ts'
+import { heldBytes } from './expectation.ts'
 import { ShortFile } from './open-content.ts'
-import type { ContentPart, Opener } from './open-files.ts'
+import type { ContentPart, Opener, OpenFiles } from './open-files.ts'
 
 interface ChecksParts {
   readonly clock: Clock
   readonly log: Logger
-  readonly read: (digest: string, size: number) => Source
-  /** Told of an unproven content that is right. */
-  readonly proven: (digest: string) => void
-  /** Removes a content that is not what it says, and the entries that name it. */
-  readonly discard: (digest: string) => Promise<void>
+  readonly files: OpenFiles
+  readonly blobs: Blobs
+  readonly events: Pick<StoreEvents, 'tell'>
 }
 
 /** How many contents are remembered by the time of their last check; of others it is unknown. */
@@ -52,10 +60,13 @@ export class Checks {
     this.#queue = new CheckQueue(parts.clock, check => this.#examine(check))
   }
 
-  /** The content under this digest has just been hashed. */
+  /** The content under this digest has just been hashed, for a reader or by the regular verification. */
   passed(digest: string): void {
-    this.#last.set(digest, this.#parts.clock.elapsed())
-    if (this.unproven.delete(digest)) this.#parts.proven(digest)
+    const { clock, blobs, events } = this.#parts
+    this.#last.set(digest, clock.elapsed())
+    if (!this.unproven.delete(digest)) return
+    blobs.flushLater(digest)
+    events.tell('proven', digest)
   }
 
   /** The file has changed or goes. A check under way goes on for the readers of the file as it was. */
@@ -139,7 +150,7 @@ export class Checks {
   /** Reads and hashes a content, and does what follows of it. Undefined when the check is to begin anew later. */
   async #examine(check: Check): Promise<boolean | undefined> {
     const { digest, size } = check
-    check.source ??= this.#parts.read(digest, size)
+    check.source ??= this.#parts.files.read({ digest, size, first: 0, end: size })
     const sha256 = createHash('sha256')
     let wrong: string | undefined
     try {
@@ -164,13 +175,252 @@ export class Checks {
     }
     // Of a file that took its place this says nothing.
     if (!current || wrong === '') return false
-    const { log, discard } = this.#parts
+    const { log, blobs } = this.#parts
     const because = wrong ?? `its bytes hash to ${found}`
     this.damaged += 1
     log.warn('a stored content is damaged and was removed', { digest, because })
-    await discard(digest).catch(error => {
+    await blobs.discard(digest).catch(error => {
       log.warn('cannot remove a damaged content', { digest, because: explainError(error) })
     })
     return false
   }
+}
+
+type Lane = 'small' | 'large' | 'background'
+
+const most: Readonly<Record<Lane, number>> = { small: 2, large: 2, background: 1 }
+
+const largestSmall = 16 * 1024 * 1024
+
+/** Bytes that a background check reads in a millisecond: 64 MiB a second. */
+const backgroundRate = 64 * 1024
+
+/** The check of one content. */
+class Check {
+  readonly digest: string
+  readonly size: number
+  readonly right: Promise<boolean>
+  readers = 0
+  /** What is hashed; when it is there before the check begins, the file stays open for it. */
+  source: Source | undefined
+  /** Where it waits or runs. */
+  lane: Lane | undefined
+  running = false
+  wake: (() => void) | undefined
+  settle: (right: boolean) => void = () => {}
+
+  constructor(digest: string, size: number) {
+    this.digest = digest
+    this.size = size
+    this.right = new Promise(resolve => {
+      this.settle = resolve
+    })
+  }
+}
+
+class CheckQueue {
+  readonly #clock: Clock
+  readonly #examine: (check: Check) => Promise<boolean | undefined>
+  readonly #waiting: Readonly<Record<Lane, Set<Check>>> = {
+    small: new Set(),
+    large: new Set(),
+    background: new Set(),
+  }
+  readonly #running = new Set<Check>()
+  #closed = false
+
+  /** `examine` answers whether the content is right; undefined when it was broken off and is to wait again. */
+  constructor(clock: Clock, examine: (check: Check) => Promise<boolean | undefined>) {
+    this.#clock = clock
+    this.#examine = examine
+  }
+
+  /** The check is wanted, or wanted by one more client. */
+  add(check: Check): void {
+    if (this.#closed) return check.settle(false)
+    if (check.running) return check.readers > 0 ? check.wake?.() : undefined
+    const small = check.size <= largestSmall ? 'small' : 'large'
+    this.#put(check, check.readers > 0 ? small : 'background')
+  }
+
+  /** No client waits for it any more. */
+  leave(check: Check): void {
+    if (check.running || check.lane === undefined) return
+    this.#letGo(check)
+    this.#put(check, 'background')
+  }
+
+  drop(check: Check): void {
+    if (check.running) return
+    this.#letGo(check)
+    if (check.lane !== undefined) this.#waiting[check.lane].delete(check)
+    check.settle(false)
+  }
+
+  /** Told of the bytes that were read. Waits as long as the check must; answers whether it goes on. */
+  goesOn(check: Check, bytes: number): boolean | Promise<boolean> {
+    if (this.#closed) return false
+    if (check.readers > 0) return true
+    if (check.lane === 'background') return this.#pause(check, bytes)
+    return check.lane === undefined || this.#waiting[check.lane].size === 0
+  }
+
+  close(): void {
+    this.#closed = true
+    const waiting = Object.values(this.#waiting)
+    for (const check of [this.#running, ...waiting].flatMap(checks => [...checks])) {
+      this.#letGo(check)
+      check.settle(false)
+    }
+    for (const checks of waiting) checks.clear()
+  }
+
+  #letGo(check: Check): void {
+    check.source?.close()
+    check.source = undefined
+  }
+
+  #put(check: Check, lane: Lane): void {
+    if (check.lane !== undefined && check.lane !== lane) this.#waiting[check.lane].delete(check)
+    check.lane = lane
+    this.#waiting[lane].add(check)
+    this.#begin(lane)
+  }
+
+  #begin(lane: Lane): void {
+    const running = [...this.#running].filter(check => check.lane === lane).length
+    const next = firstOf(this.#waiting[lane], lane)
+    if (next === undefined || running >= most[lane] || this.#closed) return
+    this.#waiting[lane].delete(next)
+    this.#running.add(next)
+    next.running = true
+    void this.#run(next, lane)
+  }
+
+  async #run(check: Check, lane: Lane): Promise<void> {
+    const right = await this.#examine(check).catch(() => false)
+    this.#running.delete(check)
+    check.running = false
+    if (right === undefined && !this.#closed) this.add(check)
+    else check.settle(right ?? false)
+    this.#begin(lane)
+    if (this.#awaited) return
+    for (const other of this.#running) other.wake?.()
+  }
+
+  get #awaited(): boolean {
+    return [...this.#running].some(({ lane }) => lane !== 'background')
+  }
+
+  /** A background check rests after each reading, and until no other check runs. */
+  #pause(check: Check, bytes: number): Promise<boolean> {
+    return new Promise(resolve => {
+      let rested = false
+      const look = (): void => {
+        const over = check.readers > 0 || (rested && !this.#awaited)
+        if (!over && !this.#closed) return
+        check.wake = undefined
+        cancel()
+        resolve(!this.#closed)
+      }
+      const cancel = this.#clock.after(bytes / backgroundRate, () => {
+        rested = true
+        look()
+      })
+      check.wake = look
+    })
+  }
+}
+
+/** The check whose turn it is: the smallest, but in the background the one that came first. */
+function firstOf(checks: ReadonlySet<Check>, lane: Lane): Check | undefined {
+  let [found] = checks
+  if (found === undefined || lane === 'background') return found
+  for (const check of checks) if (check.size < found.size) found = check
+  return found
+}
+
+/** How long a client waits for a check at the end of what it reads. */
+const longestHeldBack: Milliseconds = 10_000
+
+interface Guarded {
+  /** Bytes of the source, up to the end of the content. */
+  readonly length: number
+  readonly right: Promise<boolean>
+  readonly clock: Clock
+  readonly left: () => void
+}
+
+/** The source, which fails as soon as the check has, at the latest before its end unless the check takes too long. */
+function heldBack(source: Source, { length, right, clock, left }: Guarded): Source {
+  let outcome: 'open' | 'free' | 'wrong' = 'open'
+  let closed = false
+  /** Bytes that may leave before the check is over. */
+  let free = Math.max(0, length - heldBytes)
+  let kept: Piece | undefined
+  let waiting: Take | undefined
+  let cancel: (() => void) | undefined
+  const settle = (found: 'free' | 'wrong'): void => {
+    outcome = found
+    cancel?.()
+    const take = waiting
+    waiting = undefined
+    if (take !== undefined) next(take)
+  }
+  void right.then(found => settle(found ? 'free' : 'wrong'))
+  const arrived = (piece: Piece, take: Take): void => {
+    const { bytes } = piece
+    if (outcome === 'free' || bytes.length <= free) {
+      free -= bytes.length
+      return take(undefined, piece)
+    }
+    kept = piece.slice(free)
+    const before = piece.slice(0, free)
+    piece.release()
+    if (free === 0) {
+      before.release()
+      return next(take)
+    }
+    free = 0
+    take(undefined, before)
+  }
+  const next = (take: Take): void => {
+    if (closed) return
+    if (outcome === 'wrong') return take(damaged(), undefined)
+    if (outcome === 'open' && free === 0) {
+      waiting = take
+      cancel ??= clock.after(longestHeldBack, () => settle('free'))
+      return
+    }
+    if (kept !== undefined) {
+      const piece = kept
+      kept = undefined
+      return take(undefined, piece)
+    }
+    source.next((error, piece) => {
+      if (piece === undefined) take(error, undefined)
+      else arrived(piece, take)
+    })
+  }
+  return {
+    next,
+    close() {
+      if (closed) return
+      closed = true
+      cancel?.()
+      waiting = undefined
+      kept?.release()
+      kept = undefined
+      source.close()
+      left()
+    },
+  }
+}
+
+function damaged(): Failure {
+  return new Failure('The stored content is damaged; it was removed and will be fetched again.', {
+    code: 'damaged-content',
+    fault: 'internal',
+    publicText: 'The stored file is damaged.',
+  })
 }

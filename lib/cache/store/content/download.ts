@@ -3,8 +3,8 @@
  *
  * # How pieces flow
  * `take` hashes a piece, keeps it in the tail by reference, gives it to the readers who wait and has it written behind. It
- * answers that the origin is to wait when the disk is more than a little behind. A reader that keeps up lives on the tail; one
- * that is late or slow reads the file and returns to the tail when it catches up.
+ * answers that the origin is to wait when the disk is more than a little behind. A reader that keeps up reads the tail; one that
+ * is late or slow reads the file and returns to the tail when it catches up.
  *
  * # When the disk fails
  * No reader notices. The download passes through: what the file already has stays readable, the rest lives in the tail alone,
@@ -14,28 +14,31 @@
  * `complete` verifies at once and shows the last bytes; flushing and naming the file come behind it. Readers in the middle keep
  * what they read from; readers that come when all of them have gone read the stored content.
  */
-import type { Clock } from '../../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
-import type { Source } from '../../../bytes/source.ts'
-import type { Blobs } from '../disk/blobs.ts'
+import type { Source, Take } from '../../../bytes/source.ts'
+import { Failure } from '../../../errors.ts'
 import type { Disk } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
+import type { Blobs } from './blobs.ts'
 import type { Checks } from './checks.ts'
-import { type GrowingContent, Readers, tooLate } from './download-reader.ts'
 import type { Expectation, Expected } from './expectation.ts'
+import type { OpenContent } from './open-content.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
 import type { Contents } from './stored-contents.ts'
 import { Tail } from './tail.ts'
 import { type Destination, WriteBehind } from './write-behind.ts'
 
 /** Whether something was stored, and if not, why; the disk's failures are answers here, never errors. */
-export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
+export type PutResult =
+  | { readonly stored: true }
+  | { readonly stored: false; readonly because: string }
 
 interface Completed {
   readonly digest: string
   readonly size: number
   /** Never rejects: what became of it on disk. */
-  readonly kept: Promise<Kept>
+  readonly kept: Promise<PutResult>
 }
 
 interface DownloadParts {
@@ -49,9 +52,9 @@ interface DownloadParts {
   readonly expectation: Expectation
   readonly to: Destination
   /** Told at once when the content is whole and verified. */
-  readonly onWhole: (digest: string) => void
+  readonly onWhole: (download: Download, digest: string) => void
   /** Called once, when it is complete or has failed and its file is dealt with. */
-  readonly onEnd: () => void
+  readonly onEnd: (download: Download) => void
   /** Bytes kept for readers at most; more than is ever held back. */
   readonly most?: number | undefined
 }
@@ -65,7 +68,7 @@ export class Download {
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
   #stored: string | undefined
-  #kept: Promise<Kept> | undefined
+  #kept: Promise<PutResult> | undefined
   #ready: (() => void) | undefined
 
   constructor(parts: DownloadParts) {
@@ -134,7 +137,7 @@ export class Download {
   }
 
   /** What becomes of it on disk, once it is complete. Never rejects. */
-  get kept(): Promise<Kept> | undefined {
+  get kept(): Promise<PutResult> | undefined {
     return this.#kept
   }
 
@@ -218,7 +221,7 @@ export class Download {
       this.#mustGrow()
       const digest = this.#parts.expectation.verify(this.size)
       this.#state = 'verified'
-      this.#parts.onWhole(digest)
+      this.#parts.onWhole(this, digest)
       this.#readers.wake()
       this.#kept = this.#keep(digest)
       return { digest, size: this.size, kept: this.#kept }
@@ -232,7 +235,7 @@ export class Download {
     if (this.growing) this.#fail(reason)
   }
 
-  async #keep(digest: string): Promise<Kept> {
+  async #keep(digest: string): Promise<PutResult> {
     // What the readers were given leaves first.
     await new Promise(resolve => setImmediate(resolve))
     await this.#commit(digest).catch(error => this.#file.giveUp(error))
@@ -240,7 +243,7 @@ export class Download {
     this.#state = 'settled'
     if (!this.stored && this.awaited) this.#readers.watch(0, () => this.#changed())
     this.#release()
-    this.#parts.onEnd()
+    this.#parts.onEnd(this)
     return this.because === undefined ? { stored: true } : { stored: false, because: this.because }
   }
 
@@ -273,7 +276,7 @@ export class Download {
     this.#release()
     this.#readers.wake()
     this.#relieve()
-    void this.#file.remove().then(this.#parts.onEnd)
+    void this.#file.remove().then(() => this.#parts.onEnd(this))
     return failure
   }
 
@@ -326,4 +329,203 @@ export class Download {
       this.#file.close()
     }
   }
+}
+
+/** What a reader sees of its download. */
+interface GrowingContent {
+  readonly tail: Tail
+  readonly failure: () => Error | undefined
+  /** What is in the file; undefined when there is none. */
+  readonly behind: () => OpenContent | undefined
+  /** How far it may read, exclusive. */
+  readonly visible: () => number
+  /** No more will come, and all of it is verified. */
+  readonly done: () => boolean
+  readonly clock: Clock
+  /** Told that a reader took a piece. */
+  readonly moved: () => void
+  readonly left: (reader: DownloadReader) => void
+}
+
+class DownloadReader implements Source {
+  position: number
+  movedAt: Milliseconds
+  readonly #end: number
+  readonly #content: GrowingContent
+  #take: Take | undefined
+  #behind: Source | undefined
+  #reading = false
+  #dropped: Error | undefined
+  #closed = false
+
+  constructor(content: GrowingContent, first: number, end: number) {
+    this.#content = content
+    this.position = first
+    this.#end = end
+    this.movedAt = content.clock.elapsed()
+  }
+
+  /** The oldest byte it still needs; infinite when it has all it asked for. */
+  get needs(): number {
+    return this.position < this.#end ? this.position : Number.POSITIVE_INFINITY
+  }
+
+  next(take: Take): void {
+    if (this.#closed) return take(undefined, undefined)
+    this.#take = take
+    this.wake()
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#take = undefined
+    this.#behind?.close()
+    this.#content.left(this)
+  }
+
+  /** There may be more, or an end: looks, if a piece is waited for and not already being read. */
+  wake(): void {
+    if (this.#take === undefined) return
+    const content = this.#content
+    const wrong = this.#dropped ?? content.failure()
+    if (wrong !== undefined) return this.#give(wrong, undefined)
+    if (this.#behind !== undefined) return this.#readBehind(this.#behind)
+    const end = Math.min(content.visible(), this.#end)
+    const { tail } = content
+    if (this.position >= this.#end) this.#give(undefined, undefined)
+    else if (this.position >= end) {
+      if (content.done()) this.#give(undefined, undefined)
+    } else if (this.position >= tail.start) this.#give(undefined, tail.slice(this.position, end))
+    else this.#fallBehind(end)
+  }
+
+  /** Fails it from now on, for it has stood still for `stall` while others waited. */
+  drop(): void {
+    this.#dropped = new Failure(`A reader took nothing for ${stall} ms while others waited.`, {
+      code: 'reader-stalled',
+      fault: 'downstream',
+      publicText: 'The client did not take what it asked for.',
+      facts: { stall },
+    })
+    this.wake()
+  }
+
+  /** What the tail has let go is in the file, up to where the tail begins now; by then it may have moved on. */
+  #fallBehind(end: number): void {
+    const behind = this.#content.behind()
+    if (behind === undefined) {
+      return this.#give(new Error('the bytes are neither in memory nor on disk'), undefined)
+    }
+    this.#behind = behind.read(this.position, Math.min(end, this.#content.tail.start))
+    this.#readBehind(this.#behind)
+  }
+
+  #readBehind(behind: Source): void {
+    if (this.#reading) return
+    this.#reading = true
+    behind.next((error, piece) => {
+      this.#reading = false
+      if (piece === undefined) {
+        behind.close()
+        this.#behind = undefined
+        if (error === undefined) return this.wake()
+      }
+      this.#give(error, piece)
+    })
+  }
+
+  #give(error: Error | undefined, piece: Piece | undefined): void {
+    const take = this.#take
+    this.#take = undefined
+    // It was told of a failure while the file was being read for it.
+    if (take === undefined) return piece?.release()
+    if (piece !== undefined) {
+      this.position += piece.bytes.length
+      this.movedAt = this.#content.clock.elapsed()
+      this.#content.moved()
+    }
+    take(error, piece)
+  }
+}
+
+/** How long a reader may stand still while the origin waits for it. */
+const stall: Milliseconds = 30_000
+
+/** All readers of a download. */
+class Readers {
+  readonly #clock: Clock
+  readonly #readers = new Set<DownloadReader>()
+  #watching = false
+  #awaited = true
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get size(): number {
+    return this.#readers.size
+  }
+
+  /** Whether the first one may still come: it has not, and has not stayed away for `stall` either. */
+  get awaited(): boolean {
+    return this.#awaited
+  }
+
+  /** The oldest byte that one of them still needs; infinite when none does. */
+  get needed(): number {
+    if (this.#awaited) return 0
+    let needed = Number.POSITIVE_INFINITY
+    for (const reader of this.#readers) needed = Math.min(needed, reader.needs)
+    return needed
+  }
+
+  add(content: GrowingContent, first: number, end: number): DownloadReader {
+    this.#awaited = false
+    const reader = new DownloadReader(content, first, end)
+    this.#readers.add(reader)
+    return reader
+  }
+
+  delete(reader: DownloadReader): void {
+    this.#readers.delete(reader)
+  }
+
+  wake(): void {
+    for (const reader of this.#readers) reader.wake()
+  }
+
+  /**
+   * The origin waits for the readers that need bytes before `end`, or for the first reader. Fails those that stand still while others
+   * wait for them, and calls `then`. A reader that keeps no other waiting may be as slow as the server lets it.
+   */
+  watch(end: number, then: () => void): void {
+    if (this.#watching) return
+    this.#watching = true
+    const blockers = [...this.#readers].filter(reader => reader.needs < end)
+    const now = this.#clock.elapsed()
+    const alone = blockers.length === this.#readers.size
+    const since = alone ? now : Math.min(now, ...blockers.map(reader => reader.movedAt))
+    this.#clock.after(Math.max(1, since + stall - now), () => {
+      this.#watching = false
+      this.#awaited = false
+      const before = this.#clock.elapsed() - stall
+      const othersWait = [...this.#readers].some(reader => !blockers.includes(reader))
+      for (const reader of blockers) {
+        if (!othersWait || reader.movedAt > before || !this.#readers.delete(reader)) continue
+        reader.drop()
+      }
+      then()
+    })
+  }
+}
+
+/** The bytes asked for have passed. */
+function tooLate(offset: number): Failure {
+  return new Failure(`Byte ${offset} of the download has passed and was not stored.`, {
+    code: 'too-late',
+    fault: 'internal',
+    publicText: 'The beginning of this download is no longer available.',
+    facts: { offset },
+  })
 }

@@ -3,18 +3,18 @@
  */
 import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
-import { Arrivals } from '../upkeep/arrivals.ts'
+import type { StoreEvents } from '../events.ts'
+import type { Arrivals } from '../upkeep/arrivals.ts'
 import type { UpkeepParts } from '../upkeep/removal.ts'
-import type { Room, UnderWay } from '../upkeep/room.ts'
+import type { Room } from '../upkeep/room.ts'
 import type { Checks } from './checks.ts'
 import { Download } from './download.ts'
 import { Expectation, type Expected } from './expectation.ts'
 import {
   type Continuation,
-  findPartials,
-  openPartial,
+  isOf,
   type Partial,
-  removePartial,
+  type Partials,
   savePartial,
   sidecarOf,
   worthKeeping,
@@ -50,13 +50,15 @@ interface DownloadsParts extends UpkeepParts {
   readonly contents: Contents
   readonly checks: Checks
   readonly room: Room
-  /** Told when a download begins that a checkpoint can make continuable. */
-  readonly soon: () => void
-  readonly onArriving: ((entry: Entry, kept: Promise<unknown>) => void) | undefined
+  readonly arrivals: Arrivals
+  readonly partials: Partials
+  readonly events: Pick<StoreEvents, 'tell'>
 }
 
 interface Ending {
   readonly continuation: Continuation | undefined
+  /** Of the content, once it is whole. */
+  digest: string | undefined
   /** A crash now would leave something to be continued. */
   saved: boolean
 }
@@ -67,34 +69,20 @@ export class Downloads {
   /** Keys of such entries, by the digest of their content; also of some that have gone meanwhile. */
   readonly #keys = new Map<string, Set<string>>()
   readonly #parts: DownloadsParts
-  /** Downloads that a crash broke off, by key. */
-  #partials: Map<string, Partial> = new Map()
-  /** Those that are just being read again. */
-  readonly #resuming = new Set<Partial>()
   readonly #underWay = new Map<Download, Ending>()
-  readonly #arrivals: Arrivals
   readonly #whole = new Map<string, Download>()
   #closing: Error | undefined
   #onIdle: (() => void) | undefined
 
   constructor(parts: DownloadsParts) {
     this.#parts = parts
-    this.#arrivals = new Arrivals(parts.clock)
-  }
-
-  /** Finds what an earlier process left, to be continued, and removes the rest. Answers how much that was. */
-  async findPartials(): Promise<number> {
-    const { disk, layout } = this.#parts
-    const { partials, removed } = await findPartials(disk, layout)
-    this.#partials = partials
-    return removed
   }
 
   /** Begins one. Throws a Failure when the announced length is not the expected size. */
   begin({ key, fields, expected, length, passing }: DownloadOptions): Download {
     const expectation = new Expectation(expected ?? {}, length)
     const to = passing === undefined ? this.#destination(expectation.length) : { because: passing }
-    if (key !== undefined) this.#forget(key)
+    if (key !== undefined) this.#parts.partials.forget(key)
     const large = (expectation.length ?? worthKeeping) >= worthKeeping
     const continuation =
       key === undefined || fields === undefined || !large
@@ -105,7 +93,7 @@ export class Downloads {
 
   /** What there is of a download that a crash broke off. */
   resumable(key: string): Resumable | undefined {
-    const partial = this.#partials.get(key)
+    const partial = this.#parts.partials.get(key)
     if (partial === undefined) return undefined
     const { bytes, length, fields } = partial
     return { size: bytes, length, fields, resume: expected => this.#resume(partial, expected) }
@@ -115,22 +103,13 @@ export class Downloads {
     return this.#underWay.size
   }
 
-  /** What they take of the disk, together with what crashes have left of earlier ones. */
-  get bytes(): UnderWay {
-    const { arrived, unwritten, coming } = this.#arrivals.bytes
-    let left = 0
-    for (const { bytes } of this.#partials.values()) left += bytes
-    for (const { bytes } of this.#resuming) left += bytes
-    return { arrived: arrived + left, unwritten, coming }
-  }
-
   /** Remembers an entry until its content, which must be whole, is stored. */
   put(entry: Entry): void {
     const { key, digest } = entry
     this.arriving.set(key, entry)
     this.#keys.set(digest, (this.#keys.get(digest) ?? new Set()).add(key))
     const kept = this.#whole.get(digest)?.kept
-    if (kept !== undefined) this.#parts.onArriving?.(entry, kept)
+    if (kept !== undefined) this.#parts.events.tell('arriving', { entry, kept })
   }
 
   whole(digest: string): Download | undefined {
@@ -139,23 +118,7 @@ export class Downloads {
 
   inUse(path: string): boolean {
     const begun = [...this.#underWay.keys()].flatMap(({ file }) => file.path ?? [])
-    const resuming = [...this.#resuming].map(partial => partial.path)
-    return [...begun, ...resuming].some(one => path === one || path === sidecarOf(one))
-  }
-
-  /** Removes what a crash has left of one download. Answers whether there was any. Rejects when the disk fails. */
-  async dropPartial(): Promise<boolean> {
-    const [partial] = this.#partials.values()
-    if (partial === undefined) return false
-    this.#partials.delete(partial.key)
-    await removePartial(this.#parts.disk, partial.path)
-    return true
-  }
-
-  removed(path: string): void {
-    for (const [key, partial] of this.#partials) {
-      if (path === partial.path || path === sidecarOf(partial.path)) this.#partials.delete(key)
-    }
+    return begun.some(one => isOf(path, one))
   }
 
   /** Makes those that are large enough continuable after a crash. Answers whether there may be more to save. */
@@ -201,8 +164,8 @@ export class Downloads {
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
     const { clock, disk, health, blocks, blobs, contents, checks } = this.#parts
-    let digest: string | undefined
-    const download: Download = new Download({
+    const { arrivals, events, room } = this.#parts
+    const download = new Download({
       clock,
       disk,
       health,
@@ -212,27 +175,30 @@ export class Downloads {
       checks,
       expectation,
       to,
-      onWhole: found => {
-        digest = found
-        this.#arrivals.whole(download)
-        if (download.stored) this.#whole.set(found, download)
-      },
-      onEnd: () => this.#end(download, digest),
+      onWhole: this.#onWhole,
+      onEnd: this.#onEnd,
     })
-    this.#underWay.set(download, { continuation, saved: 'begun' in to })
-    this.#arrivals.begin(download)
-    if (continuation !== undefined) this.#parts.soon()
-    this.#parts.room.look()
+    this.#underWay.set(download, { continuation, digest: undefined, saved: 'begun' in to })
+    arrivals.begin(download)
+    if (continuation !== undefined) events.tell('begun', undefined)
+    room.look()
     if (this.#closing !== undefined) download.discard(this.#closing)
     return download
   }
 
-  #end(download: Download, digest: string | undefined): void {
-    const { disk, journal, blobs } = this.#parts
+  readonly #onWhole = (download: Download, digest: string): void => {
+    const ending = this.#underWay.get(download)
+    if (ending !== undefined) ending.digest = digest
+    this.#parts.arrivals.whole(download)
+    if (download.stored) this.#whole.set(digest, download)
+  }
+
+  readonly #onEnd = (download: Download): void => {
+    const { disk, journal, blobs, arrivals } = this.#parts
     const { path } = download.file
-    const saved = this.#underWay.get(download)?.saved
+    const { saved, digest } = this.#underWay.get(download) ?? {}
     this.#underWay.delete(download)
-    this.#arrivals.end(download)
+    arrivals.end(download)
     if (this.#underWay.size === 0) this.#onIdle?.()
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
     if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
@@ -262,34 +228,19 @@ export class Downloads {
   }
 
   async #resume(partial: Partial, expected: Expected = {}): Promise<Download | undefined> {
-    const { disk, log, room } = this.#parts
+    const { log, room, partials } = this.#parts
     const { key, fields, path, bytes, length } = partial
-    if (!this.#partials.delete(key)) return undefined
+    if (!partials.take(partial)) return undefined
     let file: DiskFile | undefined
     try {
       const expectation = new Expectation(expected, length)
       const because = room.refusal(expectation.length ?? bytes, bytes)
       if (because !== undefined) log.info('not continued', { because })
-      else file = await this.#reopen(partial, expectation)
+      else file = await partials.reopen(partial, expectation)
       const to = file && { path, begun: { file, size: bytes }, refusal: this.#refusal }
       return to && this.#start(expectation, to, { key, fields })
     } finally {
-      if (file === undefined) await removePartial(disk, path).catch(() => undefined)
+      if (file === undefined) await partials.remove(partial).catch(() => undefined)
     }
-  }
-
-  #reopen(partial: Partial, expectation: Expectation): Promise<DiskFile | undefined> {
-    this.#resuming.add(partial)
-    return openPartial(this.#parts.disk, partial, expectation).finally(() =>
-      this.#resuming.delete(partial),
-    )
-  }
-
-  /** It is fetched anew: what there is of it is not wanted. */
-  #forget(key: string): void {
-    const partial = this.#partials.get(key)
-    if (partial === undefined) return
-    this.#partials.delete(key)
-    void removePartial(this.#parts.disk, partial.path).catch(() => undefined)
   }
 }

@@ -58,11 +58,16 @@ export class OpenContent {
   readonly #file: DiskFile
   readonly #blocks: SharedBlocks
   readonly #extent: () => Extent
-  readonly #onIdle: () => void
+  readonly #onIdle: (content: OpenContent) => void
   readonly #chunks = new Map<number, Chunk>()
   readonly #readers = new Set<ChunkReader>()
 
-  constructor(file: DiskFile, blocks: SharedBlocks, extent: () => Extent, onIdle: () => void) {
+  constructor(
+    file: DiskFile,
+    blocks: SharedBlocks,
+    extent: () => Extent,
+    onIdle: (content: OpenContent) => void,
+  ) {
     this.#file = file
     this.#blocks = blocks
     this.#extent = extent
@@ -120,7 +125,7 @@ export class OpenContent {
     }
     if (this.#readers.size > 0) return
     if (this.closed) this.#file.close()
-    this.#onIdle()
+    this.#onIdle(this)
   }
 
   close(): void {

@@ -25,7 +25,7 @@ export interface ContentPart {
 /** Reads an open file: the part that was wanted, or another. */
 export type Opener = (part?: { readonly first: number; readonly end: number }) => Source
 
-export interface OpenFilesParts extends Surroundings {
+interface OpenFilesParts extends Surroundings {
   readonly blocks: SharedBlocks
 }
 
@@ -108,9 +108,8 @@ export class OpenFiles {
     try {
       const found = await file.look()
       const extent = { readable: found.isFile() ? found.size : -1, whole: true }
-      const onIdle = (): void => this.#rest(digest, content)
-      const content = new OpenContent(file, this.#parts.blocks, () => extent, onIdle)
-      return content
+      const onIdle = (content: OpenContent): void => this.#rest(digest, content)
+      return new OpenContent(file, this.#parts.blocks, () => extent, onIdle)
     } catch (error) {
       file.close()
       throw error

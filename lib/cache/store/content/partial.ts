@@ -12,8 +12,8 @@
 import { basename, join } from 'node:path'
 import { isCount, isRecord } from '../../../json.ts'
 import { seal, unseal } from '../catalogue/record.ts'
-import type { Disk, DiskFile } from '../disk/disk.ts'
-import { isDigest, type Layout, temporarySuffix } from '../disk/layout.ts'
+import type { Disk, DiskFile, Surroundings } from '../disk/disk.ts'
+import { isDigest, temporarySuffix } from '../disk/layout.ts'
 import { DiskHung } from '../disk/slots.ts'
 import type { Expectation } from './expectation.ts'
 
@@ -52,43 +52,103 @@ export async function savePartial(disk: Disk, { path, ...partial }: Partial): Pr
   await disk.rename(`${sidecar}.new`, sidecar)
 }
 
-/** Removes what there is of a download that will not be continued. */
-export async function removePartial(disk: Disk, path: string): Promise<void> {
-  await disk.remove(sidecarOf(path))
-  await disk.remove(path)
-}
+/** What crashes have left of large downloads, until it is continued or removed. */
+export class Partials {
+  readonly #around: Pick<Surroundings, 'disk' | 'layout'>
+  #byKey: Map<string, Partial> = new Map()
+  /** Those that are just being read again. */
+  readonly #resuming = new Set<Partial>()
 
-/**
- * The partial downloads an earlier process left, by key; everything else in the directory goes. Answers also how much that was.
- * Only for the owner of the directory, before it writes.
- */
-export async function findPartials(
-  disk: Disk,
-  layout: Layout,
-): Promise<{ readonly partials: Map<string, Partial>; readonly removed: number }> {
-  const partials = new Map<string, Partial>()
-  const names = await disk.names(layout.temporary)
-  for (const name of names.filter(one => one.endsWith(sidecarSuffix))) {
-    const stem = basename(name, sidecarSuffix)
-    const part = `${stem}${temporarySuffix}`
-    const path = join(layout.temporary, part)
-    const found = names.includes(part) ? await readSidecar(disk, path) : undefined
-    const other = found && partials.get(found.key)
-    if (found !== undefined && (other === undefined || other.bytes < found.bytes)) {
-      partials.set(found.key, found)
+  constructor(around: Pick<Surroundings, 'disk' | 'layout'>) {
+    this.#around = around
+  }
+
+  /**
+   * Finds what an earlier process left, to be continued; everything else in the directory goes. Answers how much that was. Only
+   * for the owner of the directory, before it writes.
+   */
+  async find(): Promise<number> {
+    const { disk, layout } = this.#around
+    const names = await disk.names(layout.temporary)
+    for (const name of names.filter(one => one.endsWith(sidecarSuffix))) {
+      const part = `${basename(name, sidecarSuffix)}${temporarySuffix}`
+      const path = join(layout.temporary, part)
+      const found = names.includes(part) ? await readSidecar(disk, path) : undefined
+      const other = found && this.#byKey.get(found.key)
+      if (found !== undefined && (other === undefined || other.bytes < found.bytes)) {
+        this.#byKey.set(found.key, found)
+      }
+    }
+    const kept = new Set([...this.#byKey.values()].flatMap(({ path }) => [path, sidecarOf(path)]))
+    const rest = names.map(name => join(layout.temporary, name)).filter(path => !kept.has(path))
+    for (const path of rest) await disk.removeTree(path)
+    return rest.length
+  }
+
+  get(key: string): Partial | undefined {
+    return this.#byKey.get(key)
+  }
+
+  /** Takes one out, to be continued or removed. Answers whether it was still there. */
+  take({ key }: Partial): boolean {
+    return this.#byKey.delete(key)
+  }
+
+  get bytes(): number {
+    let sum = 0
+    for (const { bytes } of this.#byKey.values()) sum += bytes
+    for (const { bytes } of this.#resuming) sum += bytes
+    return sum
+  }
+
+  isResuming(path: string): boolean {
+    return [...this.#resuming].some(partial => isOf(path, partial.path))
+  }
+
+  /** Removes one of them. Answers whether there was any. Rejects when the disk fails. */
+  async drop(): Promise<boolean> {
+    const [partial] = this.#byKey.values()
+    if (partial === undefined) return false
+    this.take(partial)
+    await this.remove(partial)
+    return true
+  }
+
+  /** Removes the files of one that will not be continued. Rejects when the disk fails. */
+  async remove({ path }: Pick<Partial, 'path'>): Promise<void> {
+    const { disk } = this.#around
+    await disk.remove(sidecarOf(path))
+    await disk.remove(path)
+  }
+
+  /** A file in the directory of downloads was removed. */
+  removed(path: string): void {
+    for (const partial of this.#byKey.values()) if (isOf(path, partial.path)) this.take(partial)
+  }
+
+  /** The download of this key is fetched anew: what there is of it is not wanted. */
+  forget(key: string): void {
+    const partial = this.#byKey.get(key)
+    if (partial === undefined) return
+    this.take(partial)
+    void this.remove(partial).catch(() => undefined)
+  }
+
+  /**
+   * Opens the file of one that was taken, to go on writing behind what it has, and has the expectation hash that. Undefined when
+   * the bytes are not those that were written.
+   */
+  async reopen(partial: Partial, expectation: Expectation): Promise<DiskFile | undefined> {
+    this.#resuming.add(partial)
+    try {
+      return await openPartial(this.#around.disk, partial, expectation)
+    } finally {
+      this.#resuming.delete(partial)
     }
   }
-  const kept = new Set([...partials.values()].flatMap(({ path }) => [path, sidecarOf(path)]))
-  const rest = names.map(name => join(layout.temporary, name)).filter(path => !kept.has(path))
-  for (const path of rest) await disk.removeTree(path)
-  return { partials, removed: rest.length }
 }
 
-/**
- * Opens the file to go on writing behind what it has, and has the expectation hash that. Undefined when the bytes are not
- * those that were written.
- */
-export async function openPartial(
+async function openPartial(
   disk: Disk,
   { path, bytes, sha256 }: Partial,
   expectation: Expectation,
@@ -143,4 +203,9 @@ function isTexts(value: unknown): value is Readonly<Record<string, string>> {
 /** The file beside a temporary one. */
 export function sidecarOf(path: string): string {
   return `${path.slice(0, -temporarySuffix.length)}${sidecarSuffix}`
+}
+
+/** Whether a path is that of a temporary file or of the file beside it. */
+export function isOf(path: string, temporary: string): boolean {
+  return path === temporary || path === sidecarOf(temporary)
 }

@@ -11,8 +11,9 @@
 import { LRUCache } from 'lru-cache'
 import type { Source } from '../../../bytes/source.ts'
 import type { Content } from '../../../http/message/message.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import type { Checks } from './checks.ts'
-import { type ContentPart, OpenFiles, type OpenFilesParts } from './open-files.ts'
+import type { ContentPart, OpenFiles } from './open-files.ts'
 
 /** Largest content that is kept in memory, and that is read whole even the first time. */
 const mostInMemory = 4 * 1024 * 1024
@@ -24,7 +25,8 @@ const remembered = 16_384
 /** What a content in memory costs beyond its bytes, roughly. */
 const perContent = 256
 
-interface ContentsParts extends OpenFilesParts {
+interface ContentsParts extends Surroundings {
+  readonly files: OpenFiles
   /** Bytes for content in demand; 0 keeps none. */
   readonly memory: number
   /** Hashes what is read from the disk; without it everything is taken as it is. */
@@ -33,7 +35,6 @@ interface ContentsParts extends OpenFilesParts {
 
 export class Contents {
   readonly #parts: ContentsParts
-  readonly #files: OpenFiles
   readonly #memory: LRUCache<string, Buffer> | undefined
   readonly #seen = new LRUCache<string, true>({ max: remembered })
   readonly #loads = new Map<string, Promise<Buffer | undefined>>()
@@ -45,7 +46,6 @@ export class Contents {
 
   constructor(parts: ContentsParts) {
     this.#parts = parts
-    this.#files = new OpenFiles(parts)
     if (parts.memory >= 1) {
       this.#memory = new LRUCache<string, Buffer>({
         maxSize: Math.floor(parts.memory),
@@ -70,7 +70,7 @@ export class Contents {
   }
 
   read(wanted: ContentPart): Source {
-    return this.#files.read(wanted)
+    return this.#parts.files.read(wanted)
   }
 
   /** The name no longer stands for these bytes: their readers go on, and the next one begins anew. */
@@ -78,12 +78,12 @@ export class Contents {
     this.#parts.checks?.forget(digest)
     this.#memory?.delete(digest)
     this.#loads.delete(digest)
-    this.#files.forget(digest)
+    this.#parts.files.forget(digest)
   }
 
   close(): void {
     this.#memory?.clear()
-    this.#files.close()
+    this.#parts.files.close()
   }
 
   #whole(digest: string, size: number): Promise<Buffer | undefined> {
@@ -120,9 +120,10 @@ export class Contents {
   }
 
   async #stream(wanted: ContentPart): Promise<Content | undefined> {
-    const opened = await this.#files.open(wanted)
+    const { files, checks } = this.#parts
+    const opened = await files.open(wanted)
     if (opened === undefined) return undefined
-    const open = this.#parts.checks?.guard(wanted, opened) ?? (() => opened())
+    const open = checks?.guard(wanted, opened) ?? (() => opened())
     return { kind: 'stream', length: wanted.end - wanted.first, open }
   }
 }

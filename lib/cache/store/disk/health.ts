@@ -6,6 +6,7 @@
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
+import type { StoreEvents } from '../events.ts'
 import { DiskHung } from './slots.ts'
 
 /** Readiness of the store for writing; reading goes on as long as the disk answers. */
@@ -18,8 +19,9 @@ const trialInterval: Milliseconds = 15_000
 interface HealthParts {
   readonly clock: Clock
   readonly log: Logger
+  /** Is told when a trial has succeeded. */
+  readonly events: Pick<StoreEvents, 'tell'>
   readonly trial: () => Promise<void>
-  readonly recovered: () => void
 }
 
 export class DiskHealth {
@@ -64,7 +66,7 @@ export class DiskHealth {
       this.#cancel = undefined
       this.#because = undefined
       this.#parts.log.info('the disk takes writes again')
-      this.#parts.recovered()
+      this.#parts.events.tell('recovered', undefined)
     } catch (error) {
       this.#cancel = undefined
       this.failed(error, 'trial')

@@ -1,9 +1,19 @@
 /**
- * The bytes of downloads: what they take of the disk, and what their pace brings within a minute.
+ * The bytes of downloads, also of those that a crash broke off: what they take of the disk, and what their pace brings within a
+ * minute.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import type { Download } from '../content/download.ts'
-import type { UnderWay } from './room.ts'
+import type { Partials } from '../content/partial.ts'
+
+/** Bytes of downloads. */
+interface UnderWay {
+  /** What there is of them, also of those that a crash broke off. */
+  readonly arrived: number
+  /** Of that, what the disk does not have yet. */
+  readonly unwritten: number
+  readonly coming: number
+}
 
 type Arrival = Pick<Download, 'size' | 'length' | 'stored' | 'file'>
 
@@ -15,14 +25,16 @@ const leastTime: Milliseconds = 1_000
 
 export class Arrivals {
   readonly #clock: Clock
+  readonly #partials: Partials
   /** When each began, and with how many bytes. */
   readonly #growing = new Map<Arrival, { readonly since: Milliseconds; readonly begun: number }>()
   /** Those that are whole and being stored. There may be hundreds, and these figures are asked for with every download. */
   readonly #whole = new Set<Arrival>()
   #wholeBytes = 0
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, partials: Partials) {
     this.#clock = clock
+    this.#partials = partials
   }
 
   begin(download: Arrival): void {
@@ -42,7 +54,7 @@ export class Arrivals {
 
   get bytes(): UnderWay {
     const now = this.#clock.elapsed()
-    let arrived = this.#wholeBytes
+    let arrived = this.#wholeBytes + this.#partials.bytes
     let unwritten = this.#wholeBytes
     let coming = 0
     for (const [download, { since, begun }] of this.#growing) {

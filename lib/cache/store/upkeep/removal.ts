@@ -5,7 +5,7 @@ import type { Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs, Unnamed } from '../disk/blobs.ts'
+import type { Blobs, Unnamed } from '../content/blobs.ts'
 import { isForbidden, type Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 

@@ -11,8 +11,9 @@ import { join } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
+import type { Unnamed } from '../content/blobs.ts'
 import type { Downloads } from '../content/downloads.ts'
-import type { Unnamed } from '../disk/blobs.ts'
+import type { Partials } from '../content/partial.ts'
 import { isForbidden } from '../disk/disk.ts'
 import { isDigest, shards } from '../disk/layout.ts'
 import { nameOf } from '../key.ts'
@@ -39,6 +40,7 @@ export interface Swept {
 
 interface RetentionParts extends UpkeepParts {
   readonly downloads: Downloads
+  readonly partials: Partials
   readonly checkpoints: Checkpoints
   readonly room: Room
 }
@@ -180,7 +182,7 @@ export class Retention {
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {
-    const { disk, layout, blobs, downloads, log } = this.#parts
+    const { disk, layout, blobs, downloads, partials, log } = this.#parts
     let [removed, forbidden] = [0, 0]
     const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
       const found = await disk.look(path)
@@ -201,9 +203,10 @@ export class Retention {
     }
     for (const name of await disk.names(layout.temporary)) {
       const path = join(layout.temporary, name)
-      if (downloads.inUse(path) || !(await olderThan(path, day))) continue
+      if (downloads.inUse(path) || partials.isResuming(path)) continue
+      if (!(await olderThan(path, day))) continue
       await disk.removeTree(path)
-      downloads.removed(path)
+      partials.removed(path)
       removed += 1
     }
     if (forbidden > 0) {

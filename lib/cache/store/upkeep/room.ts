@@ -10,19 +10,12 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
-import type { Unnamed } from '../disk/blobs.ts'
+import type { Unnamed } from '../content/blobs.ts'
+import type { Partials } from '../content/partial.ts'
+import type { Arrivals } from './arrivals.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
 import type { Space } from './space.ts'
-
-/** Bytes of downloads. */
-export interface UnderWay {
-  /** What there is of them, also of those that a crash broke off. */
-  readonly arrived: number
-  /** Of that, what the disk does not have yet. */
-  readonly unwritten: number
-  readonly coming: number
-}
 
 /** What there is at one moment, bytes. */
 interface Measured {
@@ -42,9 +35,9 @@ interface Measured {
 
 interface RoomParts extends UpkeepParts {
   readonly space: Space
-  readonly underWay: () => UnderWay
-  /** Removes what a crash has left of a download. Answers whether there was any. Rejects when the disk fails. */
-  readonly dropPartial: () => Promise<boolean>
+  readonly arrivals: Arrivals
+  /** What crashes have left of downloads; it goes first. */
+  readonly partials: Partials
 }
 
 /** Part of the quota that is kept empty for what arrives next, and its most. Once room is made, twice as much is made. */
@@ -175,7 +168,7 @@ export class Room {
     for (;;) {
       const excess = this.#excess(2)
       if (excess <= 0 || journal.incomplete || signal.aborted) return
-      if (await this.#parts.dropPartial()) {
+      if (await this.#parts.partials.drop()) {
         await space.fresh()
         continue
       }
@@ -230,18 +223,10 @@ export class Room {
     return { chosen, rest: victims.slice(at) }
   }
 
-  get stored(): number {
-    return this.#contents + this.#parts.underWay().arrived
-  }
-
-  get #contents(): number {
-    return this.#parts.journal.table.bytes + this.#parts.blobs.unnamedBytes
-  }
-
   #measure(): Measured {
-    const { space, underWay } = this.#parts
-    const { arrived, unwritten, coming } = underWay()
-    const stored = this.#contents + arrived
+    const { space, blobs, arrivals } = this.#parts
+    const { arrived, unwritten, coming } = arrivals.bytes
+    const stored = blobs.bytes + arrived
     const free = space.free(stored)
     const share = Math.min((space.latest?.total ?? 0) * floorShare, mostFloor)
     const floor = this.rules.free ?? share

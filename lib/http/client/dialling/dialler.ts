@@ -20,7 +20,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { BlockPool } from '../../../bytes/block-pool.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../../message/target.ts'
-import type { Dialled } from '../connection.ts'
+import type { DialledConnection } from '../connection.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from '../errors.ts'
 import { Transport } from '../transport.ts'
 import { connectFirst } from './happy-eyeballs.ts'
@@ -28,13 +28,13 @@ import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
 
 export interface DialDeadlines {
-  /** For the addresses of a name. */
+  /** Time for the addresses of a name. */
   readonly lookup: Milliseconds
-  /** For a TCP connection to one of them. */
+  /** Time for a TCP connection to one of them. */
   readonly connect: Milliseconds
-  /** For the parent proxy's answer to CONNECT. */
+  /** Time for the parent proxy's answer to CONNECT. */
   readonly parent: Milliseconds
-  /** For the TLS handshake. */
+  /** Time for the TLS handshake. */
   readonly tls: Milliseconds
 }
 
@@ -54,8 +54,18 @@ export interface DialOptions {
   readonly blocks?: BlockPool | undefined
   /** False takes any certificate: only for a gateway whose operator says so. */
   readonly verify?: boolean
+  /** What servers that ask for a certificate are shown. */
+  readonly identity?: ShownCertificate | undefined
+  /** The name that TLS asks for (RFC 6066 section 3) and that certificates have to be for; that of the authority unless told. */
+  readonly serverName?: string | undefined
   /** Bytes that each connection begins with, before TLS: the PROXY protocol. */
   readonly introduction?: Buffer | undefined
+}
+
+/** A certificate, those between it and its authority behind it, and its key. PEM. */
+export interface ShownCertificate {
+  readonly cert: string
+  readonly key: string
 }
 
 export interface DialRequest {
@@ -82,20 +92,38 @@ export class Dialler {
   readonly #options: DialOptions
   readonly #names: NameLookup
   #secureContext: SecureContext
+  #trusted: readonly string[]
+  #identity: ShownCertificate | undefined
   readonly #blocks: BlockPool
   readonly #sessions = new LRUCache<string, Buffer>({ max: MOST_SESSIONS })
 
   constructor(options: DialOptions) {
     this.#options = options
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
-    const { clock, lookup, ca = [] } = options
+    const { clock, lookup, ca = [], identity } = options
     this.#names = new NameLookup(clock, lookup)
-    this.#secureContext = contextOf(ca)
+    this.#trusted = ca
+    this.#identity = identity
+    this.#secureContext = contextOf(ca, identity)
   }
 
-  /** From now on trusts these authorities (PEM) besides the well-known ones, in place of those of before. */
+  /** Trusts these authorities (PEM) besides the well-known ones from now on, in place of those given before. */
   trust(ca: readonly string[]): void {
-    this.#secureContext = contextOf(ca)
+    this.#trusted = ca
+    this.#secureContext = contextOf(ca, this.#identity)
+  }
+
+  /**
+   * From now on shows this certificate to servers that ask for one; false when it is the one that is shown. A session that goes on
+   * would still be that of the old one.
+   */
+  show(identity: ShownCertificate): boolean {
+    const { cert, key } = this.#identity ?? {}
+    if (cert === identity.cert && key === identity.key) return false
+    this.#identity = identity
+    this.#secureContext = contextOf(this.#trusted, identity)
+    this.#sessions.clear()
+    return true
   }
 
   /** The parent proxy by which an authority is asked; undefined when it is asked directly. */
@@ -105,7 +133,7 @@ export class Dialler {
   }
 
   /** A new connection; throws an OriginFailure of the phase that failed. Nothing stays open when it throws. */
-  async dial(request: DialRequest): Promise<Dialled> {
+  async dial(request: DialRequest): Promise<DialledConnection> {
     const { authority, use } = request
     const parent = this.parentOf(authority)
     if (parent === undefined) {
@@ -124,7 +152,7 @@ export class Dialler {
     return use === 'https' ? this.#secure(connected, request) : connected
   }
 
-  async #reachParent(parent: Parent, request: DialRequest): Promise<Dialled> {
+  async #reachParent(parent: Parent, request: DialRequest): Promise<DialledConnection> {
     try {
       return await this.#connect(parent, request, true)
     } catch (cause) {
@@ -136,7 +164,11 @@ export class Dialler {
     }
   }
 
-  async #connect(to: Authority, request: DialRequest, trusted: boolean): Promise<Dialled> {
+  async #connect(
+    to: Authority,
+    request: DialRequest,
+    trusted: boolean,
+  ): Promise<DialledConnection> {
     const found = isIpLiteral(to.host)
       ? [to.host]
       : await this.#phase('dns', request, () => this.#names.addresses(to.host))
@@ -175,23 +207,28 @@ export class Dialler {
     return admitted
   }
 
-  async #secure({ transport, address }: Dialled, request: DialRequest): Promise<Dialled> {
+  async #secure(
+    { transport, address }: DialledConnection,
+    request: DialRequest,
+  ): Promise<DialledConnection> {
     const work = (stop: AbortSignal) => this.#handshake(transport.detach(), request.authority, stop)
     return { transport: await this.#phase('tls', request, work, address), address }
   }
 
   #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
     const key = formatAuthority(to)
+    const context = this.#secureContext
+    const { serverName = to.host } = this.#options
     const session = this.#sessions.get(key)
     return new Promise((resolve, reject) => {
       const secure = connectTls({
         socket,
         host: to.host,
         // RFC 6066 section 3: addresses are not named.
-        ...(isIpLiteral(to.host) ? {} : { servername: to.host }),
+        ...(isIpLiteral(serverName) ? {} : { servername: serverName }),
         ...(session === undefined ? {} : { session }),
         ALPNProtocols: ['http/1.1'],
-        secureContext: this.#secureContext,
+        secureContext: context,
         rejectUnauthorized: this.#options.verify ?? true,
       })
       const fail = (error: Error) => {
@@ -204,6 +241,7 @@ export class Dialler {
       stop.addEventListener('abort', onStop)
       secure.on('error', fail)
       secure.on('session', (fresh: Buffer) => {
+        if (context !== this.#secureContext) return
         if (secure.authorized || this.#options.verify === false) this.#sessions.set(key, fresh)
       })
       secure.once('secureConnect', () => {
@@ -246,9 +284,10 @@ export class Dialler {
   }
 }
 
-function contextOf(ca: readonly string[]): SecureContext {
+function contextOf(ca: readonly string[], identity: ShownCertificate | undefined): SecureContext {
   return createSecureContext({
     minVersion: 'TLSv1.2',
+    ...identity,
     // A list replaces the well-known authorities, so they are named again.
     ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
   })

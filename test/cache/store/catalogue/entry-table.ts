@@ -4,8 +4,8 @@ import {
   dumpedWords,
   EntryTable,
   type Row,
+  RowTable,
 } from '../../../../lib/cache/store/catalogue/entry-table.ts'
-import { RowTable } from '../../../../lib/cache/store/catalogue/row-table.ts'
 import { nameOf } from '../../../../lib/cache/store/key.ts'
 import { seeded } from '../../../fixtures/chance/seeded-random.ts'
 

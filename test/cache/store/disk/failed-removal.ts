@@ -2,9 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { Blobs } from '../../../../lib/cache/store/disk/blobs.ts'
+import { EntryTable } from '../../../../lib/cache/store/catalogue/entry-table.ts'
+import { Blobs } from '../../../../lib/cache/store/content/blobs.ts'
 import { Disk, type DiskFile } from '../../../../lib/cache/store/disk/disk.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { StoreEvents } from '../../../../lib/cache/store/events.ts'
 import { silentLog } from '../../../../lib/log/log.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, sha256 } from '../../../fixtures/store/opened.ts'
@@ -17,10 +19,8 @@ t.test('a content whose removal failed is flushed all the same', async t => {
   t.teardown(() => rm(layout.directory, { recursive: true }))
   const blobs = new Blobs({
     ...{ disk: new Disk({ clock, files: scripted.files }), layout, clock, log: silentLog },
-    named: () => false,
-    unname: () => undefined,
-    changed: () => undefined,
-    soon: () => undefined,
+    journal: { table: new EntryTable(), removeRows: () => [] },
+    events: new StoreEvents(),
   })
   const content = bytesOf(500)
   const digest = sha256(content)

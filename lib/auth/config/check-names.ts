@@ -1,0 +1,68 @@
+/**
+ * What is wrong, or doubtful, about the names of the fields in which the backend reads who asks, together. Pure.
+ */
+import { nearest, type Remark } from '../../config/reading.ts'
+import { fieldNames, isSameField, type NamedField, type NameSet } from '../identity/field-names.ts'
+import { attributeNames } from './check-access.ts'
+import type { SettingValues } from './settings.ts'
+
+type Chosen = NameSet | NamedField
+
+/** Remarks on `identity.names`. Problems stop the start, warnings are told. */
+export function checkNames({ identity }: SettingValues): {
+  readonly problems: readonly Remark[]
+  readonly warnings: readonly Remark[]
+} {
+  const { names, attributes, only } = identity
+  const own = attributes.map(({ name, list }) => ({ name, field: name, list, aliases: [] }))
+  const known = ['user', ...attributeNames(own)]
+  const problems: Remark[] = []
+  const warnings: Remark[] = []
+  const remark = (to: Remark[], path: Remark['path'], text: string) =>
+    to.push({ path: ['identity', 'names', ...path], at: 'value', text })
+  if (names.length === 0) {
+    remark(problems, [], 'names nothing, so the application would not learn who asks')
+  }
+  for (const [index, chosen] of names.entries()) {
+    const taken = fieldsOf(chosen).find(field => isTaken(field, names.slice(0, index)))
+    if (taken !== undefined) {
+      remark(problems, [index], `${taken} is named before, or read as the same name; leave one`)
+    }
+    if (typeof chosen === 'string') continue
+    if (chosen.from.length === 0) remark(problems, [index, 'from'], 'names nothing')
+    for (const name of chosen.from) {
+      if (!known.includes(name)) {
+        const near = nearest(name, known)
+        const mend =
+          near === undefined
+            ? 'identity.attributes names those of your own'
+            : `did you mean ${near}?`
+        remark(problems, [index, 'from'], `no attribute is called ${name}; ${mend}`)
+      } else if (name !== 'user' && only !== undefined && !only.includes(name)) {
+        remark(warnings, [index, 'from'], `${name} is in no session: identity.only leaves it out`)
+      }
+    }
+    if (chosen.separator !== ',' && chosen.form !== undefined && chosen.form !== 'list') {
+      remark(warnings, [index, 'separator'], `has no effect: the form is ${chosen.form}`)
+    }
+  }
+  if (names.length > 0 && !names.some(saysWho)) {
+    remark(warnings, [], 'name no header for the user: the application does not learn who asks')
+  }
+  return { problems, warnings }
+}
+
+function fieldsOf(chosen: Chosen): readonly string[] {
+  if (typeof chosen !== 'string') return [chosen.field]
+  return chosen === 'authproxy'
+    ? ['X-Authproxy-User']
+    : fieldNames([chosen]).others.map(({ field }) => field)
+}
+
+function isTaken(field: string, earlier: readonly Chosen[]): boolean {
+  return earlier.flatMap(fieldsOf).some(other => isSameField(field, other))
+}
+
+function saysWho(chosen: Chosen): boolean {
+  return typeof chosen === 'string' || chosen.from.includes('user')
+}

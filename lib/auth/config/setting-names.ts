@@ -1,0 +1,77 @@
+/**
+ * The setting that names the fields in which the backend reads who asks.
+ */
+import { expected, right } from '../../config/reading.ts'
+import { oneOf, text } from '../../config/setting-kinds.ts'
+import {
+  group,
+  type Kind,
+  kind,
+  listOf,
+  oneOrMore,
+  optional,
+  required,
+  setting,
+} from '../../config/settings.ts'
+import {
+  fieldNameProblem,
+  type NamedField,
+  type NameSet,
+  nameSets,
+} from '../identity/field-names.ts'
+
+const fieldName: Kind<string> = kind({ name: 'header name', json: { type: 'string' } }, found => {
+  const what = 'the name of a header, such as X-Remote-User'
+  if (typeof found !== 'string') return expected(found, what)
+  const problem = fieldNameProblem(found)
+  return problem === undefined ? right(found) : expected(found, what, problem)
+})
+
+/** What may stand between the members of a list. */
+const separators = [',', ';', '|', ':', ' '] as const
+
+const ownName = group('', {
+  field: required(fieldName, 'name the header, such as field: X-Remote-User').says(),
+  from: required(
+    oneOrMore(text, 'names'),
+    'say what it carries: user, or the name of an attribute such as groups',
+  ).says(),
+  form: optional(oneOf('list', 'json', 'first')).says(),
+  separator: setting(oneOf(...separators), ',').says(),
+})
+
+const word = oneOf(...nameSets)
+
+const member: Kind<NameSet | NamedField> = {
+  name: 'word or header',
+  range: nameSets.join(', '),
+  json: {
+    anyOf: [
+      word.json,
+      {
+        type: 'object',
+        properties: {
+          field: fieldName.json,
+          from: oneOrMore(text, '').json,
+          form: { enum: ['list', 'json', 'first'] },
+          separator: { enum: separators },
+        },
+        required: ['field', 'from'],
+        additionalProperties: false,
+      },
+    ],
+  },
+  read: (found, ...at) =>
+    typeof found === 'object' && found !== null && !Array.isArray(found)
+      ? ownName.read(found, ...at)
+      : word.read(found, ...at),
+}
+
+const many = listOf(member, 'names', 100)
+
+/** Words, headers of the operator's own, or both; one may stand without the brackets. */
+export const chosenNames: Kind<ReadonlyArray<NameSet | NamedField>> = {
+  ...many,
+  json: { anyOf: [member.json, many.json] },
+  read: (found, ...at) => many.read(Array.isArray(found) ? found : [found], ...at),
+}

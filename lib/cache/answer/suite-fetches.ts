@@ -1,0 +1,159 @@
+/**
+ * Fetches the files that a new Release file names: in the order in which clients need them, a few at a time, each by its digests
+ * where the archive offers that, else by its name.
+ */
+import { explainError, type Failure } from '../../errors.ts'
+import { Fields } from '../../http/message/field.ts'
+import { parseUri } from '../../http/message/target.ts'
+import { classify } from '../archive/path.ts'
+import type { Fetcher } from '../fetch/fetch.ts'
+import type { FetchOutcome } from '../fetch/found.ts'
+import { WrongContent } from '../fetch/wrong-content.ts'
+import type { Rules } from '../policy/policy.ts'
+import { archiveOf } from '../policy/routing.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import { byHashPath, byHashPaths, keyIn, type Listed } from '../suites/generation.ts'
+import type { SuitesBehind } from './suites-behind.ts'
+
+interface SuiteFetchesParts {
+  readonly rules: () => Rules
+  readonly fetcher: Fetcher
+  readonly store: Pick<Store, 'put' | 'remove'>
+  /** Remembers which origins have sent other content than a Release file says. */
+  readonly behind: SuitesBehind
+}
+
+/** Files of a new generation that are fetched at the same time. */
+const atOnce = 4
+
+/** Ends the keys of files that wait to take the place of others; no target has such a key. */
+export const incoming = '#incoming'
+
+/** A file of a new generation that is fetched: why it has not come, in words, or '' once it has. Never rejects. */
+export interface ListedFetch {
+  readonly listed: Listed
+  readonly come: Promise<string>
+}
+
+export class SuiteFetches {
+  readonly #parts: SuiteFetchesParts
+  /** Files of new generations that no fetch has begun for, by the keys of their suites. */
+  readonly #queues = new Map<string, readonly unknown[]>()
+
+  constructor(parts: SuiteFetchesParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Fetches files in their order, a few at a time, also those that come too late to be waited for: so a slow origin keeps connections for
+   * clients. A later call for the same suite takes the place of what no fetch has begun for.
+   */
+  begin(at: string, files: readonly Listed[], byHash: boolean): readonly ListedFetch[] {
+    const { fetcher } = this.#parts
+    const queue: { readonly listed: Listed; readonly settle: (because: string) => void }[] = []
+    const fetches = files.map(listed => {
+      const come = new Promise<string>(settle => queue.push({ listed, settle }))
+      return { listed, come }
+    })
+    this.#queues.set(at, queue)
+    const work = async (): Promise<void> => {
+      while (this.#queues.get(at) === queue && !fetcher.closing) {
+        const next = queue.shift()
+        if (next === undefined) break
+        const fetched = this.#fetchListed(at, next.listed, byHash)
+        next.settle(await fetched.then(because => because ?? '', explainError))
+      }
+      for (const { settle } of queue.splice(0)) settle('another update of the suite has begun')
+      if (this.#queues.get(at) === queue) this.#queues.delete(at)
+    }
+    for (let n = 0; n < atOnce; n += 1) void work()
+    return fetches
+  }
+
+  /** Fetches a file by its digests, else by its name. Answers why it has not come, in words; undefined when it has. */
+  async #fetchListed(at: string, listed: Listed, byHash: boolean): Promise<string | undefined> {
+    const reasons = new Set<string>()
+    for (const path of [...(byHash ? byHashPaths(listed) : []), listed.path]) {
+      const because = await this.fetchOne(at, listed, path)
+      if (because === undefined) return undefined
+      reasons.add(because)
+    }
+    return [...reasons].join('; ')
+  }
+
+  /**
+   * Fetches a file by one of its names, and keeps it under the name that its SHA-256 gives it. Answers why it has not come, in words;
+   * a file that has come and may not be stored has come.
+   */
+  async fetchOne(at: string, listed: Listed, path: string): Promise<string | undefined> {
+    const { fetcher, store, rules, behind } = this.#parts
+    const { size, digest } = listed
+    const [key, own] = [keyIn(at, path), keyIn(at, byHashPath(listed))]
+    if (key === undefined || own === undefined) return unfetchable
+    const uri = parseUri(key)
+    if ('problem' in uri) return unfetchable
+    const archive = classify(uri.path)
+    const name = archive.digest?.hex ?? digest
+    // The content must have the digest in its name. With a claim only its SHA-256 would be checked.
+    const claim = name === digest ? { size, digest, suite: at } : undefined
+    const staged = path === listed.path ? `${key}${incoming}` : key
+    // Servers of several origins have validators of their own.
+    const several = (archiveOf(uri, rules().config.archives)?.archive.origins.length ?? 0) > 1
+    const wrong = several ? undefined : behind.wrong(key, digest)
+    if (wrong !== undefined && !wrong.has('ETag') && !wrong.has('Last-Modified'))
+      return otherThanSaid
+    const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
+    const found = await fetcher.fetch({ ...wanted, unless: wrong }).found
+    if (wrong !== undefined && found.kind === 'answered' && found.status === 304)
+      return otherThanSaid
+    const come = await whatCame(found)
+    if ('because' in come) {
+      if (come.wrong !== undefined) behind.noteWrong(key, digest, come.wrong)
+      return come.because
+    }
+    const { entry } = come
+    if (entry.digest !== digest || entry.size !== size) {
+      behind.noteWrong(key, digest, Fields.of(...entry.fields))
+      return otherThanSaid
+    }
+    const named = { ...entry, key: own, verified: { by: 'name' } } as const
+    if (staged !== own && come.kept) store.put(named)
+    if (staged !== key) store.remove(staged)
+    return undefined
+  }
+}
+
+const unfetchable = 'there is no URL for its name'
+const otherThanSaid = 'its content is not what the Release file says'
+
+/** What a fetch of a named file has brought; why it has brought nothing, and the fields of content that was wrong. */
+async function whatCame(
+  found: FetchOutcome,
+): Promise<
+  | { readonly entry: Entry; readonly kept: boolean }
+  | { readonly because: string; readonly wrong?: Fields }
+> {
+  switch (found.kind) {
+    case 'validated':
+      return { entry: found.entry, kept: true }
+    case 'answered':
+      return { because: `the origin answers ${found.status}` }
+    case 'failed':
+      return { because: inWords(found.failure) }
+    case 'filling': {
+      const { settled, draft } = found.filling
+      const end = await settled
+      if (end.kind === 'failed') {
+        const wrong = WrongContent.is(end.failure) ? { wrong: Fields.of(...draft.fields) } : {}
+        return { because: inWords(end.failure), ...wrong }
+      }
+      const kept = end.kind === 'stored' && (await end.kept)
+      return { entry: end.entry, kept }
+    }
+  }
+}
+
+function inWords(failure: Failure): string {
+  return WrongContent.is(failure) ? otherThanSaid : failure.publicText
+}
