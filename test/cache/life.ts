@@ -177,7 +177,7 @@ t.test('a daemon that cannot start ends with a code and a sentence, not with a s
       78,
     ],
     [/is in use by process/, ['--cache-dir', cache.directory, ...free]],
-    [/is not a directory/, ['--cache-dir', join(place, 'file'), ...free]],
+    [/is not a directory/, ['--cache-dir', join(place, 'file'), ...free], 78],
   ]
   const config = join(place, 'c.yaml')
   await mkdir(own)
