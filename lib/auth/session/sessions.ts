@@ -122,8 +122,7 @@ export class Sessions {
       nameId: subject.nameId,
       sessionIndex: subject.sessionIndex,
       authenticated: subject.authenticated,
-      // By a clock that is ahead, a login would stay younger than it is.
-      authnInstant: subject.authnInstant && Math.min(subject.authnInstant, now),
+      authnInstant: subject.authnInstant,
       authnContext: subject.authnContext?.slice(0, LONGEST_CONTEXT),
       identitySettings: config.identityDigest,
       created: now,
