@@ -144,7 +144,7 @@ export function judge(
 }
 
 /**
- * Whether a method of a path is open to no person at all: no rule is for it, one lets nobody in, or an application could take the
+ * Whether a method of a path is open to no person at all: no rule is for it, one lets no person in, or an application could take the
  * path for such a one.
  */
 export function isClosed(access: AccessRules, method: string, path: string): boolean {

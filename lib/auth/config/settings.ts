@@ -122,7 +122,7 @@ export const settings = group('', {
   ),
   cors: setting(oneOf('refuse', 'pass'), 'refuse').says(
     'What becomes of CORS preflights: the OPTIONS requests, without any cookie, by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, as every request without a session is answered, so such a page can make simple calls alone. `pass` sends them to the application, which decides; they never carry an identity, cookies or credentials. The call itself needs a session as always, and has one only when its page is of the same site.',
-    'Nothing else passes by it: not an OPTIONS request without `Origin` and `Access-Control-Request-Method`, with content, from our own origin, or with a method in another header or in the query; no path that servers read in different ways; no WebSocket. Where rules of `access` let nobody use OPTIONS or the announced method there, it does not pass either.',
+    'Nothing else passes by it: not an OPTIONS request without `Origin` and `Access-Control-Request-Method`, with content, from our own origin, or with a method in another header or in the query; no path that servers read in different ways; no WebSocket. Where rules of `access` let no person use OPTIONS or the announced method there, it does not pass either.',
   ),
   configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
     'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',

@@ -114,7 +114,7 @@ t.test('80: two lines of one field are none', async t => {
   t.same(backend.requests, [])
 })
 
-t.test('80: rules close a path to preflights where nobody may come', async t => {
+t.test('80: rules close a path to preflights where no person may come', async t => {
   const { ask, backend } = await lab(t, {
     cors: 'pass',
     passthroughPaths: ['/open/'],
