@@ -7,13 +7,8 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { access } from '../lib/auth/cli/access.ts'
-import { authproxy } from '../lib/auth/cli/arguments.ts'
-import { sessions } from '../lib/auth/cli/sessions.ts'
-import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
-import { demo, devIdp } from '../lib/tools/dev-idp/arguments.ts'
 import { buildVersion } from '../lib/tools/packaging/build-version.ts'
 import { fetchNode, nodeArchitectures, nodePin } from '../lib/tools/packaging/carried-node.ts'
 import { buildDebianPackage, type DebianPackage } from '../lib/tools/packaging/debian-package.ts'
@@ -29,7 +24,6 @@ const packages: readonly DebianPackage[] = [
       'A package that one machine has fetched reaches every other machine from the cache, also while the archive cannot be reached. Content is checked against its digest while it is sent, and every answer says why it was given.',
       'It needs no configuration: it listens on port 3142 and serves machines of private networks.',
     ],
-    completed: { table: cachesvc },
     templates: ['operations'],
     documents: [
       ...[
@@ -57,11 +51,6 @@ const packages: readonly DebianPackage[] = [
       'A gateway for one web application that knows nothing of SAML: it signs users in with an identity provider such as Entra ID, AD FS or Keycloak, and tells the application in header fields who asks.',
       'Each instance has a configuration of its own. It finds what is wrong with a set-up by itself (authproxy doctor) and brings an identity provider for tests (authproxy dev-idp) and a demonstration (authproxy demo).',
     ],
-    completed: {
-      table: authproxy,
-      within: [access, sessions, devIdp, demo],
-      named: { INSTANCE: '/etc/authproxy' },
-    },
     templates: ['auth', 'demo', 'dev-idp'],
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],

@@ -11,7 +11,7 @@ import { systemCode } from './errors.ts'
 interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */
   readonly mode?: number
-  /** Whose the new file is to be, for a process that may give files away; the owner of the directory when not given. */
+  /** The user who is to own the new file, for a process that may give files away; the owner of the directory when not given. */
   readonly owner?: Owner | undefined
   /** False leaves flushing to the kernel: for files whose loss costs a refetch and nothing else. */
   readonly durable?: boolean

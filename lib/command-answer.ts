@@ -12,7 +12,7 @@ import { type ExitCode, exitCodes, print } from './program.ts'
 /** What a command prints and ends with. */
 export interface CommandAnswer {
   readonly out: string
-  /** For standard error, a line each. */
+  /** Lines for standard error. */
   readonly complaints: readonly string[]
   readonly code: ExitCode
 }

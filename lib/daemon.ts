@@ -11,7 +11,7 @@
  */
 import type { EventEmitter } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
-import { type Clock, type Milliseconds, systemClock } from './async/clock.ts'
+import { type Clock, keepAlive, type Milliseconds, systemClock } from './async/clock.ts'
 import { inTime, pause } from './async/deadline.ts'
 import { explainError, Failure, systemCode } from './errors.ts'
 import type { Log } from './log/log.ts'
@@ -84,8 +84,6 @@ export async function serve(options: DaemonOptions): Promise<ExitCode> {
   // What V8 learns while clients are slow would hold for all requests after them (docs/decisions/0036).
   setFlagsFromString('--no-allocation-site-pretenuring')
   const life = lifeOf({ log, start, clock, notifier })
-  // The daemon's timers do not keep a process alive, and a service that waits may have nothing else open.
-  const keepAlive = setInterval(() => undefined, 60_000)
   const listeners = Object.entries({
     SIGTERM: () => life.stop('SIGTERM'),
     SIGINT: () => life.stop('SIGINT'),
@@ -95,9 +93,9 @@ export async function serve(options: DaemonOptions): Promise<ExitCode> {
   })
   for (const [event, listener] of listeners) signals.on(event, listener)
   try {
-    return await life.run(inheritedSockets(environment, process.pid))
+    // A service that waits may have nothing open.
+    return await keepAlive(life.run(inheritedSockets(environment, process.pid)))
   } finally {
-    clearInterval(keepAlive)
     await log.flush()
     for (const [event, listener] of listeners) signals.removeListener(event, listener)
   }

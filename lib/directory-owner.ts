@@ -53,3 +53,12 @@ export function ownName(): string | undefined {
     return undefined
   }
 }
+
+/** What a person types to give everything in a directory of a service to the user of this process, or to its own user when that is root. */
+export function ownersCommand(directory: string): string {
+  const me = process.geteuid?.()
+  const name = ownName() ?? me
+  return me === 0
+    ? `give all of it to the user of the service: chown -R USER: ${directory}`
+    : `give all of it to ${name}: sudo chown -R ${name}: ${directory}`
+}

@@ -73,7 +73,7 @@ export function duration(milliseconds: Milliseconds): string {
 }
 
 /** How long something has lasted, in its two largest units: `3 days 4 hours`, `12 minutes`, `less than a minute`. */
-export function elapsed(milliseconds: Milliseconds): string {
+export function elapsedText(milliseconds: Milliseconds): string {
   const minutes = Math.floor(milliseconds / 60_000)
   const parts = [
     [Math.floor(minutes / 1440), 'day'],

@@ -1,21 +1,20 @@
 /**
- * Counters, gauges and histograms in the Prometheus text format. The only importer of prom-client, which measures the process
- * alone: it looks labels up for each value, and that cost more than the rest of an exchange's figures.
+ * Counters, gauges and histograms in the Prometheus text format, version 0.0.4.
  *
  * Label values come from closed unions: a label that strangers can fill (a host, a path) grows without end.
  */
-// biome-ignore lint/style/noRestrictedImports: the one importer
-import { collectDefaultMetrics, Registry } from 'prom-client'
-
 /** A value for every label name; none when there are none. */
 type Labels<L extends string> = Readonly<Record<L, string>>
 
 export type LabelNames<L extends string> = readonly [] | readonly [L] | readonly [L, L]
 
-interface MetricOptions<L extends string = never> {
+interface Described {
   /** Name with its unit at the end: `cachesvc_traffic_down_bytes_total`. */
   readonly name: string
   readonly help: string
+}
+
+interface MetricOptions<L extends string = never> extends Described {
   readonly labels?: LabelNames<L>
 }
 
@@ -32,7 +31,7 @@ interface Series {
   readonly labels: Readonly<Record<string, string>>
   sum: number
   count: number
-  /** For each bucket of a histogram, without those before it. */
+  /** The count of each bucket of a histogram, without the buckets before it. */
   readonly counts: number[]
 }
 
@@ -41,31 +40,13 @@ const secondsBuckets: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 ]
 
-/** Gauges with the ending of counters, which tools take for counters. The same figures by type are kept. */
-const misnamed = ['handles', 'requests', 'resources'].map(of => `nodejs_active_${of}_total`)
-
-/**
- * The delay of the event loop is measured with a timer of so many milliseconds, and its figures count from there. With prom-client's
- * own 10 an idle daemon woke a hundred times a second, which took half of the processor time it used.
- */
-const precision = 50
-
-/** The metrics of one service and of the process; two services or two tests in one process do not meet. */
+/** The metrics of one service; two services or two tests in one process do not meet. */
 export class Metrics {
-  readonly #process = new Registry()
   readonly #texts: Array<() => string> = []
-  readonly #own: MetricFacts[] = []
-
-  /** What is measured of the process: memory, CPU, open files and delay of its event loop. */
-  constructor() {
-    collectDefaultMetrics({ register: this.#process, eventLoopMonitoringPrecision: precision })
-    for (const name of misnamed) this.#process.removeSingleMetric(name)
-  }
+  readonly #facts: MetricFacts[] = []
 
   /** Media type of `text`. */
-  get contentType(): string {
-    return this.#process.contentType
-  }
+  readonly contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
   /** A counter, which adds one when no number is given. A negative number throws. */
   counter<L extends string = never>(options: MetricOptions<L>) {
@@ -86,9 +67,14 @@ export class Metrics {
     this.#add('gauge', options, () => [sample(options.name, [], read())])
   }
 
+  /** The same for a counter that something else keeps. */
+  total(options: MetricOptions, read: () => number): void {
+    this.#add('counter', options, () => [sample(options.name, [], read())])
+  }
+
   /** A gauge that is asked at each look for all its values. There must be few: labels may come from outside. */
   readings<L extends string>(
-    options: MetricOptions<L>,
+    options: Described & { readonly labels: readonly L[] },
     read: () => ReadonlyArray<{ readonly labels: Labels<L>; readonly value: number }>,
   ): void {
     this.#add('gauge', options, () =>
@@ -117,38 +103,25 @@ export class Metrics {
     }
   }
 
-  /** All metrics that `text` may write: the service's own in their order, then those of the process. */
+  /** All metrics that `text` may write, in their order. */
   list(): readonly MetricFacts[] {
-    const process = this.#process.getMetricsAsArray()
-    return [...this.#own, ...process.map(factsOf)]
+    return this.#facts
   }
 
   /** Everything measured, in the text exposition format. */
-  async text(): Promise<string> {
-    return (await this.#process.metrics()) + this.#texts.map(text => `\n${text()}\n`).join('')
+  text(): string {
+    return this.#texts.map(text => `${text()}\n`).join('\n')
   }
 
   #add(
     type: string,
-    { name, help, labels = [] }: MetricOptions<string>,
+    { name, help, labels = [] }: Described & { readonly labels?: readonly string[] },
     samples: () => readonly string[],
   ): void {
-    this.#own.push({ name, type, help, labels })
+    this.#facts.push({ name, type, help, labels })
     const head = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
     this.#texts.push(() => [...head, ...samples()].join('\n'))
   }
-}
-
-/** Of a metric of prom-client, whose types leave its labels out. */
-function factsOf(metric: {
-  name: string
-  help: string
-  type: unknown
-  labelNames?: unknown
-}): MetricFacts {
-  const { name, help, type, labelNames } = metric
-  const labels = Array.isArray(labelNames) ? labelNames.map(String) : []
-  return { name, type: String(type), help, labels }
 }
 
 /** A series for each combination of labels, of which there are two at most; without labels there is one, from the start. */

@@ -6,7 +6,6 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-// biome-ignore lint/style/noRestrictedImports: the one importer
 import Mustache from 'mustache'
 
 /** What a template is filled with: plain values, arrays and objects, never functions. */

@@ -38,8 +38,22 @@ t.test('the map in docs/design.md is what the first comments say', t => {
 })
 
 t.test('every source file begins with the comment that says what it owns', t => {
-  for (const path of [...files('lib', '.ts'), ...files('bin', '.ts')]) {
+  for (const path of ['bin', 'dev', 'lib'].flatMap(folder => files(folder, '.ts'))) {
     t.ok(/^\/\*\*\n \* \S/.test(read(path)), path)
+  }
+  t.end()
+})
+
+t.test('exported names can be searched for: none is a bare participle or adverb', t => {
+  const bare = /^(?:over|kept|told|behind|left|whole|taken|found|begun|gone|held|settled|wanted)$/i
+  const exported = /^export (?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm
+  for (const path of ['bin', 'dev', 'lib'].flatMap(folder => files(folder, '.ts'))) {
+    const names = [...read(path).matchAll(exported)].map(([, name = '']) => name)
+    t.strictSame(
+      names.filter(name => bare.test(name)),
+      [],
+      path,
+    )
   }
   t.end()
 })

@@ -3,7 +3,7 @@ import {
   count,
   countOf,
   duration,
-  elapsed,
+  elapsedText,
   percent,
   rate,
   shortCount,
@@ -108,7 +108,7 @@ t.test('how long something has lasted is told in two units', async t => {
     [(26 * 60 + 5) * minute, '1 day 2 hours'],
     [(24 * 60 + 5) * minute, '1 day'],
   ] as const
-  for (const [milliseconds, words] of cases) t.equal(elapsed(milliseconds), words)
+  for (const [milliseconds, words] of cases) t.equal(elapsedText(milliseconds), words)
 })
 
 t.test('rates have as many digits as are of use', async t => {

@@ -16,7 +16,7 @@ t.test('what is measured is told in the text format', async t => {
   let objects = 1
   metrics.reading({ name: 'objects', help: 'Stored.' }, () => objects)
   objects = 7
-  const text = await metrics.text()
+  const text = metrics.text()
   for (const line of [
     '# TYPE requests_total counter',
     'requests_total{result="hit"} 3',
@@ -38,7 +38,7 @@ t.test('a histogram counts in every bucket that is large enough', async t => {
   for (const value of [0.1, 0.5, 0.5, 20]) wait.observe({ result: 'hit' }, value)
   wait.observe({ result: 'miss' }, 2)
   metrics.histogram({ name: 'idle_seconds', help: 'Nothing seen.', buckets: [1] })
-  const text = await metrics.text()
+  const text = metrics.text()
   const own = text.split('\n').filter(line => line.includes('wait_seconds'))
   t.strictSame(own, [
     '# HELP wait_seconds Wait.',
@@ -69,19 +69,6 @@ t.test('two registries do not meet', async t => {
   const [one, other] = [new Metrics(), new Metrics()]
   one.counter({ name: 'x_total', help: 'x' }).add({})
   other.counter({ name: 'x_total', help: 'x' })
-  t.match(await one.text(), 'x_total 1')
-  t.match(await other.text(), 'x_total 0')
-})
-
-t.test('the process is measured as well', async t => {
-  t.match(await new Metrics().text(), /process_resident_memory_bytes \d+/)
-})
-
-t.test('metrics of the process are named as their kind asks', async t => {
-  const text = await new Metrics().text()
-  t.match(text, /^nodejs_eventloop_lag_seconds /m)
-  t.notMatch(text, /^# TYPE \S+_total gauge$/m)
-  if (lacking('promtool') !== false) return
-  const { code, stdout, stderr } = await attempt('promtool', ['check', 'metrics'], { input: text })
-  t.equal(code, 0, `${stdout}${stderr}`)
+  t.match(one.text(), 'x_total 1')
+  t.match(other.text(), 'x_total 0')
 })

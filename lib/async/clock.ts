@@ -1,5 +1,6 @@
 /**
- * Time as a parameter. All code that reads the time or waits takes a Clock: tests have one that stands still.
+ * Time as a parameter. All code that reads the time or waits takes a Clock: tests have one that stands still. `test/time.ts` names the
+ * files that ask the machine itself.
  */
 
 /** Milliseconds: a duration, or a moment since the Unix epoch where the name says so. */
@@ -40,6 +41,16 @@ export const systemClock: Clock = {
     wait(delay)
     return () => clearTimeout(timer)
   },
+}
+
+/** Settles as a promise does. The process stays alive until then, which timers of a clock alone would not make it do. */
+export async function keepAlive<T>(work: Promise<T>): Promise<T> {
+  const nothing = setInterval(() => undefined, hour)
+  try {
+    return await work
+  } finally {
+    clearInterval(nothing)
+  }
 }
 
 /** Node takes a timer that is longer for one of 1 ms. */

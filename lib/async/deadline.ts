@@ -48,15 +48,15 @@ export function inTime<Result>(
 }
 
 /** Resolves when the time has passed, or at once when the signal fires. */
-export function pause(clock: Clock, time: Milliseconds, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve()
+export function pause(clock: Clock, time: Milliseconds, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted === true) return Promise.resolve()
   return new Promise(resolve => {
     const over = (): void => {
       cancel()
-      signal.removeEventListener('abort', over)
+      signal?.removeEventListener('abort', over)
       resolve()
     }
     const cancel = clock.after(time, over)
-    signal.addEventListener('abort', over)
+    signal?.addEventListener('abort', over)
   })
 }

@@ -2,7 +2,7 @@
  * The line of requests that wait for a connection to one origin, or of jobs that wait for a thread.
  *
  * Their clients take turns, and a turn of a client that holds n connections lasts n + 1 rounds: who holds few goes before who holds
- * many, and nobody waits for ever. Requests of one client go in the order they came.
+ * many, and no request waits for ever. Requests of one client go in the order they came.
  */
 
 interface Queue<Request> {
@@ -13,7 +13,7 @@ interface Queue<Request> {
   holds: number
 }
 
-/** Of requests that wait; `client` may be "". */
+/** Holds the requests that wait, and says whose turn is next. Requests with the `client` "" count as those of one client. */
 export class Line<Request extends { readonly client: string }> {
   readonly #clients = new Map<string, Queue<Request>>()
   #round = 0
@@ -57,7 +57,7 @@ export class Line<Request extends { readonly client: string }> {
     queue.since = turnOf(queue)
     this.#round = Math.max(this.#round, queue.since)
     this.delete(request)
-    // Of those whose next turn is in the same round, it is the last.
+    // It goes behind the others whose next turn is in the same round.
     if (this.#clients.delete(request.client)) this.#clients.set(request.client, queue)
     return request
   }
@@ -82,7 +82,7 @@ export class Line<Request extends { readonly client: string }> {
     return newest
   }
 
-  /** Of clients whose turn is in the same round, the one that has waited longest. */
+  /** The queue whose turn is next; among several in one round, that of the client that has waited longest. */
   #first(): Queue<Request> | undefined {
     let first: Queue<Request> | undefined
     for (const queue of this.#clients.values()) {

@@ -28,7 +28,7 @@ export function admin(sources: {
       handle: async () => ({
         status: 200,
         fields: Fields.of(['Content-Type', metrics.contentType], ['Cache-Control', 'no-store']),
-        content: { kind: 'bytes', bytes: Buffer.from(await metrics.text()) },
+        content: { kind: 'bytes', bytes: Buffer.from(metrics.text()) },
       }),
     },
   ])

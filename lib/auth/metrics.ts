@@ -3,6 +3,7 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { type MetricFacts, Metrics } from '../metrics.ts'
+import { measureProcess } from '../process-metrics.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {
@@ -76,6 +77,7 @@ export class AuthMetrics {
     for (const [name, help] of Object.entries(gauges)) {
       this.#metrics.reading({ name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
     }
+    measureProcess(this.#metrics)
   }
 
   get contentType(): string {
@@ -99,7 +101,7 @@ export class AuthMetrics {
     this.#logins.add({ outcome })
   }
 
-  text(): Promise<string> {
+  text(): string {
     return this.#metrics.text()
   }
 }

@@ -47,7 +47,7 @@ const mostSpare = 64 * 1024 * 1024
 
 export class BlockPool {
   readonly #limit: number
-  /** By their size. */
+  /** The blocks that are not in use, by their size. */
   readonly #spare: Record<number, Block[]> = {
     [smallBlock]: [],
     [fileBlock]: [],
@@ -94,7 +94,7 @@ export class BlockPool {
     }
   }
 
-  /** For `Block.release` alone. */
+  /** Takes a block back. `Block.release` alone calls this. */
   giveBack(block: Block): void {
     const { length } = block.memory
     this.#used -= length

@@ -14,9 +14,9 @@ import { Piece } from './piece.ts'
 const scratchBytes = 256 * 1024
 /** Reads of this size are worth a block when it is not known how much comes. */
 const busyRead = 128 * 1024
-/** From this size on what lies in the shared memory is copied into a block: large ordinary memory costs more to make. */
+/** Content of at least this size is copied from the shared memory into a block: large ordinary memory costs more to make. */
 export const worthBlock = 32 * 1024
-/** With less room than this in a block the next one is begun. */
+/** A block with less room than this is left, and the next one is begun. */
 const leastRoom = 16 * 1024
 
 let shared: Buffer | undefined
@@ -30,7 +30,7 @@ export function scratch(): Buffer {
 export class Landing {
   readonly #pool: BlockPool
   #memory: Buffer | undefined
-  /** Of the memory, when it is a block's. */
+  /** The block that the memory is a part of; undefined when it is none's. */
   #block: Block | undefined
   /** Bytes of the memory that were read. */
   #at = 0

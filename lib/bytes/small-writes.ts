@@ -13,12 +13,12 @@
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 
-/** Told when bytes are with the kernel, or why they never will be. */
-export type Taken = (error?: Error | null) => void
+/** The writer calls this when the bytes are with the kernel, or with the error because of which they never will be. */
+export type WriteListener = (error?: Error | null) => void
 
 /** No write larger than this is a small one. */
 const mostSmall = 64 * 1024
-/** So many blocks of `mostSmall` bytes wait together. */
+/** The number of blocks of `mostSmall` bytes that wait together. */
 const mostBlocks = 8
 
 interface Block {
@@ -34,7 +34,7 @@ class Write {
   readonly block: Block | undefined
   readonly from: number
   to: number
-  readonly told: Taken[]
+  readonly told: WriteListener[]
   /** The block is kept for it. */
   #late = false
   #over = false
@@ -42,7 +42,7 @@ class Write {
   constructor(
     socket: Socket,
     { text = '', block, from = 0 }: { text?: string; block?: Block; from?: number },
-    taken: Taken,
+    taken: WriteListener,
   ) {
     this.socket = socket
     this.text = text
@@ -57,7 +57,7 @@ class Write {
     const { socket, block } = this
     const behind = socket.writableLength > 0
     const bytes = block?.memory.subarray(this.from, this.to)
-    // Behind bytes that its client does not take it would wait for long: a copy does so.
+    // The client does not take the bytes before it, so it would hold its memory for long: a copy waits in its place.
     const part = behind && bytes !== undefined ? Buffer.from(bytes) : (bytes ?? this.text)
     socket.write(part, 'latin1', this.over)
     const taken = socket.writableLength === 0
@@ -80,7 +80,7 @@ class Write {
 
 /** No more than `mostBlocks`. */
 const spare: Block[] = []
-/** Those that hold what waits; the last one has room behind `used`. */
+/** The blocks that hold the bytes that wait; the last one has room behind `used`. */
 let blocks: Block[] = []
 let used = mostSmall
 let writes: Write[] = []
@@ -90,7 +90,7 @@ let scheduled = false
 export function writeSoon(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
-  taken: Taken,
+  taken: WriteListener,
   most = mostSmall,
 ): void {
   const size = sizeOf(parts)
@@ -110,7 +110,7 @@ export function writeSoon(
 export function writeNow(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
-  taken: Taken,
+  taken: WriteListener,
 ): void {
   flushWrites()
   const last = parts.at(-1)
@@ -126,7 +126,7 @@ function gather(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
   size: number,
-  told: Taken,
+  told: WriteListener,
 ): void {
   // The parts may lie in memory that a connection reads into. Who is told of a write may read, so `gather` copies first and tells last.
   const full = blocks.length === mostBlocks && used + size > mostSmall
@@ -159,7 +159,7 @@ function sizeOf(parts: ReadonlyArray<string | Buffer>): number {
 
 /** Hands all that waits to the kernel. */
 export function flushWrites(): void {
-  // Not between two writes, because much may follow.
+  // The listeners are called after all writes, because each may begin many more.
   for (const write of handOver()) write.over()
 }
 

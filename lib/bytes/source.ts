@@ -5,7 +5,7 @@
 import type { Lifetime } from '../async/lifetime.ts'
 import { Piece } from './piece.ts'
 
-/** Told once for each `next`: a piece that is now the taker's to release, undefined at the end, or why it broke off. */
+/** The source calls this once for each `next`: with a piece that the taker has to release, with undefined at the end, or with the error. */
 export type Take = (error: Error | undefined, piece: Piece | undefined) => void
 
 export interface Source {
@@ -16,7 +16,7 @@ export interface Source {
 }
 
 /** These pieces, then what `rest` has. Takes the pieces and the source over. */
-export function prefixed(pieces: readonly Piece[], rest: Source): Source {
+export function prefixedSource(pieces: readonly Piece[], rest: Source): Source {
   const waiting = [...pieces]
   return {
     next(take) {
@@ -48,7 +48,7 @@ export function begunSource(source: Source, lifetime: Lifetime): Promise<Source>
       if (error !== undefined) {
         source.close()
         reject(error)
-      } else if (piece !== undefined) resolve(prefixed([piece], source))
+      } else if (piece !== undefined) resolve(prefixedSource([piece], source))
       else resolve({ next: take => take(undefined, undefined), close: () => source.close() })
     })
   })
@@ -70,7 +70,7 @@ export function ofBytes(bytes: Buffer): Source {
 }
 
 /** What these sources have, one after the other, each opened when its turn comes. */
-export function concatenated(parts: readonly (() => Source | Promise<Source>)[]): Source {
+export function concatenatedSource(parts: readonly (() => Source | Promise<Source>)[]): Source {
   const waiting = [...parts]
   let present: Source | undefined
   let closed = false

@@ -3,7 +3,6 @@
  * `mdns` is switched on.
  */
 import { hostname } from 'node:os'
-// biome-ignore lint/style/noRestrictedImports: the one importer
 import Bonjour from 'bonjour-service'
 import { isLoopback } from '../ip.ts'
 import type { Logger } from '../log/log.ts'

@@ -16,7 +16,12 @@ import type { Allowed } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
 import { type Admitted, admitClient, type Denied, type Rules } from './policy/policy.ts'
 import { CredentialHosts } from './request/credential-hosts.ts'
-import { Destinations, type FileDestination, keptAs, sandboxed } from './request/destination.ts'
+import {
+  Destinations,
+  type FileDestination,
+  keptAs,
+  sandboxedResponse,
+} from './request/destination.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 
@@ -153,7 +158,7 @@ function answered(
     })
   })
   return file.underOurAddress
-    ? whenReady(response, ready => sandboxed(ready, request.target, file.uri))
+    ? whenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
     : response
 }
 

@@ -21,7 +21,6 @@ import {
   parseDocument,
   visit,
   type YAMLError,
-  // biome-ignore lint/style/noRestrictedImports: the one importer
 } from 'yaml'
 import { readBounded } from '../bounded-file.ts'
 import { explainError, whyUnreadable } from '../errors.ts'

@@ -5,7 +5,7 @@
 import { basename } from 'node:path'
 import type { JsonObject } from '../json.ts'
 import { keyPath } from './reading.ts'
-import { type ManualPage, manualPages, type SettingManual, type Settings } from './settings.ts'
+import { manualPages, type SettingManual, type Settings } from './settings.ts'
 
 /** A part of a manual; a text is a paragraph. Words between back quotes are literal: names of settings, values, commands. */
 export type Block =
@@ -35,8 +35,6 @@ export interface SettingFile {
   readonly example: readonly Block[]
   /** What follows in the man page alone. */
   readonly end: readonly Block[]
-  /** Pages that are left out. */
-  readonly leaveOut?: (page: ManualPage) => boolean
   /** A sentence for the line of type and default. */
   readonly remark?: (path: readonly string[]) => string | undefined
 }
@@ -55,13 +53,12 @@ export function manualFiles(file: SettingFile): ReadonlyMap<string, string> {
 }
 
 /** Settings outside any group come first as they stand; each group is a section of its own. */
-function settingBlocks({ settings, leaveOut, remark }: SettingFile): readonly Block[] {
+function settingBlocks({ settings, remark }: SettingFile): readonly Block[] {
   const top: Block[] = []
   const groups: Block[] = []
   let group: readonly string[] | undefined
   for (const page of manualPages(settings)) {
     if ('group' in page) group = page.path
-    if (leaveOut?.(page) === true) continue
     const name = keyPath(page.path)
     if ('group' in page) groups.push(heading(name, 3), page.group)
     else {

@@ -133,7 +133,7 @@ export function orNothing<T>(of: Kind<T>): Kind<T | undefined> {
 /** The page of a setting in the manual. In its texts, words between back quotes are literal. */
 export interface SettingManual extends Pick<Kind<unknown>, 'name' | 'range' | 'json'> {
   readonly required?: true
-  /** As it would stand in the file. */
+  /** The default as it would stand in the file. */
   readonly default?: unknown
   /** Said instead of the default when that is not a fixed value. */
   readonly defaultText?: string | undefined

@@ -9,24 +9,26 @@
  *   many blocks; with one a turn they waited until lines were lost.
  * - The other end of a pipe can set it non-blocking: a full pipe is then an error (EAGAIN) instead of a wait.
  */
+import { type Clock, keepAlive, type Milliseconds } from '../async/clock.ts'
+import { inTime } from '../async/deadline.ts'
 import { systemCode } from '../errors.ts'
 
 /** Writes bytes one behind the other as `fs.writev` does: `done` gets an error, or how many were written. */
 type Write = (parts: Buffer[], done: (error: Error | null, written: number) => void) => void
 
-/** Time for which lines are gathered after a write, milliseconds. kill -9 loses these lines. */
-const gathering = 20
+/** Time for which lines are gathered after a write. kill -9 loses these lines. */
+const gathering: Milliseconds = 20
 
-/** After so many milliseconds a full pipe is tried again. */
-const retry = 20
+/** The time after which a full pipe is tried again. */
+const retry: Milliseconds = 20
 
-/** A loss is told no more often, milliseconds. */
-const tellingInterval = 1000
+/** A loss is told no more often. */
+const tellingInterval: Milliseconds = 1000
 
 /** Lines wait in memory of this size, which is used again; so many that are not in use are kept. */
 const blockBytes = 64 * 1024
 const mostSpare = 8
-/** So many blocks are written with one call. */
+/** The number of blocks that one call writes. */
 const mostTogether = 16
 
 /** Lines that lie behind each other. */
@@ -37,10 +39,17 @@ interface Batch {
   readonly block: Buffer | undefined
 }
 
+interface GatheredOptions {
+  readonly clock: Clock
+  /** Bytes that wait at most; lines beyond are lost. */
+  readonly most: number
+  /** Marks the line about lost lines as the writer's other lines are marked. */
+  readonly asWarning?: (line: string) => string
+}
+
 export class GatheredLines {
   readonly #write: Write
-  readonly #most: number
-  readonly #asWarning: (line: string) => string
+  readonly #options: GatheredOptions
   /** Where lines are gathered: encoded at once, so that nothing they were made of is kept. */
   #block: Buffer = Buffer.allocUnsafeSlow(blockBytes)
   #used = 0
@@ -49,46 +58,43 @@ export class GatheredLines {
   #full: Batch[] = []
   #waiting = 0
   #lost = 0
-  #lastTold = 0
+  #lastTold = Number.NEGATIVE_INFINITY
   #writing = false
   /** Blocks that are not in use. */
   readonly #spare: Buffer[] = []
-  #pause: NodeJS.Timeout | undefined
+  /** Whether lines are gathered, since a write began less than `gathering` ago. */
+  #gathers = false
   /** The reader has gone for good. */
   #closed = false
   #flushed: (() => void)[] = []
 
-  /** `most` bytes wait at most; lines beyond are lost. `asWarning` marks the line about that as the writer's other lines are marked. */
-  constructor(write: Write, most: number, asWarning = (line: string) => line) {
+  constructor(write: Write, options: GatheredOptions) {
     this.#write = write
-    this.#most = most
-    this.#asWarning = asWarning
+    this.#options = options
   }
 
   /** One line with its line feed. */
   write(line: string): void {
     if (this.#closed) return
-    if (this.#lost > 0 && Date.now() - this.#lastTold >= tellingInterval) this.#tellLoss()
+    if (this.#lost > 0) {
+      const since = this.#options.clock.elapsed() - this.#lastTold
+      if (since >= tellingInterval) this.#tellLoss()
+    }
     this.#gather(line)
-    if (this.#pause === undefined) this.#send()
+    if (!this.#gathers) this.#send()
   }
 
-  /** Settles when every line so far has been handed to the kernel, or after `deadline` milliseconds. */
-  flush(deadline: number): Promise<void> {
+  /** Settles when every line so far has been handed to the kernel, or after the deadline. */
+  async flush(deadline: Milliseconds): Promise<void> {
     if (this.#lost > 0) this.#tellLoss()
     this.#send()
-    if (!this.#writing) return Promise.resolve()
-    return new Promise(settle => {
-      const timer = setTimeout(settle, deadline)
-      this.#flushed.push(() => {
-        clearTimeout(timer)
-        settle()
-      })
-    })
+    if (!this.#writing) return
+    const flushed = new Promise<void>(settle => this.#flushed.push(settle))
+    await keepAlive(inTime(flushed, this.#options.clock, deadline))
   }
 
   #gather(line: string): void {
-    if (this.#waiting + line.length > this.#most) {
+    if (this.#waiting + line.length > this.#options.most) {
       this.#lost += 1
       return
     }
@@ -120,10 +126,13 @@ export class GatheredLines {
     if (batches.length === 0) return
     for (const { bytes } of batches) this.#waiting -= bytes.length
     this.#writing = true
-    this.#pause ??= setTimeout(() => {
-      this.#pause = undefined
-      this.#send()
-    }, gathering).unref()
+    if (!this.#gathers) {
+      this.#gathers = true
+      this.#options.clock.after(gathering, () => {
+        this.#gathers = false
+        this.#send()
+      })
+    }
     this.#writeAll(
       batches.map(({ bytes }) => bytes),
       batches,
@@ -135,7 +144,7 @@ export class GatheredLines {
     this.#write(rest, (error, written) => {
       const code = systemCode(error)
       if (code === 'EAGAIN') {
-        setTimeout(() => this.#writeAll(rest, batches), retry).unref()
+        this.#options.clock.after(retry, () => this.#writeAll(rest, batches))
         return
       }
       const left = error === null ? behind(rest, written) : []
@@ -148,7 +157,7 @@ export class GatheredLines {
       for (const { block } of batches) {
         if (block !== undefined && this.#spare.length < mostSpare) this.#spare.push(block)
       }
-      if (this.#pause === undefined || this.#flushed.length + this.#full.length > 0) this.#send()
+      if (!this.#gathers || this.#flushed.length + this.#full.length > 0) this.#send()
       if (this.#writing) return
       for (const settle of this.#flushed.splice(0)) settle()
     })
@@ -162,12 +171,13 @@ export class GatheredLines {
   }
 
   #tellLoss(): void {
-    this.#lastTold = Date.now()
+    const { clock, asWarning = String } = this.#options
+    this.#lastTold = clock.elapsed()
     const lines = this.#lost
     this.#lost = 0
     const message = 'log lines were lost: they were not read in time'
-    const line = { level: 'warn', time: new Date().toISOString(), message, lines }
-    this.#gather(this.#asWarning(`${JSON.stringify(line)}\n`))
+    const line = { level: 'warn', time: new Date(clock.now()).toISOString(), message, lines }
+    this.#gather(asWarning(`${JSON.stringify(line)}\n`))
     // There was no room for this line either: it is reported later.
     if (this.#lost > 0) this.#lost = lines
   }

@@ -8,6 +8,7 @@
  */
 import { writev } from 'node:fs'
 import { isatty } from 'node:tty'
+import { type Clock, systemClock } from '../async/clock.ts'
 import { isRecord } from '../json.ts'
 import { GatheredLines } from './gathered-lines.ts'
 import { leadsToJournal, withPriority } from './journal.ts'
@@ -51,6 +52,7 @@ interface LineWriter {
 
 interface LogOptions {
   readonly level?: LogLevel
+  readonly clock?: Clock
   /** Where lines go; standard output when not given. */
   readonly to?: LineWriter
   /**
@@ -65,12 +67,14 @@ const MOST_WAITING = 8 * 1024 * 1024
 
 /** The daemon's log. It never throws: a broken pipe on standard output only ends its output. */
 export function createLog(options: LogOptions = {}): Log {
-  const { to, level = 'info' } = options
-  // Not process.stdout: its getter makes a pipe non-blocking, and every full pipe then costs a pause.
+  const { to, level = 'info', clock = systemClock } = options
+  // The getter of process.stdout makes a pipe non-blocking, and every full pipe then costs a pause. So it is not used.
   const form = options.form ?? (to === undefined ? formOfOutput() : 'json')
   const asWarning = (line: string) => (form === 'journal' ? withPriority('warn', line) : line)
-  const lines = new GatheredLines((parts, done) => writev(1, parts, done), MOST_WAITING, asWarning)
-  const shared: Shared = { level: ranks[level], write: writers[form](to ?? lines) }
+  const write = (parts: Buffer[], done: (error: Error | null, written: number) => void) =>
+    writev(1, parts, done)
+  const lines = new GatheredLines(write, { clock, most: MOST_WAITING, asWarning })
+  const shared: Shared = { level: ranks[level], write: writers[form](to ?? lines, clock) }
   return Object.assign(loggerOf(shared, none), {
     setLevel(next: LogLevel) {
       shared.level = ranks[next]
@@ -124,17 +128,19 @@ function loggerOf(shared: Shared, own: LogFacts): Logger {
   }
 }
 
-const writers: Readonly<Record<'json' | 'journal' | 'plain', (to: LineWriter) => Write>> = {
+type Writer = (to: LineWriter, clock: Clock) => Write
+
+const writers: Readonly<Record<'json' | 'journal' | 'plain', Writer>> = {
   json: jsonWriter,
   journal: journalWriter,
-  plain: to => plainWriter(to, terminalOfOutput),
+  plain: plainWriter,
 }
 
-function jsonWriter(to: LineWriter): Write {
+function jsonWriter(to: LineWriter, clock: Clock): Write {
   let lastMoment = 0
   let time = ''
   return (level, message, own, more) => {
-    const moment = Date.now()
+    const moment = clock.now()
     if (moment !== lastMoment) {
       lastMoment = moment
       time = new Date(moment).toISOString()
@@ -150,11 +156,11 @@ function journalWriter(to: LineWriter): Write {
 }
 
 /** A request is one short line; other events have the name of each fact. Colours are what people want who do not set NO_COLOR. */
-function plainWriter(to: LineWriter, terminal: () => Terminal): Write {
+function plainWriter(to: LineWriter, clock: Clock): Write {
   return (level, message, own, more) => {
     const facts = { ...own, ...clean(more) }
-    const time = new Date().toTimeString().slice(0, 8)
-    const line = message === 'request' ? requestLine(time, facts, terminal()) : undefined
+    const time = new Date(clock.now()).toTimeString().slice(0, 8)
+    const line = message === 'request' ? requestLine(time, facts, terminalOfOutput()) : undefined
     to.write(`${line ?? eventLine(time, level, message, facts)}\n`)
   }
 }

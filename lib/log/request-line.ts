@@ -12,7 +12,7 @@ export interface Terminal {
   readonly colours: boolean
 }
 
-/** Without a line feed; undefined when the facts are not those of a request. `time` is `09:00:48`. */
+/** The line without a line feed; undefined when the facts are not those of a request. `time` is `09:00:48`. */
 export function requestLine(
   time: string,
   facts: Readonly<Record<string, unknown>>,
@@ -38,7 +38,7 @@ export function requestLine(
   return `${time} ${shown} ${measures} ${asked}${shortTarget(printable(target), columns - taken)}${end}`
 }
 
-/** As wide as the longest words of both services, `1023 bytes`, and `120 min`. */
+/** The widths of the longest words of both services, of `1023 bytes` and of `120 min`. */
 const widths = { outcome: 9, size: 10, duration: 7 } as const
 
 /** SGR of ECMA-48: 31 red, 32 green, 33 yellow. */
@@ -67,5 +67,5 @@ function shortTarget(target: string, room: number): string {
   return `…${short.slice(1 - Math.max(room, shortest))}`
 }
 
-/** So many characters of a target are written however narrow the terminal is. */
+/** The characters of a target that are written however narrow the terminal is. */
 const shortest = 24

@@ -39,7 +39,6 @@ rule_files:
 scrape_configs:
   - job_name: cachesvc
     metrics_path: /_cachesvc/metrics
-    #basic_auth: { username: any, password: SECRET }      # with index.password
     static_configs:
       - targets: [proxy.example.org:3142]
   - job_name: authproxy

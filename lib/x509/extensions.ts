@@ -12,13 +12,13 @@ export function alternativeNames(names: readonly string[], critical = false): x5
 }
 
 /** What an authority is limited to: DNS names, each with all below it, and networks in CIDR notation. */
-export interface Permitted {
+export interface PermittedNames {
   readonly names: readonly string[]
   readonly networks: readonly string[]
 }
 
 /** Name constraints that permit this and nothing else of either kind. Critical, as it has to be. */
-export function nameConstraints({ names, networks }: Permitted): x509.Extension {
+export function nameConstraints({ names, networks }: PermittedNames): x509.Extension {
   const { asn1, structures, x509 } = library()
   const { GeneralName, GeneralSubtree, GeneralSubtrees, NameConstraints } = structures
   const subtree = (base: InstanceType<typeof GeneralName>) => new GeneralSubtree({ base })
@@ -44,7 +44,9 @@ const everywhere = ['0.0.0.0/0', '::/0'] as const
  * Makes a function of a certificate's name constraints: whether it may issue for a DNS name or an IP address. Constraints that
  * cannot be read permit nothing.
  */
-export function permitting(extensions: readonly x509.Extension[]): (name: string) => boolean {
+export function nameConstraintCheck(
+  extensions: readonly x509.Extension[],
+): (name: string) => boolean {
   const { asn1, structures } = library()
   const found = extensions.find(({ type }) => type === structures.id_ce_nameConstraints)
   if (found === undefined) return () => true

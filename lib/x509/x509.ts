@@ -14,13 +14,13 @@ import {
   alternativeNames,
   listNumberExtension,
   listNumberIn,
+  nameConstraintCheck,
   nameConstraints,
-  type Permitted,
-  permitting,
+  type PermittedNames,
 } from './extensions.ts'
 import { library } from './library.ts'
 
-export type { Permitted } from './extensions.ts'
+export type { PermittedNames } from './extensions.ts'
 
 /** A certificate's properties. */
 export type Certificate = Readonly<ReturnType<typeof readCertificate>>
@@ -53,7 +53,7 @@ function readCertificate(block: string) {
     maySignLists: usage === undefined || (usage & x509.KeyUsageFlags.cRLSign) !== 0,
     selfSigned: node.checkIssued(node),
     /** Whether a certificate for this DNS name or IP address lies within its name constraints (4.2.1.10). */
-    permits: permitting(parsed.extensions),
+    permits: nameConstraintCheck(parsed.extensions),
     /** Whether another certificate was signed with the key of this one. */
     signed({ der }: { readonly der: Buffer }): boolean {
       const other = new NodeCertificate(der)
@@ -99,7 +99,7 @@ function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
 /** Whether a private key can issue: RSA, or EC on P-256, P-384 or P-521. */
 export const canIssue = (key: KeyObject): boolean => algorithmOf(key) !== undefined
 
-/** For leaves: the public key, and the private key as PKCS #8 in PEM. */
+/** The key of leaves: the public key, and the private key as PKCS #8 in PEM. */
 export type LeafKey = Readonly<Awaited<ReturnType<typeof generateLeafKey>>>
 
 /** A new P-256 pair. */
@@ -199,7 +199,7 @@ export function listNumber(der: Buffer): number | undefined {
 export interface AuthorityOptions {
   readonly commonName: string
   /** What it is limited to; undefined for no limit. */
-  readonly permitted: Permitted | undefined
+  readonly permitted: PermittedNames | undefined
   readonly notBefore: Milliseconds
   readonly notAfter: Milliseconds
 }

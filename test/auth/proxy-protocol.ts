@@ -52,7 +52,7 @@ t.test(
 )
 
 t.test(
-  'a stranger who names another client is refused, and so is anyone while it is off',
+  '52: a stranger who names another client is refused, and so is anyone while it is off',
   async t => {
     const backend = await ScriptedOrigin.listen(t)
     backend.at('*', reply({ content: 'page' }))

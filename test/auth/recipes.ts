@@ -113,7 +113,7 @@ t.test('Nextcloud: variables as PHP names them', async t => {
 })
 
 t.test('Prometheus', { skip: lacking('prometheus') }, async t => {
-  const [block = ''] = blocks('Prometheus', 'yaml')
+  const block = blocks('Prometheus', 'yaml').join('')
   const [shell = ''] = blocks('Prometheus', 'sh')
   const token = '0123456789abcdef0123456789abcdef'
   const settings = settingsIn(

@@ -1,7 +1,7 @@
 /** The unit that is shipped: what systemd makes of it, and whether its command line is one of ours. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { authproxy } from '../../lib/auth/cli/arguments.ts'
 import { readArguments } from '../../lib/command-line.ts'
 import { packageRoot } from '../../lib/package.ts'
@@ -26,21 +26,38 @@ t.test('what does not mend itself is not started again', async t => {
   t.same(values('RestartPreventExitStatus'), [`${exitCodes.usage} ${exitCodes.configuration}`])
 })
 
-t.test('systemd finds nothing wrong with it', { skip: lacking('systemd-analyze') }, async t => {
+/** What systemd says of the unit, with these drop-ins. */
+async function verdict(t: Test, ...dropIns: readonly string[]): Promise<readonly string[]> {
   const directory = join(await ownDirectory(t), 'units')
-  await mkdir(directory)
+  await mkdir(join(directory, 'authproxy@.service.d'), { recursive: true })
+  for (const [index, dropIn] of dropIns.entries()) {
+    await writeFile(join(directory, `authproxy@.service.d/${index}.conf`), dropIn)
+  }
   const file = join(directory, 'authproxy@.service')
   // It is verified that the program is there; in a checkout it lies elsewhere.
   const program = join(packageRoot(), 'bin/authproxy')
   await writeFile(file, unit.replaceAll(/^(Exec\w+=)authproxy /gm, `$1${program} `))
   const { stderr } = await attempt('systemd-analyze', ['verify', '--man=no', file])
   // Of the machine's own units it may have things to say.
-  t.same(
-    // Before version 254 systemd does not know two of its keys.
+  return (
     stderr
       .split('\n')
       .filter(line => line.includes('authproxy'))
-      .filter(line => !/'Restart(Steps|MaxDelaySec)'/.test(line)),
-    [],
+      // Before version 254 systemd does not know two of its keys.
+      .filter(line => !/'Restart(Steps|MaxDelaySec)'/.test(line))
   )
+}
+
+const systemd = { skip: lacking('systemd-analyze') }
+
+t.test('systemd finds nothing wrong with it', systemd, async t => {
+  t.same(await verdict(t), [])
+})
+
+t.test('nor with the drop-in of the manual that gives it credentials', systemd, async t => {
+  const manual = await readFile(join(packageRoot(), 'docs/authproxy.md'), 'utf8')
+  const [, dropIn = ''] = /```ini\n([^`]*LoadCredential=[^`]*)```/.exec(manual) ?? []
+  t.match(dropIn, /^\[Service\]\n/)
+  t.same(await verdict(t, dropIn), [])
+  t.not((await verdict(t, dropIn.replace('LoadCredential=', 'LoadCredentials='))).length, 0)
 })

@@ -2,10 +2,10 @@ import t from 'tap'
 import { BlockPool, socketBlock } from '../../lib/bytes/block-pool.ts'
 import { Piece } from '../../lib/bytes/piece.ts'
 import {
-  concatenated,
+  concatenatedSource,
   iterate,
   ofBytes,
-  prefixed,
+  prefixedSource,
   type Source,
   type Take,
 } from '../../lib/bytes/source.ts'
@@ -52,13 +52,13 @@ t.test('a source as an iteration releases each block when the next is asked for'
 t.test('pieces that are here come before the rest, and go with it', async t => {
   let closed = 0
   const rest: Source = { next: take => take(undefined, undefined), close: () => (closed += 1) }
-  const source = prefixed([new Piece(Buffer.from('a')), new Piece(Buffer.from('b'))], rest)
+  const source = prefixedSource([new Piece(Buffer.from('a')), new Piece(Buffer.from('b'))], rest)
   t.equal((await next(source))?.bytes.toString(), 'a')
   t.equal((await next(source))?.bytes.toString(), 'b')
   t.equal(await next(source), undefined)
   const pool = new BlockPool({ limit: 0 })
   const block = pool.take(socketBlock)
-  prefixed(block === undefined ? [] : [new Piece(block.memory, block)], rest).close()
+  prefixedSource(block === undefined ? [] : [new Piece(block.memory, block)], rest).close()
   t.equal(pool.used, 0, 'their memory is let go')
   t.equal(closed, 1)
 })
@@ -85,7 +85,7 @@ t.test('sources follow each other, each opened in its turn', async t => {
     opened.push(n)
     return n % 2 === 0 ? source : Promise.resolve(source)
   }
-  const all = concatenated([
+  const all = concatenatedSource([
     part(0, ofBytes(Buffer.from('a'))),
     part(
       1,
@@ -108,18 +108,18 @@ t.test('sources follow each other, each opened in its turn', async t => {
 t.test(
   'one that cannot be opened breaks off, and closing closes the present one alone',
   async t => {
-    const broken = concatenated([() => Promise.reject(new Error('gone'))])
+    const broken = concatenatedSource([() => Promise.reject(new Error('gone'))])
     await t.rejects(next(broken), /gone/)
     const closed: number[] = []
     const part = (n: number) => () => ({
       next: (take: Take) => take(undefined, new Piece(Buffer.from('x'))),
       close: () => void closed.push(n),
     })
-    const all = concatenated([part(0), part(1)])
+    const all = concatenatedSource([part(0), part(1)])
     await next(all)
     all.close()
     t.strictSame(closed, [0])
-    const late = concatenated([
+    const late = concatenatedSource([
       () => new Promise<Source>(resolve => setImmediate(() => resolve(part(2)()))),
     ])
     late.next(() => t.fail('it is closed'))
@@ -136,7 +136,7 @@ t.test('a source that has ended is closed before the next one is opened', async 
     const source = ofBytes(Buffer.from(name))
     return { ...source, close: () => void told.push(`close ${name}`) }
   }
-  const all = concatenated([part('a'), part('b')])
+  const all = concatenatedSource([part('a'), part('b')])
   for (let piece = await next(all); piece !== undefined; piece = await next(all)) piece.release()
   t.strictSame(told, ['open a', 'close a', 'open b', 'close b'])
 })

@@ -1,7 +1,7 @@
 /**
  * `cachesvc export` and `cachesvc import` as programs.
  */
-import { mkdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { systemClock } from '../../lib/async/clock.ts'
@@ -10,7 +10,7 @@ import { silentLog } from '../../lib/log/log.ts'
 import { hexOf, tinyArchive } from '../fixtures/archive/tiny-archive.ts'
 import { configOf, TestCache } from '../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
-import { attempt } from '../fixtures/process/command.ts'
+import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
 const program = join(import.meta.dirname, '../../bin/cachesvc.js')
 const deb = '/debian/pool/main/h/hello_1_all.deb'
@@ -50,6 +50,42 @@ t.test('export beside the running service, import where none runs', async t => {
   t.match(await run(store, 'import', bundle), { code: 0, out: /1 file stored already\n/ })
   t.match(await run(store, 'list'), { out: new RegExp(`\t${origin.url(deb)}\n$`) })
 })
+
+const notRoot = process.geteuid?.() !== 0 && 'SKIPPED: to run as another user wants root'
+
+t.test(
+  'a user who may not read the files is told why and what to type',
+  { skip: notRoot || lacking('setpriv') },
+  async t => {
+    const origin = await ScriptedOrigin.listen(t)
+    const cache = await TestCache.start(t, { origins: [origin] })
+    origin.at('*', file({ content: 'hello', lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT' }))
+    await cache.warm(origin.url(deb))
+    await cache.stop()
+    await command('chmod', ['-R', 'a+rX', cache.directory])
+    for (const path of await cache.files('v2/blobs')) await chmod(path, 0o600)
+    const as = async (...words: readonly string[]) => {
+      const line = ['--reuid=65534', '--regid=65534', '--clear-groups', process.execPath, program]
+      const { code, stderr } = await attempt('setpriv', [
+        ...line,
+        '--cache-dir',
+        cache.directory,
+        ...words,
+      ])
+      return { code, complained: stderr }
+    }
+    const outside = t.testdir({})
+    await chmod(outside, 0o777)
+    t.match(await as('export', join(outside, 'bundle.tar')), {
+      code: 1,
+      complained:
+        /its content cannot be read: permission denied\n.*1 file left out: no bundle was written/s,
+    })
+    const verified = await as('verify-repos')
+    t.match(verified, { code: 1, complained: /could not be read and checked: permission denied/ })
+    t.match(verified.complained, `chown -R nobody: ${cache.directory}`)
+  },
+)
 
 t.test('an import says what it left out, and why', async t => {
   const outside = t.testdir({ tree: {} })

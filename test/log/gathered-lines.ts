@@ -1,5 +1,6 @@
 import t from 'tap'
 import { GatheredLines } from '../../lib/log/gathered-lines.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 /** A destination that writes when it is told to. */
 class Manual {
@@ -24,21 +25,20 @@ class Manual {
   }
 }
 
-const pause = () => new Promise(resolve => setTimeout(resolve, 30))
-
 t.test('a line after a pause is written at once, those behind it together', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 1000)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 1000 })
   lines.write('1\n')
   t.strictSame(to.texts, ['1\n'])
   lines.write('2\n')
   lines.write('3\n')
   to.written()
   t.strictSame(to.texts, ['1\n'])
-  await pause()
+  clock.advance(30)
   t.strictSame(to.texts, ['1\n', '2\n3\n'])
   lines.write('4\n')
-  await pause()
+  clock.advance(30)
   t.equal(to.texts.length, 2, 'one text at a time')
   to.written()
   t.strictSame(to.texts.slice(2), ['4\n'])
@@ -46,14 +46,15 @@ t.test('a line after a pause is written at once, those behind it together', asyn
 
 t.test('what does not fit into one block is written together, in its order', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 8 * 1024 * 1024)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 8 * 1024 * 1024 })
   lines.write('first\n')
   const many = Array.from({ length: 400 }, (_, n) => `${n} ${'x'.repeat(1000)}\n`)
   const long = `${'y'.repeat(30_000)}\n`
   const texts = [...many.slice(0, 100), long, ...many.slice(100)]
   for (const text of texts) lines.write(text)
   to.written()
-  await pause()
+  clock.advance(30)
   t.equal(to.texts.length, 2)
   t.ok(to.texts[1] === texts.join(''), 'all of them, one behind the other')
   to.written(200_000)
@@ -65,13 +66,14 @@ t.test('what does not fit into one block is written together, in its order', asy
 
 t.test('what was written in part is written to its end', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 1000)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 1000 })
   lines.write('äbc\n')
   to.written(3)
   t.strictSame(to.texts, ['äbc\n', 'c\n'])
   to.failed('EAGAIN')
   t.equal(to.texts.length, 2)
-  await pause()
+  clock.advance(30)
   t.strictSame(to.texts.slice(2), ['c\n'], 'a full pipe is tried again')
 })
 
@@ -85,23 +87,25 @@ t.test('memory of a long line is never written to again', async t => {
   Buffer.from('more than the memory of before'.repeat(300))
   const others = Array.from({ length: 8 }, () => Buffer.from('other'.repeat(800)))
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 8 * 1024 * 1024)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 8 * 1024 * 1024 })
   lines.write(`${'y'.repeat(22_000)}\n`)
   to.written()
-  await pause()
+  clock.advance(30)
   for (let n = 0; n < 3000; n += 1) lines.write(`${'z'.repeat(100)}\n`)
   to.written()
-  await pause()
+  clock.advance(30)
   t.ok(others.every(other => other.toString() === 'other'.repeat(800)))
 })
 
 t.test('of lines that an error cuts off those already written are not lost', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 8 * 1024 * 1024)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 8 * 1024 * 1024 })
   lines.write('first\n')
   for (let n = 0; n < 100; n += 1) lines.write(`${'x'.repeat(1000)}\n`)
   to.written()
-  await pause()
+  clock.advance(30)
   // 65 of them were in the first block, or fewer.
   to.written(80_000)
   to.failed('ENOSPC')
@@ -115,11 +119,12 @@ t.test('of lines that an error cuts off those already written are not lost', asy
 t.test('lines to a reader that has gone take no memory', async t => {
   const allocate = t.capture(Buffer, 'allocUnsafeSlow', Buffer.allocUnsafeSlow)
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 1000)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 1000 })
   lines.write('1\n')
   lines.write('2\n')
   to.failed('EPIPE')
-  await pause()
+  clock.advance(30)
   allocate()
   for (let n = 0; n < 100; n += 1) lines.write('x\n')
   await lines.flush(1000)
@@ -129,11 +134,12 @@ t.test('lines to a reader that has gone take no memory', async t => {
 
 t.test('waiting lines are bounded; lost ones are counted and told', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 200)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 200 })
   lines.write('first\n')
   for (let n = 0; n < 300; n += 1) lines.write('x\n')
   to.written()
-  await pause()
+  clock.advance(30)
   t.equal(to.texts[1], 'x\n'.repeat(100))
   to.failed('EIO')
   const flushed = lines.flush(1000)
@@ -144,14 +150,15 @@ t.test('waiting lines are bounded; lost ones are counted and told', async t => {
 
 t.test('after an error the next line is tried; after a broken pipe none is', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 200)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 200 })
   lines.write('1\n')
   to.failed('EIO')
-  await pause()
+  clock.advance(30)
   lines.write('2\n')
   t.match(to.texts, ['1\n', /"lines":1\}\n2\n$/])
   to.failed('EPIPE')
-  await pause()
+  clock.advance(30)
   lines.write('3\n')
   await lines.flush(1000)
   t.equal(to.texts.length, 2)
@@ -159,10 +166,13 @@ t.test('after an error the next line is tried; after a broken pipe none is', asy
 
 t.test('a flush writes waiting lines at once and ends at its deadline', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to.write, 200)
+  const clock = new ManualClock(0)
+  const lines = new GatheredLines(to.write, { clock, most: 200 })
   lines.write('1\n')
   lines.write('2\n')
-  await lines.flush(10)
+  const late = lines.flush(10)
+  clock.advance(10)
+  await late
   t.strictSame(to.texts, ['1\n'])
   const flushed = lines.flush(1000)
   to.written()

@@ -7,6 +7,7 @@ import { GatheredLines } from '../../lib/log/gathered-lines.ts'
 import { leadsToJournal, withPriority } from '../../lib/log/journal.ts'
 import { createLog } from '../../lib/log/log.ts'
 import { packageRoot } from '../../lib/package.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 t.test('a line of the log for the journal begins with the priority of its level', async t => {
   const lines: string[] = []
@@ -89,8 +90,7 @@ t.test('the line about lost lines is marked like the others', async t => {
       parts.push(text)
       finished.push(() => done(null, Buffer.byteLength(text)))
     },
-    200,
-    line => withPriority('warn', line),
+    { clock: new ManualClock(0), most: 200, asWarning: line => withPriority('warn', line) },
   )
   for (let i = 0; i < 10; i += 1) lines.write(`${'x'.repeat(99)}\n`)
   // The first flush makes room for the line, the second one writes it.

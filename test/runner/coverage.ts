@@ -2,8 +2,8 @@
  * Records which code of a test's process ran: `node --import .../coverage.js test.js`. Writes a file for each process and thread
  * into the directory that COVERAGE_DIRECTORY names, in the form of V8, which `tap report` reads.
  *
- * Only compiled code below dist/lib and dist/bin is recorded. A block of code counts as run or not run: V8 spends less on that than
- * on numbers. A process that is killed records nothing.
+ * Only compiled code below dist/lib, dist/bin and dist/dev is recorded. A block of code counts as run or not run: V8 spends less on
+ * that than on numbers. A process that is killed records nothing.
  */
 import { writeFileSync } from 'node:fs'
 import { Session } from 'node:inspector'
@@ -12,7 +12,9 @@ import { threadId } from 'node:worker_threads'
 
 const directory = process.env['COVERAGE_DIRECTORY']
 /** The compiled program: this file is dist/test/runner/coverage.js. */
-const covered = ['lib/', 'bin/'].map(folder => new URL(`../../${folder}`, import.meta.url).href)
+const covered = ['lib/', 'bin/', 'dev/'].map(
+  folder => new URL(`../../${folder}`, import.meta.url).href,
+)
 
 if (directory !== undefined) {
   const session = new Session()

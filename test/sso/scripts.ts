@@ -55,12 +55,12 @@ const policy = {
 const loseSession = ({ context }: At) => context.clearCookies({ name: /^__authproxy_session/ })
 
 /** A browser at a page of the application, signed in; `answers` is what the identity provider says next. */
-async function stage(t: Test, lab: PageLab) {
+async function stage(t: Test, lab: PageLab, more: Readonly<Record<string, string>> = {}) {
   const answers: Answer[] = []
   const at = await lab.stage(t, { answer: () => answers.shift() ?? {} })
   const { backend } = at.whole
   backend.at('*', reply({ content: '<h1>the application</h1>', fields: html }))
-  backend.at('/page', reply({ content: application, fields: policy }))
+  backend.at('/page', reply({ content: application, fields: { ...policy, ...more } }))
   const fields = { 'Content-Type': 'text/javascript' }
   backend.at('/page.js', reply({ content: module, fields }))
   backend.at('/api', reply({ content: '{}' }))
@@ -105,6 +105,18 @@ t.test('pages that sign in by a script', { skip: noBrowser, timeout: 600_000 }, 
     const refused = complaints.filter(text => !text.includes('status of 401'))
     t.strictSame(refused, [], 'nothing the policy refuses')
   })
+
+  await t.test(
+    'a page that is cut off from the windows it opens hears of the login too',
+    async t => {
+      const more = { 'Cross-Origin-Opener-Policy': 'same-origin' }
+      const { at, windows, output } = await stage(t, lab, more)
+      await loseSession(at)
+      await at.page.click('#call')
+      await output.filter({ hasText: 'one:200' }).waitFor()
+      t.equal(windows.length, 1)
+    },
+  )
 
   await t.test('several calls that fail at once share one window', async t => {
     const { at, calls, windows, output } = await stage(t, lab)

@@ -79,7 +79,7 @@ const AMBIGUOUS: readonly RegExp[] = [
 export function prefixProblem(prefix: string): string | undefined {
   if (!prefix.startsWith('/')) return 'a prefix begins with "/"'
   if (prefix === '/')
-    return '"/" would let everybody pass everywhere; name the paths that are meant'
+    return '"/" would let every request pass without a login; name the paths that are meant'
   if (/[?#]/.test(prefix)) return 'a prefix is compared with the path alone; leave out "?" and "#"'
   if (isAmbiguous(prefix)) {
     return 'a prefix has no encoded or repeated separators, dot segments, ";" or backslashes, because such paths always need a login'

@@ -59,7 +59,7 @@ export interface AccessRules {
 }
 
 /** What a request asks for. */
-export interface Wanted {
+export interface AccessQuestion {
   readonly method: string
   /** As it is forwarded, without the query. */
   readonly path: string
@@ -118,7 +118,7 @@ function firstName(folded: string): string {
 /** Judges what a request asks for, of a person or, when undefined, of one who is not signed in. */
 export function judge(
   access: AccessRules,
-  wanted: Wanted,
+  wanted: AccessQuestion,
   { person, now }: { readonly person: Person | undefined; readonly now: Milliseconds },
 ): AccessVerdict {
   const path = askedPath(wanted.path)
@@ -230,7 +230,7 @@ export function wantedBy(
   { method, fields }: { readonly method: string; readonly fields: Fields },
   { path, query }: { readonly path: string; readonly query?: string | undefined },
   { methods }: AccessRules,
-): Wanted {
+): AccessQuestion {
   if (methods.size === 0) return { method, path, alsoMethods: NONE }
   const named = namedMethods(fields, query)
   if (named.size === 0) return { method, path, alsoMethods: NONE }

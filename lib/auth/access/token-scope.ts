@@ -34,7 +34,7 @@ export function isInScope(
   request: {
     readonly method: string
     readonly fields: Fields
-    /** As it is forwarded. */
+    /** The path as it is forwarded. */
     readonly path: string
     readonly query?: string | undefined
     readonly client: string

@@ -172,7 +172,7 @@ const STATUSES: ReadonlyArray<readonly [name: string, sentence: string]> = [
   ],
 ]
 
-/** By why a post was not kept. */
+/** Advice by the reason for which a post was not kept. */
 const KEPT: ReadonlyMap<string, readonly string[]> = new Map([
   ['off', ['saml.replaySize is 0: forms are not kept. A larger value keeps them during a login.']],
   [

@@ -3,9 +3,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { setTimeout as pause } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
-import { systemClock } from '../../async/clock.ts'
+import { keepAlive, systemClock } from '../../async/clock.ts'
+import { pause } from '../../async/deadline.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
 import { right } from '../../config/reading.ts'
 import { valueAt } from '../../config/settings.ts'
@@ -64,8 +64,7 @@ export async function command(line: Line): Promise<ExitCode> {
       const { found, lines } = await explain(
         operands[0] ?? '',
         failuresFile(config.configPath),
-        // Not that of the clock, whose timers let the process end.
-        pause,
+        time => keepAlive(pause(systemClock, time)),
       )
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure

@@ -36,7 +36,7 @@ async function lookUp(requestId: string, file: string): Promise<Explanation> {
       systemCode(error) === 'ENOENT' ? 'no failure has been kept yet' : 'it cannot be read'
     return { found: false, lines: [`${file}: ${why}`] }
   }
-  // In quotes, the category and the ID are one operand.
+  // People write the category and the ID in quotes, and then they are one operand.
   const id = requestId.replace(/^(?:(?:SAML|PROXY)-ERROR|ACCESS-REFUSED)[\s:]*/, '').trim()
   const failure = failures.findLast(candidate => candidate.id === id)
   if (failure === undefined) {

@@ -12,7 +12,7 @@ import type { ReadSession } from '../session/token.ts'
 /** What is tried. */
 export interface Trial {
   readonly method: string
-  /** As in a request line, without the query. */
+  /** The path as a request line has it, without the query. */
   readonly path: string
   /** Undefined: not signed in. */
   readonly person: Person | undefined
@@ -24,7 +24,7 @@ export interface TrialVerdict {
   readonly is: 'passes' | 'own' | 'login' | 'refused'
   /** What the rules say; undefined where they are not asked. */
   readonly access: AccessVerdict | undefined
-  /** In words, such as `passthroughPaths: /public/`. */
+  /** The reason in words, such as `passthroughPaths: /public/`. */
   readonly because: string
 }
 

@@ -11,6 +11,9 @@ const names = (is: ForeignNames[string], ...all: readonly string[]): ForeignName
 const ownKeys = {
   says: 'keys and certificates are made at the first start and kept in configPath',
 }
+const entityIds = {
+  says: 'idpEntityID is that of the identity provider; that of this service follows from domain',
+}
 const ownAddresses = {
   says: 'the addresses for the identity provider follow from domain; `authproxy doctor` names them',
 }
@@ -21,10 +24,7 @@ export const foreignNames: ForeignNames = {
   ...names('idpMetadataURL, or idpMetadataFile', 'metadata', 'idpmetadata', 'metadataurl'),
   ...names('idpMetadataURL, or idpMetadataFile', 'idp', 'idpurl', 'issuer', 'oidcissuerurl'),
   ...names('idpMetadataFile', 'metadatafile', 'mellonidpmetadatafile'),
-  ...names(
-    'idpEntityID, which is that of the identity provider; that of this service follows from domain',
-    ...['entityid', 'spentityid'],
-  ),
+  ...names(entityIds, 'entityid', 'spentityid'),
   ...names('proxy.targetURL', 'upstream', 'upstreams', 'backend', 'backends', 'backendurl'),
   ...names('proxy.targetURL', 'proxypass', 'target', 'targeturl', 'application', 'app'),
   ...names('proxy.listenAddress', 'listen', 'port', 'bind', 'bindaddress', 'address'),

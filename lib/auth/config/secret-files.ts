@@ -65,7 +65,7 @@ export function withSecrets(
     return {
       ...each,
       token: each.token ?? from(each.tokenFile, [...path, 'tokenFile'], readToken),
-      sha256: each.sha256 ?? from(each.sha256File, [...path, 'sha256File'], readSha256),
+      sha256: each.sha256 ?? from(each.sha256File, [...path, 'sha256File'], readSum),
     }
   })
   const idpMetadataProxy =
@@ -75,6 +75,11 @@ export function withSecrets(
   const proxy = { ...values.proxy, targetClientKey: key && secretFile(key, of) }
   const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy }
   return { values: whole, problems, warnings }
+}
+
+/** A digest, also as sha256sum writes it, with the name of what it read behind. */
+function readSum(text: string): Read<Buffer> {
+  return readSha256(text.split(/\s/, 1)[0])
 }
 
 /** The text of a secret without the line break at its end, and whether other users can read it. */

@@ -7,6 +7,7 @@ import {
   group,
   type Kind,
   kind,
+  listOf,
   oneOrMore,
   optional,
   required,
@@ -66,5 +67,11 @@ const member: Kind<NameSet | NamedField> = {
       : word.read(found, ...at),
 }
 
-/** Words, headers of the operator's own, or both. */
-export const chosenNames: Kind<ReadonlyArray<NameSet | NamedField>> = oneOrMore(member, 'names')
+const many = listOf(member, 'names', 100)
+
+/** Words, headers of the operator's own, or both; one may stand without the brackets. */
+export const chosenNames: Kind<ReadonlyArray<NameSet | NamedField>> = {
+  ...many,
+  json: { anyOf: [member.json, many.json] },
+  read: (found, ...at) => many.read(Array.isArray(found) ? found : [found], ...at),
+}

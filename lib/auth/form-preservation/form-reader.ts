@@ -20,7 +20,7 @@ import { isResubmission } from './resubmission.ts'
 const FORMS = /^(?:application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\s*(?:;|$)/i
 /** A boundary has 70 characters at most (RFC 2046 section 5.1.1). */
 const LONGEST_TYPE = 256
-/** For a form to arrive. */
+/** The time a form has to arrive. */
 const DEADLINE: Milliseconds = 30_000
 /** Bytes of all forms that are being read, of browsers that have been signed in before and of others. */
 const MOST_READING = { known: 32 * 1024 * 1024, unknown: 16 * 1024 * 1024 }

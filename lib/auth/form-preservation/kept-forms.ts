@@ -31,7 +31,7 @@ export type Withheld = { readonly because: 'gone' | 'other-user' }
 
 interface Kept extends Place, Omit<Form, 'content'> {
   readonly sealed: string
-  /** Of the client whose user is not known. */
+  /** The network of the client whose user is not known. */
   readonly network: string
 }
 
@@ -45,7 +45,7 @@ const MOST_OF_ONE = 4
 
 export class KeptForms {
   readonly #random: (size: number) => Buffer
-  /** By the ID of the login; the oldest go first, since only `set` counts as use. */
+  /** Forms by the ID of the login; the oldest go first, since only `set` counts as use. */
   readonly #known: LRUCache<string, Kept>
   readonly #unknown: LRUCache<string, Kept>
 

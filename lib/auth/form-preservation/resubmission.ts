@@ -25,7 +25,7 @@ import { ownerOf } from './owner.ts'
 export const resubmissionField = '__authproxy_form'
 
 const START = `${resubmissionField}=`
-/** Of the content of the post, by the lengths that IDs of logins have. */
+/** The lengths that the content of the post can have, by those of IDs of logins. */
 const LENGTHS = idLengths.map(length => START.length + length)
 const DEADLINE: Milliseconds = 10_000
 
@@ -67,7 +67,7 @@ function mayBeResubmission({ method, fields }: Request): boolean {
 /** The post of our page, and what the gateway knows of it. */
 export interface Resubmission {
   readonly request: Request
-  /** Of the login. */
+  /** The ID of the login. */
   readonly id: string
   readonly session: Session
   /** Path and query of the post. */

@@ -61,7 +61,7 @@ export class IdentityTokens {
   }
 }
 
-/** By how much the clock of a backend may be behind ours. */
+/** The clock of a backend may be behind ours by so much. */
 const SLACK: Milliseconds = 30_000
 
 function claimsOf(

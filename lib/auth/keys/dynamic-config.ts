@@ -44,7 +44,7 @@ export interface DynamicConfig {
   readonly session: readonly SecretKey[]
   readonly sealing: readonly SecretKey[]
   readonly saml: readonly SamlKeyPair[]
-  /** None in a file of version 1. */
+  /** The keys of the signed identity; a file of version 1 has none. */
   readonly identity: readonly IdentityKey[]
 }
 

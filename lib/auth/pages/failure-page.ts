@@ -26,7 +26,7 @@ import { json, type PageMaker, timeText } from './page.ts'
 /** Answers a request that failed; HTML for navigations, JSON for everything else. */
 export type FailurePage = (failure: FailureReport) => Response
 
-/** Whose text is shown: that of the code, which is exact and stable for the log, or that of another one. */
+/** A failure with the code whose text is shown: its own, which is exact and stable for the log, or another one. */
 export type FailureReport = FailureFacts &
   ({ readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode })
 

@@ -39,7 +39,7 @@ export function failuresFile(configPath: string): string {
   return `${configPath}.failures.json`
 }
 
-/** Of each kind of sender. */
+/** The records that are kept for each kind of sender. */
 const MOST = 200
 const LONGEST_TEXT = 500
 /** More than the file can have: every text of a fact is bounded by the log's rules. */
@@ -65,7 +65,7 @@ export class FailureRecords {
     }
   }
 
-  /** With the failures of earlier runs, as far as they can be read. */
+  /** Opens the records with the failures of earlier runs, as far as they can be read. */
   static async open(options: Options): Promise<FailureRecords> {
     const earlier = await readFailures(options.path).catch(() => [])
     return new FailureRecords(options, earlier)

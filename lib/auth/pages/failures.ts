@@ -27,7 +27,7 @@ export interface FailureText {
   readonly details?: ReadonlyArray<readonly [name: string, value: string]>
 }
 
-/** Of requests on their way between the client, this service and the backend. */
+/** The text of a failure of a request on its way between the client, this service and the backend. */
 const proxying = (text: Omit<FailureText, 'category'>): FailureText => {
   return { category: 'PROXY-ERROR', ...text }
 }

@@ -38,7 +38,7 @@ export function accessRefused(
     },
     facts: { user, decided: placeOfRule(rule), path: rule?.path.written, why: because },
   })
-  // For the log, where the rule is what counts.
+  // These facts are for the log, where the rule is what counts.
   const facts = { ...answered.facts, outcome: 'refused', because: 'access', why: because, ...about }
   return { ...answered, facts: user === undefined ? facts : { ...facts, user } }
 }

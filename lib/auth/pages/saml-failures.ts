@@ -83,7 +83,7 @@ const notSent = {
   action: { href: '{target}', label: 'Continue' },
 } as const
 
-/** For a browser that came another way than it has to. */
+/** The button for a browser that came another way than it has to. */
 const goThere = { href: '{there}', label: 'Go to {base}' } as const
 
 export const samlFailures = {
@@ -118,7 +118,7 @@ export const samlFailures = {
     person: ['Tell your administrator the reference below.'],
     administrator: 'Set both clocks by NTP.',
   },
-  /** As `clocks_differ`, when the answer is too old. */
+  /** The same as `clocks_differ`, for an answer that is too old. */
   clocks_differ_late: {
     ...login,
     text: 'The clocks of this server and of the identity provider differ by about {amount} {unit}, or its answer was that long on its way.',

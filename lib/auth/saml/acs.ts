@@ -158,7 +158,7 @@ async function startSession(
     encrypted,
     client: saml.clientAddress(request),
     clockAheadMs: ahead,
-    // By these the log can be judged by other rules (cli/replay.ts).
+    // With these facts other rules can judge the log (cli/replay.ts).
     attributes: loggedAttributes(saml, session),
     authnInstant: session.authnInstant && new Date(session.authnInstant),
     authnContext: session.authnContext,

@@ -15,14 +15,14 @@ interface Shown {
   /** What is answered. */
   readonly request: Request
   readonly title: Sentence
-  /** Of the link or button. */
+  /** The text of the link or button. */
   readonly label: Sentence
   /**
    * The login under whose ID the tab keeps where it was going: `address` with the fragment, which never leaves the browser, or
    * what it kept for the login `of`.
    */
   readonly keep?: { readonly id: string; readonly address?: string; readonly of?: string }
-  /** Of the page; 200 unless told. */
+  /** The status of the page; 200 unless told. */
   readonly status?: number
   readonly fields?: Fields
 }
@@ -106,7 +106,7 @@ export function formPage(
   })
 }
 
-/** Without a login there is nothing to keep. */
+/** What the page keeps of the login; nothing when there is none. */
 function keptView(keep: Shown['keep']) {
   return keep === undefined ? [] : [{ address: '', of: '', ...keep }]
 }

@@ -115,7 +115,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       loginAddress(config().baseUrl, returnTo, how),
     /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
     handle: (request: Request, path: string) => route(request, path, undefined),
-    /** Whose form this request posts; undefined when it cannot be kept, because its address is none to come back to. */
+    /** The person or network whose form this request posts; undefined when its address is none to come back to, so that it is not kept. */
     formSender(request: Request, returnTo: string): FormSender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined
       return lastOwner(saml, request) === undefined ? 'unknown' : 'known'

@@ -67,7 +67,7 @@ export async function answerRequest(
   if (endpoint === undefined) return signedOut(saml, request, { where: 'yes', fields })
   const { binding, location: usual, responseLocation: location = usual } = endpoint
   const head = { ...newHead(saml, location), inResponseTo: message.id }
-  // Without a list of ended sessions nothing is known to have ended but what this browser holds.
+  // If there is no list of ended sessions, nothing is known to have ended but what this browser holds.
   const ended = everywhere || meant
   const xml = logoutResponseXml({ ...head, status: ended ? status.success : status.responder })
   return sendMessage(saml, {

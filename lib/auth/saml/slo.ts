@@ -125,7 +125,7 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
     : logoutRefused(saml, request, { code: 'logout_form' })
 }
 
-/** By HTTP-Redirect only the signature over the query counts, and `signed` speaks of that one. */
+/** Reads a message. With HTTP-Redirect only the signature over the query counts, and `signed` speaks of that one. */
 async function readMessage(
   saml: Saml,
   message: Message,

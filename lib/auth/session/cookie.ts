@@ -75,7 +75,7 @@ export function browserLine(name: string): string {
   return setCookie(BROWSER, name, { maxAge: longestSession, sameSite: 'None' })
 }
 
-/** What a token keeps of the name of its browser: the name itself is no one's to read there. */
+/** What a token keeps of the name of its browser: the name itself cannot be read there. */
 export function browserHash(name: string): string {
   return createHash('sha256').update(name).digest('base64url').slice(0, 22)
 }

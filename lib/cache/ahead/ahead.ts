@@ -33,7 +33,7 @@ export interface AheadParts {
   readonly fetcher: Pick<Fetcher, 'fetch' | 'count'>
   /** Undefined while no origin may be asked. */
   readonly settings: () => Config['suites']['warm'] | undefined
-  /** Told of every file, with the bytes it has. */
+  /** Called once for each file, with its bytes. */
   readonly onEnd: (result: 'fetched' | 'failed', bytes: number) => void
 }
 
@@ -49,7 +49,7 @@ const betweenLooks: Milliseconds = 1000
 /** Past generations in which packages are looked for: one may have come and gone while nothing was fetched. */
 const mostPast = 3
 
-/** After so many failures one behind the other the origin is left alone. */
+/** The number of failures one behind the other after which the origin is left alone. */
 const mostFailures = 5
 
 /** Tables of indexes that have been looked into. */

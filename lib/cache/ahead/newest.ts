@@ -91,7 +91,7 @@ async function* packagesOf(
   }
 }
 
-/** As nice as background jobs are. */
+/** Background jobs are as nice as this. */
 const niceness = 10
 
 // Without a parent it is not a thread and does nothing.

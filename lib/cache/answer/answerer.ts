@@ -14,7 +14,12 @@ import { sharedChain } from '../../http/proxy/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
+import {
+  type IncomingContent,
+  type OriginAnswer,
+  verifiedBy,
+  type WantedFile,
+} from '../fetch/found.ts'
 import { type Ask, askForHead } from '../fetch/origin-client.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import { WrongContent } from '../fetch/wrong-content.ts'
@@ -149,7 +154,7 @@ export class Answerer {
   }
 
   /** Of a detached signature, the one that belongs to the Release file the client has, once the origin has been asked about both. */
-  async #signature(allowed: Allowed, wanted: Wanted): Promise<Response | undefined> {
+  async #signature(allowed: Allowed, wanted: WantedFile): Promise<Response | undefined> {
     const { updates, suites, store } = this.#parts
     const outcome = await updates.checkSignature(wanted)
     if (outcome === undefined) return undefined
@@ -167,7 +172,7 @@ export class Answerer {
    * Finds out in the background whether a slow origin is back: one question at a time for each. A Release file changes only
    * together with its suite.
    */
-  #probe(wanted: Wanted, entry: Entry): void {
+  #probe(wanted: WantedFile, entry: Entry): void {
     const { updates, fetcher } = this.#parts
     const done = fetcher.slow.beginProbe(wanted.uri)
     if (done === undefined) return
@@ -273,7 +278,7 @@ export class Answerer {
    */
   async #fromFilling(
     allowed: Allowed,
-    filling: Filling,
+    filling: IncomingContent,
     because: MissReason,
   ): Promise<Response | Failure | undefined> {
     const { request, file } = allowed
@@ -354,7 +359,7 @@ export class Answerer {
       : unavailable(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 
-  #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>, named?: 'named'): Response {
+  #originSaid(allowed: Allowed, said: Omit<OriginAnswer, 'kind'>, named?: 'named'): Response {
     const { negative, updates, rules, clock } = this.#parts
     const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
@@ -380,7 +385,7 @@ function isOwn({ lastModified }: Entry, fields: Fields): boolean {
 function wantedOf(
   { request, file, claim, awaited, directives }: Allowed,
   stored: Entry | undefined,
-): Wanted {
+): WantedFile {
   const { key, uri, archive } = file
   const insist = directives.noCache || directives.maxAge === 0
   return {

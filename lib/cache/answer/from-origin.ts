@@ -14,12 +14,12 @@ import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
-import { announced, textResponse } from '../../http/message/reply.ts'
+import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { appendVia } from '../../http/proxy/via.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
-import type { Filling } from '../fetch/found.ts'
+import type { IncomingContent } from '../fetch/found.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -35,7 +35,7 @@ import {
 
 /** Content that is arriving from the origin, for the request that began it and those that join. */
 export function arrivingRepresentation(
-  { draft, length, download, verified }: Filling,
+  { draft, length, download, verified }: IncomingContent,
   because: MissReason,
   { file, now, via }: Pick<Allowed, 'file' | 'now' | 'via'>,
 ): Representation {
@@ -103,7 +103,7 @@ export function originHead(
     fields,
     content: noContent,
     facts: { outcome: 'miss', because: 'head', ...file.about },
-    ...announced(outcome.proceed ? response.fields : Fields.empty),
+    ...announcedLengthOf(outcome.proceed ? response.fields : Fields.empty),
   }
 }
 
@@ -158,7 +158,7 @@ export async function passed(
     .plus('Cache-Status', cacheStatus)
   if (request.method === 'HEAD' || status === 304) {
     response.content.close()
-    const announcement = request.method === 'HEAD' ? announced(response.fields) : {}
+    const announcement = request.method === 'HEAD' ? announcedLengthOf(response.fields) : {}
     return { status, fields, content: noContent, facts, ...announcement }
   }
   const open = () => counted(response.content, onFetched)

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { whenReady } from '../../async/ready.ts'
-import { concatenated, ofBytes, type Source } from '../../bytes/source.ts'
+import { concatenatedSource, ofBytes, type Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import { frameByteRanges } from '../../http/message/byteranges.ts'
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
@@ -141,7 +141,7 @@ function severalRanges(
     content: {
       kind: 'stream',
       length: frame.length,
-      open: () => concatenated([...parts, () => ofBytes(frame.end)]),
+      open: () => concatenatedSource([...parts, () => ofBytes(frame.end)]),
     },
     facts,
   }

@@ -7,7 +7,7 @@ import { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'
 import { classify } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import type { Found } from '../fetch/found.ts'
+import type { FetchOutcome } from '../fetch/found.ts'
 import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
 import { archiveOf } from '../policy/routing.ts'
@@ -129,7 +129,7 @@ const otherThanSaid = 'its content is not what the Release file says'
 
 /** What a fetch of a named file has brought; why it has brought nothing, and the fields of content that was wrong. */
 async function whatCame(
-  found: Found,
+  found: FetchOutcome,
 ): Promise<
   | { readonly entry: Entry; readonly kept: boolean }
   | { readonly because: string; readonly wrong?: Fields }

@@ -11,8 +11,8 @@ import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import type { Found, Wanted } from '../fetch/found.ts'
-import { isGone, type RevalidationResult, unchanged } from '../fetch/revalidation.ts'
+import type { FetchOutcome, WantedFile } from '../fetch/found.ts'
+import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
@@ -29,10 +29,10 @@ import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
 import { incoming, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
 import {
-  type Behind,
   firstPause,
   longestHold,
   type MissingFile,
+  type ReleaseBehind,
   SuitesBehind,
 } from './suites-behind.ts'
 import { pathIn, pathOf, type Unavailable } from './unavailable-file.ts'
@@ -106,7 +106,7 @@ export class Updates {
   }
 
   /** Why clients get the Release of before, in the suite with this key; undefined when they get the origin's. */
-  behind(at: string): Behind | undefined {
+  behind(at: string): ReleaseBehind | undefined {
     return this.#behind.of(at)
   }
 
@@ -145,7 +145,7 @@ export class Updates {
    * that ask at the same time, and not again at once when it failed. The update goes on when a client has waited long enough.
    * Never rejects.
    */
-  async check(wanted: Wanted, entry: Entry): Promise<RevalidationResult> {
+  async check(wanted: WantedFile, entry: Entry): Promise<RevalidationResult> {
     const { suites, clock, rules } = this.#parts
     const { timeouts, suites: settings } = rules().config
     const asking = timeouts.revalidation
@@ -167,7 +167,7 @@ export class Updates {
    * Asks the origin about the detached signature of an adopted Release file, together with that: either may have changed. Undefined
    * when the store has no such Release file.
    */
-  async checkSignature(wanted: Wanted): Promise<RevalidationResult | undefined> {
+  async checkSignature(wanted: WantedFile): Promise<RevalidationResult | undefined> {
     const { uri } = wanted
     const key = wanted.key.replace(/\.gpg$/, '')
     const path = uri.path.replace(/\.gpg$/, '')
@@ -248,7 +248,7 @@ export class Updates {
     )
   }
 
-  #begin(wanted: Wanted, entry: Entry): UnderWay {
+  #begin(wanted: WantedFile, entry: Entry): UnderWay {
     const hurry = new AbortController()
     const underWay: UnderWay = {
       changed: false,
@@ -284,7 +284,7 @@ export class Updates {
   }
 
   async #update(
-    wanted: Wanted,
+    wanted: WantedFile,
     entry: Entry,
     { onChanged, hurry }: { readonly onChanged: () => void; readonly hurry: AbortSignal },
   ): Promise<RevalidationResult> {
@@ -292,7 +292,7 @@ export class Updates {
     const at = parentOf(entry.key)
     const key = `${entry.key}${incoming}`
     const found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
-    if (found.kind !== 'filling') return this.#withSignature(wanted, unchanged(found))
+    if (found.kind !== 'filling') return this.#withSignature(wanted, unchangedResult(found))
     const settled = await found.filling.settled
     if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
     const same = settled.entry.digest === entry.digest
@@ -349,7 +349,10 @@ export class Updates {
    * An archive may sign a Release file anew without changing it: when the old signature expires, or with another key. The new
    * signature is taken when it may be adopted with this Release file, and not when it belongs to the next.
    */
-  async #withSignature(wanted: Wanted, result: RevalidationResult): Promise<RevalidationResult> {
+  async #withSignature(
+    wanted: WantedFile,
+    result: RevalidationResult,
+  ): Promise<RevalidationResult> {
     if (result.use !== 'store' || !result.entry.key.endsWith('/Release')) return result
     const { suites, store } = this.#parts
     const { key, digest, size } = result.entry
@@ -373,7 +376,7 @@ export class Updates {
   /** The detached signature that the origin has now, if it has one; undefined when it does not say. */
   async #signature(
     at: string,
-    { uri }: Wanted,
+    { uri }: WantedFile,
   ): Promise<{ readonly signature?: Entry } | undefined> {
     const { fetcher, store } = this.#parts
     const key = signatureKey(at)
@@ -473,7 +476,7 @@ const unknownSignature = {
 }
 
 /** What a fetch has put into the store; undefined when it has not. */
-async function entryOf(found: Found): Promise<Entry | undefined> {
+async function entryOf(found: FetchOutcome): Promise<Entry | undefined> {
   if (found.kind === 'validated') return found.entry
   const settled = found.kind === 'filling' ? await found.filling.settled : found
   return settled.kind === 'stored' && (await settled.kept) ? settled.entry : undefined

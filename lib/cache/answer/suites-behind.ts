@@ -19,7 +19,7 @@ export interface MissingFile {
 }
 
 /** Why clients get another Release file than the origin has. */
-export interface Behind {
+export interface ReleaseBehind {
   readonly because: StaleReason
   /** How long that is so. */
   readonly lasts: Milliseconds
@@ -97,7 +97,7 @@ export class SuitesBehind {
     return this.#noted.has(at)
   }
 
-  of(at: string): Behind | undefined {
+  of(at: string): ReleaseBehind | undefined {
     const { clock, heldSince } = this.#parts
     const noted = this.#noted.peek(at)
     const missing = this.#held.peek(at)?.missing ?? []

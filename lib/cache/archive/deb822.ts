@@ -41,7 +41,7 @@ export function stanzasOf(content: Uint8Array, options: StanzaOptions = {}): rea
 }
 
 class StanzaReader {
-  /** By their names in lower case; undefined when all are kept. */
+  /** The fields that are kept, by their names in lower case; undefined when all are. */
   readonly #wanted: ReadonlyMap<string, string> | undefined
   readonly #maxField: number
   readonly #maxStanza: number
@@ -148,7 +148,7 @@ function flat(value: string): string {
   return Buffer.from(value, 'latin1').toString('utf8')
 }
 
-/** Without blanks at its ends. Bytes are not text yet: 0xA0, a blank in Latin-1, ends many a letter in UTF-8. */
+/** The line without blanks at its ends. It is bytes and no text yet: 0xA0, a blank in Latin-1, ends many a letter in UTF-8. */
 function trimmed(line: string): string {
   return trimWhitespace(line.endsWith('\r') ? line.slice(0, -1) : line)
 }

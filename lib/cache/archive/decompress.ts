@@ -1,8 +1,10 @@
 /**
- * Unpacks indexes as they stream. The first bytes tell the format, because names can be wrong. It blocks the thread it works
- * in, so it belongs in a worker thread. The only importer of xz-decompress and fzstd.
+ * Unpacks indexes as they stream: gzip, xz and zstd. The first bytes tell the format, because names can be wrong. It blocks the thread
+ * it works in, so it belongs in a worker thread. The only importer of xz-decompress and fzstd.
  *
  * # Facts
+ * - bzip2 and lzma are recognised and not unpacked: archives that have them have gzip or xz beside them
+ *   (docs/decisions/0030-what-adopted-indexes-say.md).
  * - 4 KiB of an archive can hold gigabytes of zeroes. What comes out is bounded, absolutely and by what went in; an index packs
  *   six to one, a list of contents twenty to one.
  * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
@@ -14,16 +16,13 @@ import { ReadableStream } from 'node:stream/web'
 import { createGunzip } from 'node:zlib'
 import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
-import { ByteReader } from './byte-reader.ts'
-import { unbzip2 } from './bzip2.ts'
-import { unlzma } from './lzma.ts'
 
 /** Bytes that may come out, at most; and how many times what went in, once it is more than `free`. */
 export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 1024 }
 
-/** Why something could not be unpacked. */
-class DecompressError extends Error {
-  readonly code: 'malformed' | 'too-large'
+/** Why something could not be unpacked; `not-read`: its format is one that is not unpacked here. */
+export class DecompressError extends Error {
+  readonly code: 'malformed' | 'too-large' | 'not-read'
 
   constructor(code: DecompressError['code'], message: string, cause?: unknown) {
     super(message, { cause })
@@ -82,7 +81,7 @@ async function* watched(
   }
 }
 
-/** As many bytes as tell the format, unless there are fewer. */
+/** The first bytes, as many as tell the format; fewer when there are no more. */
 async function firstBytes(chunks: AsyncGenerator<Buffer, undefined>): Promise<Buffer> {
   let head = Buffer.alloc(0)
   while (head.length < longestMagic) {
@@ -102,9 +101,15 @@ const formats: ReadonlyArray<readonly [magic: readonly number[], unpack: Unpack]
   [[0x1f, 0x8b], gunzip],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], unxz],
   [[0x28, 0xb5, 0x2f, 0xfd], unzstd],
-  [[0x42, 0x5a, 0x68], unbzip2],
-  [[0x5d, 0x00, 0x00], unlzma],
+  [[0x42, 0x5a, 0x68], notRead('bzip2')],
+  [[0x5d, 0x00, 0x00], notRead('lzma')],
 ]
+
+function notRead(format: string): Unpack {
+  return () => {
+    throw new DecompressError('not-read', `it is packed with ${format}, which is not read`)
+  }
+}
 
 function gunzip(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   // The reader gets the error, if there is one.
@@ -183,7 +188,7 @@ async function* checkedPieces(reader: ByteReader): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** So many bytes. A few may stand for a block of 128 KiB: in small pieces what is ready stays small. */
+/** The next `count` bytes in small pieces: a few bytes may stand for a block of 128 KiB, and what one piece unpacks to waits in memory. */
 async function* passed(reader: ByteReader, count: number): AsyncGenerator<Uint8Array> {
   for (let left = count; left > 0; ) {
     const piece = await reader.take(Math.min(left, pieceBytes))
@@ -195,4 +200,29 @@ async function* passed(reader: ByteReader, count: number): AsyncGenerator<Uint8A
 
 function littleEndian(bytes: Uint8Array): number {
   return bytes.reduceRight((value, byte) => value * 256 + byte, 0)
+}
+
+/** Bytes of a source in portions of the size that is asked for. */
+class ByteReader {
+  readonly #source: AsyncIterator<Uint8Array>
+  #bytes: Uint8Array = new Uint8Array(0)
+
+  constructor(source: AsyncIterable<Uint8Array>) {
+    this.#source = source[Symbol.asyncIterator]()
+  }
+
+  /** Waits for `count` bytes and answers them; answers all that are left when there are fewer. */
+  async take(count: number): Promise<Uint8Array> {
+    const pieces = [this.#bytes]
+    for (let bytes = this.#bytes.length; bytes < count; ) {
+      const { value, done } = await this.#source.next()
+      if (done === true) break
+      pieces.push(value)
+      bytes += value.length
+    }
+    const [only = this.#bytes, ...more] = pieces
+    const ready = more.length === 0 ? only : Buffer.concat(pieces)
+    this.#bytes = ready.subarray(count)
+    return ready.subarray(0, count)
+  }
 }

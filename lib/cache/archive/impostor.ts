@@ -18,7 +18,7 @@ import type { ArchivePath } from './path.ts'
 export type Impostor = 'page' | 'empty' | 'format'
 
 /** Bytes of the beginning that `impostor` needs to see. */
-export const telling = 8
+export const tellingBytes = 8
 
 const ar = ['!<arch>\n']
 const armour = '-----BEG'
@@ -48,7 +48,7 @@ export function impostor(
   beginning: Buffer,
 ): Impostor | undefined {
   if (promisesNothing(file)) return undefined
-  const text = beginning.subarray(0, telling).toString('latin1')
+  const text = beginning.subarray(0, tellingBytes).toString('latin1')
   if (isPage(beginning)) return 'page'
   const ending = /\.([a-z0-9]+)$/.exec(name)?.[1] ?? ''
   const promised = Object.hasOwn(beginnings, ending) ? beginnings[ending] : undefined
@@ -64,5 +64,5 @@ export function impostor(
 
 /** Whether content that begins so is a page, whatever it was asked for as. */
 export function isPage(beginning: Buffer): boolean {
-  return /^(\xef\xbb\xbf)?\s*</.test(beginning.subarray(0, telling).toString('latin1'))
+  return /^(\xef\xbb\xbf)?\s*</.test(beginning.subarray(0, tellingBytes).toString('latin1'))
 }

@@ -49,7 +49,7 @@ export function readPath(text: string): string | undefined {
   return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/')
 }
 
-/** Nearly every path there is. */
+/** Matches paths that need no further look, which nearly all are. */
 const plain = /^[a-z0-9][\w+~:%-]*(?:[./][\w+~:%-]+)*$/
 
 /** Longer than any file system takes. */

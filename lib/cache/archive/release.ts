@@ -8,7 +8,7 @@ import { digests, type ListedFile, listedFiles } from './listed-file.ts'
 export interface Release {
   readonly suite: string | undefined
   readonly date: Milliseconds | undefined
-  /** After when it must not be used any more. */
+  /** The moment after which clients must not use it any more. */
   readonly validUntil: Milliseconds | undefined
   /** Whether its indexes can be asked for by digest. */
   readonly byHash: boolean
@@ -98,7 +98,7 @@ export function unframe(content: string): Unframed | { readonly because: string 
   return { text, signature: lines.slice(end).join('\n') }
 }
 
-/** Not by a regular expression: it would try each blank of a line as the first of the trailing ones. */
+/** A regular expression would try each blank of a line as the first of the trailing ones, so this is a loop. */
 function withoutTrailingBlanks(line: string): string {
   let end = line.length
   while (end > 0 && blanks.has(line.charCodeAt(end - 1))) end -= 1

@@ -22,7 +22,7 @@ export interface KnownRelease {
   readonly release: Release
 }
 
-/** Of the Release files of each suite the one that counts. */
+/** The Release file that counts, for each suite. */
 export function currentReleases<One extends KnownRelease>(
   releases: readonly One[],
 ): readonly One[] {

@@ -3,7 +3,7 @@
  */
 import { Piece } from '../../bytes/piece.ts'
 import { explainError } from '../../errors.ts'
-import type { Kept } from '../store/content/download.ts'
+import type { PutResult } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 
 /** Why a file was not taken over. */
@@ -43,7 +43,7 @@ export const entryUnreadable = 'the disk cannot read what the store has of it'
 interface WantedContent {
   readonly digest: string
   readonly size: number
-  /** Told of the bytes that were read. */
+  /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
 
@@ -55,7 +55,7 @@ export async function storeContent(
   store: Pick<Store, 'download'>,
   { digest, size, onRead }: WantedContent,
   content: AsyncIterable<Buffer>,
-): Promise<Kept> {
+): Promise<PutResult> {
   const expected = { size, digest: { algorithm: 'sha256', hex: digest } } as const
   const download = store.download({ expected, length: size })
   try {

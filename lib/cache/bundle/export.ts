@@ -17,13 +17,13 @@ interface ExportParts {
   readonly by: string
   /** Whether a file, named by its key, goes into the bundle. */
   readonly chosen: (key: string) => boolean
-  /** Told of the bytes that were read. */
+  /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
 
 interface Exported {
   readonly files: number
-  /** Of all contents, each once. */
+  /** The bytes of all contents, each counted once. */
   readonly bytes: number
   /** Stored files whose content cannot be read or is damaged. */
   readonly leftOut: readonly { readonly key: string; readonly because: string }[]
@@ -42,7 +42,7 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
   }
   await writeText(identityName, identityText(now, by))
   const leftOut: { key: string; because: string }[] = []
-  /** By digest, what is wrong with a content; undefined for nothing. */
+  /** What is wrong with a content, by its digest; undefined for nothing. */
   const written = new Map<string, string | undefined>()
   const named = new Set<string>()
   let lines: string[] = []
@@ -85,7 +85,12 @@ async function writeContent(
   { store, sink, onRead }: ExportParts,
 ): Promise<string | undefined> {
   const content = await store.content(entry)
-  if (content === undefined) return 'its content is not there'
+  if (content === undefined) {
+    const examined = await store.examine(entry.digest, { size: entry.size, algorithms: [] })
+    return examined.found === 'whole'
+      ? 'its content cannot be read'
+      : `its content cannot be read: ${examined.because}`
+  }
   const hash = createHash('sha256')
   let problem = 'its content is damaged'
   const read = async function* () {

@@ -27,7 +27,7 @@ interface ImportParts {
   readonly store: Pick<Store, 'download' | 'read' | 'put'>
   /** Changes nothing in the store. */
   readonly dryRun: boolean
-  /** Told of the bytes that were read. */
+  /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
 

@@ -17,7 +17,7 @@ import { basename, join } from 'node:path'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import { impostor, telling } from '../archive/impostor.ts'
+import { impostor, tellingBytes } from '../archive/impostor.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl, type FileDestination } from '../request/destination.ts'
@@ -33,7 +33,7 @@ interface TreeParts {
   readonly rules: Rules
   readonly now: number
   readonly dryRun: boolean
-  /** Told of the bytes of all files, once, and then of those that were read. Each is read twice at most. */
+  /** Called once with the bytes of all files, and then with those that were read. Each file is read twice at most. */
   readonly onFound: (bytes: number) => void
   readonly onRead: (bytes: number) => void
 }
@@ -42,7 +42,7 @@ interface TreeParts {
 interface Candidate {
   readonly file: FoundFile
   readonly sha256: string
-  /** By its place; undefined when that tells none. */
+  /** The destination that its place tells; undefined when that tells none. */
   readonly place: FileDestination | undefined
   /** Why it is left out unless an index names it. */
   readonly otherwise: { readonly reason: LeftOutReason; readonly because?: string } | undefined
@@ -70,7 +70,7 @@ class Tree {
   readonly #parts: TreeParts
   readonly #candidates: Candidate[] = []
   readonly #byDigest = new Map<string, Candidate[]>()
-  /** By the decoded URL of their place. */
+  /** The files by the decoded URL of their place. */
   readonly #byName = new Map<string, Candidate>()
   /** Indexes of the directory. */
   readonly #indexes: { readonly index: Index; readonly path: string }[] = []
@@ -233,7 +233,7 @@ async function hashed(
   const other = algorithm === undefined ? undefined : createHash(algorithm)
   let first = Buffer.alloc(0)
   for await (const chunk of contentOf(path)) {
-    if (first.length < telling) first = Buffer.concat([first, chunk]).subarray(0, telling)
+    if (first.length < tellingBytes) first = Buffer.concat([first, chunk]).subarray(0, tellingBytes)
     sha256.update(chunk)
     other?.update(chunk)
     onRead(chunk.length)

@@ -29,7 +29,7 @@ export function indexAt(key: string): Index | undefined {
   return kind && { kind, base: byHash ? directory : parentOf(name) }
 }
 
-/** Which index a directory of a suite has. */
+/** The kind of index that a directory of a suite has. */
 function kindIn(directory: string): PackageIndex | undefined {
   if (/\/binary-[\w-]+$/.test(directory)) return 'Packages'
   return directory.endsWith('/source') ? 'Sources' : undefined

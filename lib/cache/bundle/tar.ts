@@ -53,7 +53,7 @@ export interface TarMember {
 export async function* tarMembers(source: AsyncIterable<Buffer>): AsyncGenerator<TarMember> {
   const chunks = source[Symbol.asyncIterator]()
   let rest: Buffer = Buffer.alloc(0)
-  /** So many of the next bytes, piece by piece. */
+  /** The next `left.bytes` bytes, piece by piece; it counts them down. */
   const next = async function* (left: { bytes: number }): AsyncGenerator<Buffer> {
     while (left.bytes > 0) {
       while (rest.length === 0) {

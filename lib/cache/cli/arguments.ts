@@ -39,7 +39,6 @@ export const cachesvc = program({
       summary: 'take over a bundle, or packages from another cache',
     },
     export: { operands: 'FILE|DIR', summary: 'write stored files as a bundle' },
-    password: { summary: 'hash a password for the pages, for index.password' },
     reload: { summary: 'have the running proxy read its configuration again' },
     'socket-unit': { summary: 'print the configured addresses for cachesvc.socket of systemd' },
   },

@@ -49,7 +49,7 @@ export async function printImport(
     keepUnnamed: true,
   })
   store.listen({ named: ({ digest }) => put.add(digest) })
-  const line = new ProgressLine(process.stderr)
+  const line = new ProgressLine(process.stderr, systemClock)
   let [found, read] = [0, 0]
   const onRead = (bytes: number): void => {
     read += bytes
@@ -133,7 +133,7 @@ export function printExport(path: string, config: Config, choice: Choice): Promi
         `${key} cannot be read, so packages that only it names are missing: ${because}`,
       )
     }
-    const line = new ProgressLine(process.stderr)
+    const line = new ProgressLine(process.stderr, systemClock)
     const now = systemClock.now()
     const sink = await openSink(path, now)
     let read = 0
@@ -148,7 +148,10 @@ export function printExport(path: string, config: Config, choice: Choice): Promi
       for (const { key, because } of exported.leftOut) await complain(`left out ${key}: ${because}`)
       if (exported.files === 0) {
         await sink.abandon()
-        await complain('nothing stored is meant: no bundle was written')
+        const { length } = exported.leftOut
+        const none =
+          length === 0 ? 'nothing stored is meant' : `${countOf(length, 'file')} left out`
+        await complain(`${none}: no bundle was written`)
         return exitCodes.failure
       }
       await sink.finish()

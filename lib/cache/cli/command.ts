@@ -2,21 +2,16 @@
  * The commands of cachesvc. Each loads what it needs when it runs.
  */
 import { resolve } from 'node:path'
-import { createInterface } from 'node:readline'
-import { Writable } from 'node:stream'
 import { systemClock } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import { type Config, surroundings } from '../config/config.ts'
 import { configCheck, defaultConfigFile, loadConfig } from '../config/load-config.ts'
-import { hashLine } from '../config/password-hash.ts'
 import type { Line } from './arguments.ts'
 import { complain } from './terminal.ts'
 
 /** Runs a command; answers the exit code. */
 export async function command({ run, operands, options }: Line): Promise<ExitCode> {
-  // The configuration may have the password that this is to hash.
-  if (run === 'password') return printPasswordHash()
   const load = () => {
     const overrides = { cacheDirectory: options['cache-dir'], listen: options.listen }
     return loadConfig(options.config, overrides, surroundings({ serves: run === 'serve' }))
@@ -137,28 +132,4 @@ async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
   ].filter(problem => problem !== undefined)
   const { warnings, file } = loaded
   return problems.length > 0 ? { ok: false, problems, warnings, file } : loaded
-}
-
-const shortestPassword = 8
-
-/** Reads a password and prints the line for `index.password`. */
-async function printPasswordHash(): Promise<ExitCode> {
-  const terminal = process.stdin.isTTY === true
-  if (terminal) await print('Password: ', process.stderr)
-  const password = await firstLine(terminal)
-  if (terminal) await print('\n', process.stderr)
-  if (password.length < shortestPassword) {
-    await complain(`a password has at least ${shortestPassword} characters`)
-    return exitCodes.failure
-  }
-  await print(`${await hashLine(password)}\n`)
-  return exitCodes.success
-}
-
-/** The first line of standard input; a terminal does not show it. */
-async function firstLine(terminal: boolean): Promise<string> {
-  const output = new Writable({ write: (_chunk, _encoding, done) => done() })
-  const lines = createInterface({ input: process.stdin, output, terminal })
-  for await (const line of lines) return line
-  return ''
 }

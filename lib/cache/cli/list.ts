@@ -8,7 +8,7 @@ import { countOf } from '../../figures.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { chosenBy, fitting, proposal } from '../control/selection.ts'
+import { chosenBy, patternSelection, proposal } from '../control/selection.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
@@ -34,7 +34,7 @@ export async function printList(
   if (json) await print('[')
   const found = await withStore(config, async store => {
     let count = 0
-    for await (const some of inOrder(store, fitting(`*${pattern ?? ''}*`), orders[sort])) {
+    for await (const some of inOrder(store, patternSelection(`*${pattern ?? ''}*`), orders[sort])) {
       if (!json && count === 0) await print('bytes\tlast used\tSHA-256\tURL\n')
       await printLines(some, json ? jsonOf : lineOf)
       count += some.length

@@ -37,7 +37,7 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
     log,
     start: async (start, reloadDaemon) => {
       const service = await startService({ config, warnings, log, start, reload, reloadDaemon })
-      // For a user who tries it out: an installed service has a file and no terminal.
+      // These lines help a user who tries the proxy out: an installed service has a file and no terminal.
       if (file === undefined || isatty(1)) {
         const here = reachableHere(service.listeners)
         log.info(`try it here: sudo apt -o Acquire::http::Proxy=${here} update`)

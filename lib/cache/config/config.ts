@@ -26,8 +26,7 @@ export type HttpsConfig = Config['https']
 
 /** The configuration a file makes together with the command line and the environment. */
 export function configOf(file: FileValues, overrides: Overrides, surroundings: UserEnvironment) {
-  const { listenAddress, listenPort, alternativePorts, listenPortSecure, ...same } = file
-  const { debug, ...settings } = same
+  const { listenAddress, listenPort, alternativePorts, listenPortSecure, ...settings } = file
   const cacheDirectory: string =
     overrides.cacheDirectory ??
     namedCacheDirectory(surroundings) ??

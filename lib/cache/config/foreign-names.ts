@@ -58,11 +58,18 @@ export const foreignNames: ForeignNames = {
   ...names('suites.keyrings', 'keyring', 'trustedkeys'),
   ...names('freshness.index', 'interval', 'refreshpattern'),
   ...names('timeouts.connect', 'timeout', 'networktimeout', 'connecttimeout'),
-  ...names('index.password', 'password', 'adminauth', 'adminpassword', 'username'),
   ...names('index.hostnames', 'hostname', 'hostnames', 'servername', 'visiblehostname'),
   ...names('https.intercept', 'sslbump', 'mitm', 'tlsintercept'),
   ...names('log.level', 'loglevel', 'verbose', 'verboselog'),
   ...names('log.access', 'accesslog'),
+  ...Object.fromEntries(
+    ['password', 'adminauth', 'adminpassword', 'username'].map(name => [
+      name,
+      {
+        says: 'the pages ask for no password; index.clients names the machines that may read them',
+      },
+    ]),
+  ),
   ...Object.fromEntries(
     ['logdir', 'logfile', 'logdirectory'].map(name => [
       name,

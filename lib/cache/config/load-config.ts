@@ -18,7 +18,7 @@ import {
   type UserEnvironment,
 } from './config.ts'
 import { foreignNames } from './foreign-names.ts'
-import { settings, withoutEffect } from './settings.ts'
+import { formerSettings, settings } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */
 export const defaultConfigFile = '/etc/cachesvc/cachesvc.yaml'
@@ -76,19 +76,42 @@ function absolutePaths(found: unknown, directory: string): unknown {
 export function configCheck(overrides: Overrides, surroundings: UserEnvironment): Check<Config> {
   const checkFile = checkSettings(settings, foreignNames)
   return found => {
-    const checked = checkFile(found)
-    const problems = listenTwice(found)
+    const { kept, problems, warnings: former } = withoutFormer(found)
+    const checked = checkFile(kept)
+    problems.push(...listenTwice(found))
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
     const value = configOf(checked.value, overrides, surroundings)
     const routing = checkRouting(value)
     problems.push(...routing.problems, ...sameListener(checked.value))
     const warnings = [
+      ...former,
       ...checked.warnings,
       ...remarksOn(found, checked.value, surroundings),
       ...routing.warnings,
     ]
     return problems.length > 0 ? { ok: false, problems, warnings } : { ok: true, value, warnings }
   }
+}
+
+/** A file without the settings there are no more. An empty one protected nothing. */
+function withoutFormer(found: unknown) {
+  const [problems, warnings]: [Remark[], Remark[]] = [[], []]
+  let kept = found
+  for (const [name, { sentence, refused }] of Object.entries(formerSettings)) {
+    const path = name.split('.')
+    const value = valueAt(found, path)
+    if (value === undefined) continue
+    const remarks = refused && value !== '' ? problems : warnings
+    remarks.push({ path, at: 'key', text: sentence })
+    kept = without(kept, path)
+  }
+  return { kept, problems, warnings }
+}
+
+function without(tree: unknown, [step = '', ...below]: readonly string[]): unknown {
+  if (!isRecord(tree)) return tree
+  const { [step]: member, ...others } = tree
+  return below.length === 0 ? others : { ...others, [step]: without(member, below) }
 }
 
 /** `listen` excludes the settings it is made from otherwise. */
@@ -114,10 +137,6 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
 /** What is right and still worth a word. */
 function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironment): Remark[] {
   const remarks: Remark[] = []
-  for (const [name, text] of Object.entries(withoutEffect)) {
-    const path = name.split('.')
-    if (valueAt(file, path) === true) remarks.push({ path, at: 'key', text })
-  }
   const named = namedCacheDirectory(surroundings)
   if (file.cacheDirectory !== undefined && named !== undefined) {
     const text = `CACHESVC_CACHE_DIR wins over this setting and names ${named}`

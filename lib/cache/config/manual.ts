@@ -5,8 +5,6 @@
 import { code, entry, heading, type SettingFile } from '../../config/manual.ts'
 import { settings } from './settings.ts'
 
-const noEffect = 'No effect.'
-
 /** What authors of cachesvc.yaml read. */
 export const cachesvcManual: SettingFile = {
   name: 'cachesvc.yaml',
@@ -53,5 +51,4 @@ expiration:
     heading('See also'),
     '`cachesvc`(8)',
   ],
-  leaveOut: page => noEffect === ('group' in page ? page.group : page.setting.manual[0]),
 }

@@ -10,7 +10,6 @@ import { formatUri, parseUri, type Scheme } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
 import { isRecord } from '../../json.ts'
 import { canonicalUri } from '../store/key.ts'
-import { type PasswordHash, readHashLine } from './password-hash.ts'
 
 /**
  * One line of a host list: `archive.example.org` is that host, `.example.org` its subdomains too, `host:port` that port only.
@@ -98,14 +97,6 @@ export const parentProxy: Kind<ParentProxy> = kind(
   },
   readParentProxy,
 )
-
-/** What `cachesvc password` prints. No answer quotes it: it may be the password itself. */
-export const passwordHash: Kind<PasswordHash> = kind({ name: 'text', json: string }, found => {
-  const read = typeof found === 'string' ? readHashLine(found) : undefined
-  return read === undefined
-    ? wrong('found something else, expected the line that `cachesvc password` prints')
-    : right(read)
-})
 
 /** An http or https URL, as written into certificates. */
 export const httpUrl: Kind<string> = kind({ name: 'URL', json: string }, found => {

@@ -30,7 +30,6 @@ import {
   ipAddress,
   mirror,
   parentProxy,
-  passwordHash,
   portOrRange,
   remapFrom,
   remapTo,
@@ -108,7 +107,7 @@ export const settings = group('', {
     nearbyNetworks,
     'clients:\n  - 127.0.0.0/8\n  - 192.0.2.0/24\n  - 2001:db8::/32',
   ).says(
-    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` are restricted by `index.clients` and `index.password`.',
+    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` are restricted by `index.clients`.',
   ),
   ports: setting(listOf(portOrRange, 'ports'), [80, 443], 'ports: [80, 443, 8000-8100]').says(
     'Ports of origins that are allowed for all hosts, each a number or a range. The list replaces the default: name 80 and 443 too. A port in a host pattern is allowed for that host.',
@@ -186,15 +185,7 @@ export const settings = group('', {
       'Whether the overview shows running downloads, and recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',
     ),
     clients: setting(listOf(network, 'networks'), [], 'index:\n  clients: [192.0.2.0/28]').says(
-      'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. All machines may when the list is empty. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect.',
-    ),
-    password: setting(
-      orNothing(passwordHash),
-      '',
-      "index:\n  password: '$scrypt$ln=14,r=8,p=1$SAjNYxmY3nEq59FBBqSt4w$qiL9VYnm4HpL0jQwL7GSo0ae3h8cEtYCyA7fUxlMJ4Y'",
-    ).says(
-      'Hash of the password that the pages under `index.clients` ask for, as `cachesvc password` prints it. The user name can be any. Where both settings are set, a client has to be in the list and to know the password.',
-      'After ten wrong passwords in a minute a client gets 429. Browsers send the password with each request, over HTTP unencrypted: use the TLS listener (`listen_port_secure`) or the machine itself where others can listen.',
+      'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. All machines may when the list is empty. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect. The pages ask for no password: for one, put a reverse proxy that asks for it in front, and name only its address here.',
     ),
     contact: setting(text, '').says(
       'Contact shown on the index page. It is plain text: markup is not interpreted.',
@@ -225,26 +216,23 @@ export const settings = group('', {
   mdns: setting(boolean, false).says(
     'Whether the proxy is announced with multicast DNS, as a service `_apt_proxy._tcp` of the local network with the port of the first listener. `squid-deb-proxy-client` and others that ask Avahi find it so. Each machine of the network can announce such a service: clients that look for one trust their network, and apt checks signatures. A listener of this machine alone is not announced.',
   ),
-  debug: group(
-    'GoAPTCacher’s debugging settings. They are read and have no effect: see `log.level`.',
-    {
-      enable: setting(boolean, false).says('No effect.'),
-      allow_remote: setting(boolean, false).says('No effect.'),
-      log_interval_seconds: setting(integer(0, 1_000_000), 60).says('No effect.'),
-      pprof: group('No effect.', {
-        enable: setting(boolean, false).says('No effect.'),
-        directory: setting(text, '').says('No effect.'),
-        interval_seconds: setting(integer(0, 1_000_000), 60).says('No effect.'),
-        retain: setting(integer(0, 1_000_000), 0).says('No effect.'),
-      }),
-    },
-  ),
 })
 
-/** Settings of GoAPTCacher that have no effect, with the sentence of the warning. */
-export const withoutEffect: Readonly<Record<string, string>> = {
-  'debug.enable':
-    'is not supported: there is no debugging listener; see log.level and /_cachesvc/metrics',
-  'debug.pprof.enable':
-    'is not supported: profiles are written by the tools of Node.js, not by the service',
+interface FormerSetting {
+  readonly sentence: string
+  /** Whether it protected something: a file where it has a value is refused. */
+  readonly refused: boolean
+}
+
+/** Settings of earlier versions and of GoAPTCacher that there are not, by their paths. */
+export const formerSettings: Readonly<Record<string, FormerSetting>> = {
+  'index.password': {
+    sentence:
+      'no longer there: the pages ask for no password; remove the line, and name under index.clients the machines that may read them',
+    refused: true,
+  },
+  debug: {
+    sentence: 'is not read: there is no debugging listener; see log.level and /_cachesvc/metrics',
+    refused: false,
+  },
 }

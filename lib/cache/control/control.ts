@@ -25,7 +25,10 @@ import { statsText, statusOf, statusText } from './status.ts'
 
 export interface ControlParts {
   readonly sources: OperationsSources
-  readonly store: Pick<Store, 'list' | 'get' | 'amend' | 'remove' | 'removeContents'>
+  readonly store: Pick<
+    Store,
+    'list' | 'get' | 'amend' | 'remove' | 'removeContents' | 'unremovable'
+  >
   readonly negative: NegativeMemory
   readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
@@ -88,7 +91,9 @@ async function changed(
       : await remove(store, chosen, keys => updates.removed(keys))
   if (files === 0) {
     const none = `no stored file is meant by ${text}`
-    return complaint(exitCodes.failure, none, ...(await proposed()))
+    const stay = store.unremovable
+    const stays = stay.contents === 0 ? [] : [unremovableText(stay, rules().config.cacheDirectory)]
+    return complaint(exitCodes.failure, none, ...(await proposed()), ...stays)
   }
   const did = act === 'remove' ? 'removed' : 'will ask the origin at the next request for'
   if (left.contents === 0) return said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)

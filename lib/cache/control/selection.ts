@@ -17,7 +17,7 @@ type Chosen = (key: string) => boolean
  * it is routed as a request is. A pattern means all files whose whole URL it fits; `*` in it fits any text.
  */
 export function chosenBy(text: string, rules: Rules): Chosen | string {
-  if (text.includes('*')) return fitting(text)
+  if (text.includes('*')) return patternSelection(text)
   const urls = text.includes('://') ? [text] : [`http://${text}`, `https://${text}`]
   const keys = new Set(urls)
   for (const url of urls) {
@@ -29,7 +29,7 @@ export function chosenBy(text: string, rules: Rules): Chosen | string {
 }
 
 /** Whether a URL fits a pattern: every part between asterisks in its order, the first at the beginning and the last at the end. Takes linear time. */
-export function fitting(pattern: string): Chosen {
+export function patternSelection(pattern: string): Chosen {
   const [first = '', ...others] = pattern.split('*')
   const last = others.pop() ?? ''
   const withScheme = pattern.includes('://') || first === ''
@@ -58,7 +58,7 @@ export async function proposal(
   const within = text.replace(/^\*+|\*+$/g, '')
   const pattern = `*${within}*`
   if (within === '' || pattern === text) return undefined
-  const { files } = await forEach(store, fitting(pattern), async ({ size }) => size)
+  const { files } = await forEach(store, patternSelection(pattern), async ({ size }) => size)
   if (files === 0) return undefined
   const word = `'${pattern.replaceAll("'", "'\\''")}'`
   return `${countOf(files, 'file')} would be meant by ${pattern}: cachesvc ${act} ${word}`
@@ -100,7 +100,7 @@ export function refresh(
   chosen: Chosen,
 ): Promise<Amount> {
   return forEach(store, chosen, async ({ key }) => {
-    // As it is now: it may have been replaced since it was listed. The walk comes by what is written here once more.
+    // The entry may have been replaced since it was listed, so it is read again. The walk meets what is written here once more.
     const entry = await store.get(key)
     if (entry === undefined || entry.validated === unconfirmed) return undefined
     return store.amend({ ...entry, validated: unconfirmed }).stored ? entry.size : undefined

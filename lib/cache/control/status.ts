@@ -2,7 +2,7 @@
  * Makes what `cachesvc status` and `cachesvc stats` show, as values and as text.
  */
 
-import { count, countOf, elapsed, percent, rate, size } from '../../figures.ts'
+import { count, countOf, elapsedText, percent, rate, size } from '../../figures.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { reachableAt, type ServiceState, serviceState } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
@@ -71,7 +71,7 @@ export function statusText(status: Status): string {
   return [
     `cachesvc ${status.version} is ${states[state]}\n`,
     ...reasons.map(reason => `  ${reason}\n`),
-    line('Running', `for ${elapsed(status.uptime * 1000)}, process ${status.process}`),
+    line('Running', `for ${elapsedText(status.uptime * 1000)}, process ${status.process}`),
     line('Listening', status.listening.join(', ')),
     line('Clients', `set them up with ${status.setup}`),
     line('Connections', `${count(status.connections)} of clients`),

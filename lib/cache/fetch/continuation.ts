@@ -13,7 +13,7 @@ import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Piece } from '../../bytes/piece.ts'
-import { prefixed, type Source } from '../../bytes/source.ts'
+import { prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -30,7 +30,7 @@ import type { Logger } from '../../log/log.ts'
 import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Resumable } from '../store/content/downloads.ts'
-import { expectedOf, type Wanted } from './found.ts'
+import { expectedOf, type WantedFile } from './found.ts'
 import type { Answer } from './mirrors.ts'
 import type { Ask } from './origin-client.ts'
 
@@ -46,7 +46,7 @@ export interface Beginning {
 }
 
 /** A download with the content that belongs into it. */
-export interface Begun {
+export interface BegunContent {
   readonly draft: EntryDraft
   readonly download: Download
   readonly length: number | undefined
@@ -66,11 +66,11 @@ interface ResumptionOptions {
  * The download that a crash or a stop broke off and the rest of its content; undefined when the file must be fetched as a
  * whole. Rejects when asking fails.
  */
-export async function resumed(
-  wanted: Wanted,
+export async function resumedContent(
+  wanted: WantedFile,
   left: Resumable,
   { clock, log, ask, lifetime }: ResumptionOptions,
-): Promise<Begun | undefined> {
+): Promise<BegunContent | undefined> {
   const { key, uri } = wanted
   const requested = clock.now()
   const fields = Fields.of(...Object.entries(left.fields))
@@ -79,7 +79,7 @@ export async function resumed(
   const begun = { size, length, fields, promised: expected !== undefined, received: requested }
   const rest = restFields(begun)
   if (rest === undefined) return undefined
-  // Which of several origins the beginning came from is not known: only a promised digest would show a part of another file.
+  // It is not known which of several origins sent the beginning: only a promised digest would show a part of another file.
   const more = (_: TargetUri, others: boolean): Fields =>
     others && !begun.promised ? Fields.empty : rest
   const answer = await ask({ uri, stored: undefined, lifetime, via: wanted.via, more })
@@ -186,7 +186,7 @@ export function restOf(
       const rest = use < piece.bytes.length ? [piece.slice(use)] : []
       piece.release()
       if (seen < size) return whole.next(step)
-      if (hash.digest('hex') === sha256) return resolve(prefixed(rest, whole))
+      if (hash.digest('hex') === sha256) return resolve(prefixedSource(rest, whole))
       for (const left of rest) left.release()
       reject(new ContentChanged('the content begins differently now'))
     }

@@ -12,14 +12,14 @@ import { type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 import { fetchFailure } from './failures.ts'
-import { type Settled, verifiedBy, type Wanted } from './found.ts'
+import { type ContentOutcome, verifiedBy, type WantedFile } from './found.ts'
 
 /** Completes a download whose content is whole, and stores its entry. Throws what `Download.complete` throws. */
 export function keep(
-  wanted: Wanted,
+  wanted: WantedFile,
   { draft, download }: { readonly draft: EntryDraft; readonly download: Download },
   { store, log }: { readonly store: Store; readonly log: Logger },
-): Settled {
+): ContentOutcome {
   const { stored: storing } = download
   const completed = download.complete()
   const entry = finishedEntry(draft, completed, wanted.stored, verifiedBy(wanted))

@@ -22,23 +22,23 @@ import {
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
-import { type Begun, resumed } from './continuation.ts'
+import { type BegunContent, resumedContent } from './continuation.ts'
 import { keep, watchAbandoned } from './ending.ts'
 import { asFailure, fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
-  type Arriving,
+  type ContentOutcome,
   conditionalFields,
   differs,
   expectedFirst,
   expectedOf,
   type FetchEvents,
-  type Fetching,
-  type Found,
+  type FetchOutcome,
+  type FetchUnderWay,
+  type IncomingFile,
   isOldVersion,
   isSuperseded,
-  type Settled,
   verifiedBy,
-  type Wanted,
+  type WantedFile,
 } from './found.ts'
 import { GoneFiles } from './gone-files.ts'
 import { type Answer, originName } from './mirrors.ts'
@@ -46,7 +46,7 @@ import type { Ask } from './origin-client.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
 import { transfer } from './transfer.ts'
-import { examined, WrongContent } from './wrong-content.ts'
+import { examinedContent, WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions extends FetchEvents {
   readonly store: Store
@@ -69,20 +69,20 @@ const mostNotStored = 4096
 
 interface Running {
   /** With the claim, once it is made. */
-  wanted: Wanted
+  wanted: WantedFile
   /** Settles when the claim that is awaited has been made. Never rejects. */
   claimed?: Promise<void>
   readonly lifetime: Lifetime
-  /** By the monotonic clock. */
+  /** A moment of the monotonic clock. */
   readonly since: Milliseconds
   /** Origins that sent something else, by `originName`. */
   readonly except: Set<string>
   /** What has come of it, once it has begun to come. */
-  begun?: Pick<Begun, 'download' | 'length'>
+  begun?: Pick<BegunContent, 'download' | 'length'>
 }
 
 interface UnderWay extends Running {
-  readonly found: Promise<Found>
+  readonly found: Promise<FetchOutcome>
 }
 
 export class Fetcher {
@@ -103,12 +103,12 @@ export class Fetcher {
     this.#gone = new GoneFiles(options)
   }
 
-  fetch(wanted: Wanted): Fetching {
+  fetch(wanted: WantedFile): FetchUnderWay {
     const running = this.#underWay.get(wanted.key)
     if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
     const failure = this.wrong(wanted)
     if (failure !== undefined || this.#underWay.size >= mostFetches) {
-      const failed: Found = {
+      const failed: FetchOutcome = {
         kind: 'failed',
         failure: failure ?? fetchFailure('TOO_MANY_FETCHES', {}),
       }
@@ -116,7 +116,7 @@ export class Fetcher {
     }
     const since = this.#options.clock.elapsed()
     const begins: Running = { wanted, lifetime: new Lifetime(), since, except: new Set() }
-    const found = this.#find(begins).catch((error: unknown): Found => {
+    const found = this.#find(begins).catch((error: unknown): FetchOutcome => {
       this.#over(wanted)
       return { kind: 'failed', failure: this.#noteFailure(wanted, error) }
     })
@@ -125,7 +125,7 @@ export class Fetcher {
   }
 
   /** A fetch that verifies nothing, or something else, is no answer to a request that knows what the content must be. */
-  async #join(running: UnderWay, joining: Wanted): Promise<Found> {
+  async #join(running: UnderWay, joining: WantedFile): Promise<FetchOutcome> {
     const { key, claim } = joining
     const first = await running.found
     if (claim === undefined) return first
@@ -138,7 +138,7 @@ export class Fetcher {
   }
 
   /** Why what the origins sent of this just now was not the file, in words for clients. */
-  wrong(wanted: Wanted): Failure | undefined {
+  wrong(wanted: WantedFile): Failure | undefined {
     return this.#wrong.recent(wanted)
   }
 
@@ -161,7 +161,7 @@ export class Fetcher {
   }
 
   /** Files that are arriving, in the order in which they began. */
-  get arriving(): readonly Arriving[] {
+  get arriving(): readonly IncomingFile[] {
     return [...this.#underWay].flatMap(([key, { begun }]) => {
       return begun ? { key, received: begun.download.size, length: begun.length } : []
     })
@@ -198,12 +198,12 @@ export class Fetcher {
     deadline.removeEventListener('abort', giveUp)
   }
 
-  #over({ key }: Wanted): void {
+  #over({ key }: WantedFile): void {
     this.#underWay.delete(key)
     if (this.#underWay.size === 0) this.#onIdle?.()
   }
 
-  async #find(running: Running): Promise<Found> {
+  async #find(running: Running): Promise<FetchOutcome> {
     const { clock, store } = this.#options
     const { except, lifetime } = running
     const { key, uri, stored, insist } = running.wanted
@@ -211,7 +211,7 @@ export class Fetcher {
     const left = stored === undefined && !insist ? store.resumable(key) : undefined
     if (left !== undefined) await this.#claim(running)
     const { wanted } = running
-    const continued = left && (await resumed(wanted, left, { ...this.#options, lifetime }))
+    const continued = left && (await resumedContent(wanted, left, { ...this.#options, lifetime }))
     if (continued !== undefined) return this.#fill(running, continued)
     const more = () => conditionalFields(wanted, requested)
     const question = { uri, stored, except, lifetime, more, via: wanted.via }
@@ -241,12 +241,12 @@ export class Fetcher {
     running: Running,
     answer: Answer,
     times: { readonly requested: Milliseconds; readonly received: Milliseconds },
-  ): Promise<Found> {
+  ): Promise<FetchOutcome> {
     const { store, log, onImpostor, onNotStored } = this.#options
     const { wanted } = running
     const { key, stored } = wanted
     const { fields, length } = answer.response
-    const { content, found } = await examined(answer, wanted)
+    const { content, found } = await examinedContent(answer, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
@@ -277,7 +277,7 @@ export class Fetcher {
   }
 
   /** Asks the other origins. When none has the file, what is wrong with that of this one is the failure. */
-  async #elsewhere(running: Running, { place }: Answer, wrong: unknown): Promise<Found> {
+  async #elsewhere(running: Running, { place }: Answer, wrong: unknown): Promise<FetchOutcome> {
     this.#options.onBroken(place)
     running.except.add(originName(place))
     try {
@@ -287,7 +287,7 @@ export class Fetcher {
     }
   }
 
-  #fill(running: Running, begun: Begun): Found {
+  #fill(running: Running, begun: BegunContent): FetchOutcome {
     const { wanted } = running
     const { draft, download, length } = begun
     running.begun = begun
@@ -311,7 +311,7 @@ export class Fetcher {
   }
 
   /** The content, to its last byte. Its end waits for what an index says of it. */
-  async #run(running: Running, begun: Begun): Promise<Settled> {
+  async #run(running: Running, begun: BegunContent): Promise<ContentOutcome> {
     const { wanted, lifetime } = running
     const { clock, log, ask, onBroken, onFetched } = this.#options
     const { draft, download } = begun
@@ -364,7 +364,7 @@ export class Fetcher {
     else this.#notStored.set(key, because)
   }
 
-  #noteFailure(wanted: Wanted, error: unknown, draft?: EntryDraft): Failure {
+  #noteFailure(wanted: WantedFile, error: unknown, draft?: EntryDraft): Failure {
     const failure = asFailure(wanted.uri, error)
     if (WrongContent.is(failure)) {
       this.#wrong.note(wanted, failure, draft)

@@ -18,7 +18,7 @@ import type { Claim } from '../suites/suites.ts'
 type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
 
 /** What is to be fetched. */
-export interface Wanted {
+export interface WantedFile {
   readonly key: string
   readonly uri: TargetUri
   readonly archive: ArchivePath
@@ -39,27 +39,27 @@ export interface Wanted {
 }
 
 /** Content on its way: its head is known, its bytes are arriving. */
-export interface Filling {
+export interface IncomingContent {
   readonly draft: EntryDraft
   readonly length: number | undefined
-  /** By what the content is verified before its last block leaves. */
+  /** What the content is verified by before its last block leaves. */
   readonly verified: Verified | undefined
   readonly download: Download
   /** Whether the origin's head shows that this is not what is stored. */
   readonly changed: boolean
   /** Never rejects. */
-  readonly settled: Promise<Settled>
+  readonly settled: Promise<ContentOutcome>
 }
 
 /** A file on its way from its origin. */
-export interface Arriving {
+export interface IncomingFile {
   readonly key: string
   readonly received: number
   readonly length: number | undefined
 }
 
 /** What came of a filling: stored, whole but not stored, or never whole. */
-export type Settled =
+export type ContentOutcome =
   | {
       readonly kind: 'stored'
       readonly entry: Entry
@@ -70,7 +70,7 @@ export type Settled =
   | { readonly kind: 'failed'; readonly failure: Failure }
 
 /** The origin has something else to say than content. */
-export interface Answered {
+export interface OriginAnswer {
   readonly kind: 'answered'
   readonly status: number
   readonly fields: Fields
@@ -81,10 +81,10 @@ export interface Answered {
 }
 
 /** What the origin's head amounts to. */
-export type Found =
+export type FetchOutcome =
   | { readonly kind: 'validated'; readonly entry: Entry }
-  | { readonly kind: 'filling'; readonly filling: Filling }
-  | Answered
+  | { readonly kind: 'filling'; readonly filling: IncomingContent }
+  | OriginAnswer
   | { readonly kind: 'failed'; readonly failure: Failure }
 
 /** Why a response of an origin is passed on and not stored: its fields forbid it, or it is plainly not the file. */
@@ -95,22 +95,22 @@ export const notStoredReasons: ReadonlySet<string> = new Set<NotStoredReason>([
   ...(['private', 'no-store', 'vary', 'partial', 'page', 'empty', 'format'] as const),
 ])
 
-/** Told of what happens. */
+/** What the fetcher tells the rest of the service. */
 export interface FetchEvents {
-  /** Told of the origin whose content broke off or was wrong. */
+  /** Called with the origin whose content broke off or was wrong. */
   readonly onBroken: (place: TargetUri) => void
   readonly onFetched: (bytes: number) => void
-  /** Told of every response that was plainly not the file it was asked for. */
+  /** Called for each response that was plainly not the file it was asked for. */
   readonly onImpostor: () => void
-  /** Told of every response that is passed on and not stored. */
+  /** Called for each response that is passed on and not stored. */
   readonly onNotStored: (because: NotStoredReason) => void
-  /** Told of content that is not what its archive or its name promises. */
+  /** Called for content that is not what its archive or its name promises. */
   readonly onWrong: (failure: Failure) => void
 }
 
-export interface Fetching {
+export interface FetchUnderWay {
   /** Never rejects. */
-  readonly found: Promise<Found>
+  readonly found: Promise<FetchOutcome>
   readonly joined: boolean
 }
 
@@ -119,7 +119,7 @@ export interface Fetching {
  * changed later in the same second, and the origin, which knows whole seconds, would confirm what it does not have any more
  * (RFC 9110 section 8.8.2.2).
  */
-export function conditionalFields(wanted: Wanted, now: Milliseconds): Fields {
+export function conditionalFields(wanted: WantedFile, now: Milliseconds): Fields {
   const superseded = isSuperseded(wanted)
   const insist = wanted.insist || superseded ? 'max-age=0' : undefined
   const stored = superseded ? Fields.empty : Fields.of(...(wanted.stored?.fields ?? []))
@@ -145,7 +145,7 @@ export function differs(draft: EntryDraft, length: number | undefined, stored: E
 }
 
 /** Whether what is stored has other content than an index says: then the origin need not confirm it. */
-export function isSuperseded({ stored, claim }: Pick<Wanted, 'stored' | 'claim'>): boolean {
+export function isSuperseded({ stored, claim }: Pick<WantedFile, 'stored' | 'claim'>): boolean {
   return stored !== undefined && claim !== undefined && stored.digest !== claim.digest
 }
 
@@ -153,12 +153,12 @@ export function isSuperseded({ stored, claim }: Pick<Wanted, 'stored' | 'claim'>
  * Whether the stored file is a version of a package that an index has named: an archive that has it no more has no other content
  * for this name, and clients that have not updated since want it. A client or an operator that insists gets the origin's own word.
  */
-export function isOldVersion({ stored, archive, insist }: Wanted): boolean {
+export function isOldVersion({ stored, archive, insist }: WantedFile): boolean {
   if (archive.kind !== 'pool' || insist || stored?.validated === unconfirmed) return false
   return stored?.verified?.by === 'index'
 }
 
-type Promised = Pick<Wanted, 'archive' | 'claim'>
+type Promised = Pick<WantedFile, 'archive' | 'claim'>
 
 /** What the content must turn out to be, by an index or by its name; undefined when nothing says so. */
 export function expectedOf({ archive, claim }: Promised): Expected | undefined {
@@ -167,7 +167,7 @@ export function expectedOf({ archive, claim }: Promised): Expected | undefined {
 }
 
 /** The same when a download begins. */
-export function expectedFirst(wanted: Wanted): Expected | undefined {
+export function expectedFirst(wanted: WantedFile): Expected | undefined {
   return wanted.awaited === undefined ? expectedOf(wanted) : { later: true }
 }
 

@@ -13,7 +13,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Logger } from '../../log/log.ts'
 import { fetchFailure } from './failures.ts'
-import { isOldVersion, type Wanted } from './found.ts'
+import { isOldVersion, type WantedFile } from './found.ts'
 import { type Answer, originName } from './mirrors.ts'
 import { type Ask, askForHead } from './origin-client.ts'
 import { isGone } from './revalidation.ts'
@@ -45,7 +45,7 @@ export class GoneFiles {
   }
 
   /** Asks, and once more when the answer is that a stored file is gone. */
-  async ask(wanted: Wanted, question: Parameters<Ask>[0]): Promise<Answer> {
+  async ask(wanted: WantedFile, question: Parameters<Ask>[0]): Promise<Answer> {
     const first = await this.#parts.ask(question)
     const { stored } = wanted
     if (stored === undefined) return first
@@ -59,7 +59,7 @@ export class GoneFiles {
   }
 
   /** Throws when the origin is likelier broken than without the stored file. */
-  async believe({ stored, uri, archive, via }: Wanted, lifetime: Lifetime): Promise<void> {
+  async believe({ stored, uri, archive, via }: WantedFile, lifetime: Lifetime): Promise<void> {
     if (stored === undefined || archive.kind !== 'release') return
     const { clock, log, ask } = this.#parts
     const end = uri.path.lastIndexOf('/') + 1

@@ -30,7 +30,7 @@ interface MirrorParts {
   readonly places: (uri: TargetUri) => readonly TargetUri[]
   /** Deadlines for the content of an origin when another one could go on. */
   readonly impatient: () => Partial<OriginDeadlines>
-  /** Told of every answer that does not come from the preferred origin. */
+  /** Called for each answer that does not come from the preferred origin. */
   readonly onFailover: () => void
 }
 

@@ -8,7 +8,7 @@ import { inTime } from '../../async/deadline.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Answered, Fetching, Filling, Found } from './found.ts'
+import type { FetchOutcome, FetchUnderWay, IncomingContent, OriginAnswer } from './found.ts'
 import { isRedirect } from './redirects.ts'
 
 /** What a client gets of a stored file that the origin was asked about, when nothing is arriving. */
@@ -17,20 +17,22 @@ export type RevalidationResult =
   | { readonly use: 'stale'; readonly because: StaleReason }
   /** The content came and was not stored; it must be fetched once more. */
   | { readonly use: 'again' }
-  | ({ readonly use: 'answer' } & Omit<Answered, 'kind'>)
+  | ({ readonly use: 'answer' } & Omit<OriginAnswer, 'kind'>)
 
-type Revalidated = RevalidationResult | { readonly use: 'filling'; readonly filling: Filling }
+type Revalidated =
+  | RevalidationResult
+  | { readonly use: 'filling'; readonly filling: IncomingContent }
 
 /** What to answer for `stored`, given the fetch that asks the origin about it. Never rejects. */
 export async function revalidate(
   stored: Entry,
-  fetching: Fetching,
+  fetching: FetchUnderWay,
   { clock, wait }: { readonly clock: Clock; readonly wait: Milliseconds },
 ): Promise<Revalidated> {
   const end = clock.elapsed() + wait
   const found = await inTime(fetching.found, clock, wait)
   if (found === undefined) return { use: 'stale', because: 'stale-origin-slow' }
-  if (found.kind !== 'filling') return unchanged(found)
+  if (found.kind !== 'filling') return unchangedResult(found)
   // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
   const { filling } = found
   if (filling.changed || !filling.download.stored) return { use: 'filling', filling }
@@ -44,7 +46,9 @@ export async function revalidate(
 }
 
 /** What to answer when the origin was asked and no content came. */
-export function unchanged(found: Exclude<Found, { kind: 'filling' }>): RevalidationResult {
+export function unchangedResult(
+  found: Exclude<FetchOutcome, { kind: 'filling' }>,
+): RevalidationResult {
   if (found.kind === 'validated') {
     return { use: 'store', because: 'validated', entry: found.entry }
   }
@@ -63,7 +67,9 @@ export function isAnswer({ status, fields }: { status: number; fields?: Fields }
 }
 
 /** Whether an answer says that the origin fails, so that a stored copy is the better response. */
-export function isOriginFailure(found: Pick<Answered, 'status' | 'fields' | 'parent'>): boolean {
+export function isOriginFailure(
+  found: Pick<OriginAnswer, 'status' | 'fields' | 'parent'>,
+): boolean {
   const { status, parent } = found
   return !isAnswer(found) || status === 408 || status === 429 || isOfParent(status, parent)
 }

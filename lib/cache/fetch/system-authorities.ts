@@ -47,7 +47,7 @@ function withoutSpace(pem: string): string {
   return pem.replace(/\s/g, '')
 }
 
-/** Nothing for what is no certificate: TLS would accept none of the others with it. */
+/** The text if it is a certificate, else nothing: with a text that is none TLS would accept none of the others. */
 function readOne(pem: string, file: string, warn: (sentence: string) => void): readonly string[] {
   try {
     return readCertificates(pem).map(certificate => certificate.pem)

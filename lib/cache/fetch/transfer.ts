@@ -11,7 +11,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Download } from '../store/content/download.ts'
 import {
-  type Begun,
+  type BegunContent,
   ContentChanged,
   checkRest,
   checkWhole,
@@ -31,7 +31,7 @@ interface TransferOptions {
     question: Pick<Question, 'except'> & { readonly more: (place: TargetUri) => Fields },
   ) => Promise<Answer>
   readonly onBroken: (place: TargetUri) => void
-  /** Told of every continuation, for the log. */
+  /** Called for each continuation, for the log. */
   readonly onResume: (received: number, error: unknown) => void
 }
 
@@ -52,7 +52,7 @@ const firstPause: Milliseconds = 200
  * Settles with the place the end came from when the content is whole in the download, which the caller then completes. Rejects
  * with what broke the transfer for good; the caller then discards the download.
  */
-export async function transfer(begun: Begun, options: TransferOptions): Promise<TargetUri> {
+export async function transfer(begun: BegunContent, options: TransferOptions): Promise<TargetUri> {
   const { download } = begun
   let { content } = begun
   let { place } = begun.from
@@ -122,9 +122,9 @@ function isFinal(error: unknown): boolean {
   )
 }
 
-type Rest = Pick<Begun, 'content'> & Pick<Answer, 'place'>
+type Rest = Pick<BegunContent, 'content'> & Pick<Answer, 'place'>
 
-async function rest(begun: Begun, search: Search, options: TransferOptions): Promise<Rest> {
+async function rest(begun: BegunContent, search: Search, options: TransferOptions): Promise<Rest> {
   let delay = firstPause * 2 ** search.fruitless
   for (let attempt = 1; ; ) {
     await pause(options.clock, delay, options.lifetime.signal)
@@ -146,7 +146,7 @@ async function rest(begun: Begun, search: Search, options: TransferOptions): Pro
  * another one is taken only where a digest is promised. Otherwise the whole is asked for, and its beginning compared.
  */
 async function askForRest(
-  { draft, download, length, from }: Begun,
+  { draft, download, length, from }: BegunContent,
   search: Search,
   { promised, clock, again }: TransferOptions,
 ): Promise<Rest | undefined> {

@@ -12,11 +12,17 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
-import { ofBytes, prefixed, type Source } from '../../bytes/source.ts'
+import { ofBytes, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import { type Impostor, impostor, isPage, promisesNothing, telling } from '../archive/impostor.ts'
+import {
+  type Impostor,
+  impostor,
+  isPage,
+  promisesNothing,
+  tellingBytes,
+} from '../archive/impostor.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
-import { expectedOf, type Wanted } from './found.ts'
+import { expectedOf, type WantedFile } from './found.ts'
 import type { Answer } from './mirrors.ts'
 
 const pause: Milliseconds = 2000
@@ -43,7 +49,7 @@ export class WrongContent {
   }
 
   /** Content that began as in `draft` was wrong. */
-  note(wanted: Wanted, failure: Failure, draft?: EntryDraft): void {
+  note(wanted: WantedFile, failure: Failure, draft?: EntryDraft): void {
     this.#wrong.set(wanted.key, {
       failure,
       expected: expectedOf(wanted)?.digest?.hex,
@@ -53,12 +59,12 @@ export class WrongContent {
   }
 
   /** The right content came: from here on its date is the one that the next content must not have. */
-  forget({ key }: Wanted): void {
+  forget({ key }: WantedFile): void {
     this.#wrong.delete(key)
   }
 
   /** Why it is not worth while to fetch this now. */
-  recent(wanted: Wanted): Failure | undefined {
+  recent(wanted: WantedFile): Failure | undefined {
     const wrong = this.#wrong.get(wanted.key)
     if (wrong === undefined || wrong.until <= this.#clock.elapsed()) return undefined
     return wrong.expected === expectedOf(wanted)?.digest?.hex ? wrong.failure : undefined
@@ -74,9 +80,9 @@ export class WrongContent {
  * The content of a 200, whole, and why it is not the file. What promises nothing is not waited for, nor is what a digest judges,
  * unless it is a page and another origin may have the file.
  */
-export async function examined(
+export async function examinedContent(
   { response, others }: Pick<Answer, 'response' | 'others'>,
-  wanted: Wanted,
+  wanted: WantedFile,
 ): Promise<{ readonly content: Source; readonly found?: Impostor | undefined }> {
   const { fields, content } = response
   const { archive, uri } = wanted
@@ -89,7 +95,7 @@ export async function examined(
   }
   const bytes = content.whole?.()
   if (bytes !== undefined) return { content: ofBytes(bytes), found: judged(bytes) }
-  const { first, broken, whole } = await opening(content, telling)
+  const { first, broken, whole } = await opening(content, tellingBytes)
   return { content: whole, found: broken ? undefined : judged(first) }
 }
 
@@ -114,7 +120,7 @@ function opening(content: Source, count: number): Promise<Opening> {
       }
       const first = Buffer.concat(pieces.map(({ bytes }) => bytes.subarray(0, count)))
       const ended: Source = { next: take => take(error, undefined), close: () => content.close() }
-      const whole = prefixed(pieces, piece === undefined ? ended : content)
+      const whole = prefixedSource(pieces, piece === undefined ? ended : content)
       resolve({ first: first.subarray(0, count), broken: error !== undefined, whole })
     }
     content.next(step)

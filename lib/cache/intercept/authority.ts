@@ -21,7 +21,7 @@ import {
   createIssuer,
   generateAuthority,
   type Issuer,
-  type Permitted,
+  type PermittedNames,
   readCertificates,
   readPrivateKey,
 } from '../../x509/x509.ts'
@@ -261,7 +261,7 @@ export function listenerNames(config: Config): readonly [string, ...string[]] {
 }
 
 /** Hosts a CA of our making may issue for: those whose tunnels may be intercepted, and our own. */
-function permittedHosts(config: Config): Permitted {
+function permittedHosts(config: Config): PermittedNames {
   const listed = listedHosts(config).map(({ host }) => host)
   const all = [...new Set([...listed, ...listenerNames(config)])]
   return {

@@ -26,7 +26,7 @@ interface ConnectParts {
   readonly pseudonym: string
   readonly https: Pick<Https, 'interceptor'>
   readonly onOpen: () => void
-  /** Told of the bytes it carries, either way. */
+  /** Called with the number of bytes it carries, either way. */
   readonly onBytes: (bytes: number) => void
 }
 

@@ -37,7 +37,7 @@ export interface HttpsState {
   readonly fingerprint: string
   readonly notAfter: Milliseconds
   readonly expiresSoon: boolean
-  /** For how long a client that rejected a certificate is tunnelled; 0 for not at all. */
+  /** The time for which a client that rejected a certificate is tunnelled; 0 switches that off. */
   readonly remembered: Milliseconds
   readonly distrusting: readonly Distrust[]
 }

@@ -29,7 +29,7 @@ interface LeavesOptions {
   readonly addresses: () => Pick<LeafOptions, 'caIssuers' | 'distributionPoint'>
 }
 
-/** For clients whose clocks are late. */
+/** A certificate is valid from so long before it is made, for clients whose clocks are late. */
 const head: Milliseconds = hour
 const lifetime: Milliseconds = 24 * hour
 /** A certificate with less than this left is not used any more: connections last for hours at the most. */
@@ -106,7 +106,7 @@ interface ListenerCertificateParts {
   readonly names: () => readonly string[]
   readonly clock: Clock
   readonly log: Logger
-  /** Told of every certificate that takes the place of the first. */
+  /** Called with each certificate that takes the place of the first. */
   readonly onNext: (identity: KeyAndCertificate) => void
 }
 

@@ -12,9 +12,9 @@ import type { Logger } from '../../log/log.ts'
 import { type Issuer, listNumber } from '../../x509/x509.ts'
 
 const interval: Milliseconds = hour / 2
-/** For how long a client may use what it fetched. */
+/** The time for which a client may use the list it has fetched. */
 const validity: Milliseconds = 7 * day
-/** For clients whose clocks are late. */
+/** A list is valid from so long before it is made, for clients whose clocks are late. */
 const head: Milliseconds = hour
 
 interface RevocationListOptions {

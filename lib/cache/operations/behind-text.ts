@@ -2,18 +2,18 @@
  * Says in words why clients get an earlier Release file than the origin has, for the page of the cache, status and healthz.
  */
 
-import { countOf, elapsed } from '../../figures.ts'
+import { countOf, elapsedText } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
-import type { Behind } from '../answer/suites-behind.ts'
+import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { SuiteState } from './sources.ts'
 
 /** Why, for how long, and which files are missing. */
-export function behindText({ because, lasts, missing }: Behind): string {
+export function behindText({ because, lasts, missing }: ReleaseBehind): string {
   const files = missing.slice(0, mostFiles).map(({ path, because }) => `${path} (${because})`)
   if (missing.length > mostFiles)
     files.push(`and ${countOf(missing.length - mostFiles, 'file')} more`)
   const list = files.length === 0 ? '' : `: ${files.join(', ')}`
-  return `${behindWords[because]}, for ${elapsed(lasts)}${list}`
+  return `${behindWords[because]}, for ${elapsedText(lasts)}${list}`
 }
 
 /** One sentence for each suite whose origin has a Release file that clients do not get. */
@@ -33,7 +33,7 @@ export function behindCautions(suites: readonly SuiteState[]): readonly string[]
 }
 
 /** Whether the origin has another Release file; when it fails or is slow, that is not known. */
-export function isBehind({ because }: Behind): boolean {
+export function isBehind({ because }: ReleaseBehind): boolean {
   return because.startsWith('stale-suite')
 }
 

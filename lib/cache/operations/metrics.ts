@@ -4,6 +4,7 @@
  */
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics } from '../../metrics.ts'
+import { measureProcess } from '../../process-metrics.ts'
 import { isGone } from '../fetch/revalidation.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
 
@@ -42,7 +43,7 @@ export interface SuiteBehind {
   readonly seconds: number
 }
 
-/** Of so many suites it is told which they are: their names come from clients. */
+/** The number of suites that are named: their names come from clients. */
 const mostSuites = 20
 
 /** Events that are counted without labels: the names of their metrics, and the help texts. */
@@ -146,6 +147,7 @@ export class CacheMetrics {
       const read = reads[name as keyof Gauges]
       if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
     }
+    measureProcess(this.#metrics)
   }
 
   /** Names the suites of which clients get an earlier Release file, those for the longest time first. */
@@ -210,7 +212,7 @@ export class CacheMetrics {
     if (result === 'fetched') this.#aheadBytes.add({}, bytes)
   }
 
-  text(): Promise<string> {
+  text(): string {
     return this.#metrics.text()
   }
 }

@@ -12,13 +12,13 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
+import { AddressSet } from '../../ip.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates, type View } from '../../template.ts'
 import { endpointFor, serviceState, upkeepCautions } from './endpoint.ts'
 import { setupScript } from './examples/setup-script.ts'
 import { Live } from './live.ts'
 import { healthCheckPaths, operationsPrefix } from './paths.ts'
-import { readers } from './readers.ts'
 import type { OperationsSources } from './sources.ts'
 import { cacheView } from './views/cache-view.ts'
 import { explainView } from './views/explain-view.ts'
@@ -43,7 +43,7 @@ export function operations(
   const read = (name: string) => readFileSync(join(directory, name))
   const render = pageRenderer(sources, Templates.read(directory))
   const table = pageTable(sources, { live, render, read })
-  const refusal = readers(sources)
+  const refusal = refusalOf(sources)
   return async (request, path, query) => {
     const { method } = request
     if (method === 'OPTIONS' && healthCheckPaths.has(path)) {
@@ -53,12 +53,36 @@ export function operations(
     if (method !== 'GET' && method !== 'HEAD') {
       return withWebFields(methodNotAllowed(['GET', 'HEAD']))
     }
-    const refused = await refusal(request, path)
+    const refused = refusal(request, path)
     const page = table.get(path)
     const response = withWebFields(
       refused ?? (await (page?.(request, query) ?? withoutPage(path, table, render))),
     )
     return method === 'HEAD' ? withoutContent(response) : response
+  }
+}
+
+/** The private paths: they show which clients use the service, and for what. The rest is what clients need to use it. */
+const privatePaths: ReadonlySet<string> = new Set([
+  ...['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/explain'],
+  ...['/_cachesvc/live', '/_cachesvc/api/stats', '/_cachesvc/metrics'],
+])
+
+const notForYou =
+  'This page is for the networks under `index.clients`. See /_cachesvc/setup for how to use this proxy.\n'
+
+/** Answers requests for private paths that the configuration, as it is now, keeps from their client. */
+function refusalOf(
+  sources: OperationsSources,
+): (request: Request, path: string) => Response | undefined {
+  let known: { readonly list: readonly string[]; readonly set: AddressSet } | undefined
+  return ({ client }, path) => {
+    const list = sources.config.index.clients
+    if (list.length === 0 || !privatePaths.has(path)) return undefined
+    if (known?.list !== list) known = { list, set: AddressSet.fromCidrs(list) }
+    return known.set.has(client.address)
+      ? undefined
+      : webResponse('text', notForYou, { status: 403 })
   }
 }
 
@@ -95,7 +119,7 @@ function pageTable(
   const style = read('style.css')
   const icon = read('favicon.ico')
   const usage = read('usage.html')
-  /** For a page that includes this template, which is one script. */
+  /** The fields of a page that includes this template, which is one script. */
   const withScript = (template: string) => {
     const text = read(`${template}.mustache`).toString()
     const [, script = ''] = /<script>(.*)<\/script>/s.exec(text) ?? []
@@ -165,7 +189,7 @@ interface PageParts {
   readonly read: (name: string) => Buffer
 }
 
-/** For the template `state`: not ready, ready with something to look after, or well. */
+/** What the template `state` shows: not ready, ready with something to look after, or well. */
 async function stateView(sources: OperationsSources): Promise<View> {
   const { is, because, cautions } = await serviceState(sources)
   const state = { ready: is === 'ready', doubtful: is === 'doubtful', broken: is === 'broken' }
@@ -214,7 +238,7 @@ const missing = {
   revocationList: 'There is no revocation list: this service does not make one.\n',
 }
 
-/** For the script that tells apt whether to use this proxy. */
+/** Answers the script that tells apt whether to use this proxy. */
 function allowed(client: string, { admits }: OperationsSources): Response {
   if (admits(client)) return webResponse('text', 'yes\n')
   return webResponse('text', `${client} is in no network under \`clients\`.\n`, { status: 403 })

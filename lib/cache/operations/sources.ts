@@ -2,9 +2,9 @@
  * The values and functions that the pages get from the rest of the service, read-only.
  */
 import type { Clock } from '../../async/clock.ts'
-import type { Behind } from '../answer/suites-behind.ts'
+import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
-import type { Arriving } from '../fetch/found.ts'
+import type { IncomingFile } from '../fetch/found.ts'
 import type { HttpsMode, HttpsState } from '../intercept/https.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { Activity, Counted } from '../stats/activity.ts'
@@ -70,9 +70,9 @@ export interface ActivityReport
     Activity,
     'started' | 'rates' | 'runs' | 'problems' | 'archives' | 'clients' | 'clientsToday'
   > {
-  /** Of clients. */
+  /** Connections of clients. */
   readonly connections: number
-  readonly arriving: readonly Arriving[]
+  readonly arriving: readonly IncomingFile[]
 }
 
 /** What the store holds and what its file system has left; all sizes in bytes. */
@@ -90,7 +90,7 @@ export interface SuiteState
   readonly files: number
   readonly bytes: number
   /** Why clients do not get what the origin has now, when they do not. */
-  readonly behind: Behind | undefined
+  readonly behind: ReleaseBehind | undefined
   /** Why the Release file that the origin has now is not given to clients, in words; undefined when it is. */
   readonly refusal?: string | undefined
 }
@@ -119,7 +119,7 @@ export type LastVerification = Readonly<Record<(typeof verificationFigures)[numb
 export interface Explanation {
   readonly question: string
   readonly answer: string
-  /** Of the first finding: what becomes of a request, as far as it is known. */
+  /** What becomes of a request, as far as it is known; the first finding alone has it. */
   readonly fate?: RequestFate | undefined
 }
 

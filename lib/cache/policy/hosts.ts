@@ -25,7 +25,7 @@ export function hostList<Pattern extends HostPattern>(
   }
 }
 
-/** Of the patterns of one host those with a port come first, then in their own order. */
+/** Groups patterns by host. Within a host those with a port come first, the others follow in their own order. */
 function byHost<Pattern extends HostPattern>(
   patterns: readonly Pattern[],
 ): ReadonlyMap<string, readonly Pattern[]> {
@@ -39,7 +39,7 @@ function byHost<Pattern extends HostPattern>(
 }
 
 /** The patterns that cover a host at any port, the closest first. Addresses have no subdomains. */
-export function matching<Pattern extends HostPattern>(
+export function patternsFor<Pattern extends HostPattern>(
   list: HostList<Pattern>,
   host: string,
 ): readonly Pattern[] {
@@ -57,7 +57,7 @@ export function closestPattern<Pattern extends HostPattern>(
   list: HostList<Pattern>,
   { host, port }: Authority,
 ): Pattern | undefined {
-  return matching(list, host).find(one => one.port === undefined || one.port === port)
+  return patternsFor(list, host).find(one => one.port === undefined || one.port === port)
 }
 
 export interface Own {

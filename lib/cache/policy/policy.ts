@@ -19,9 +19,9 @@ import {
   type HostList,
   hostList,
   isOwn,
-  matching,
   type Own,
   ownIdentity,
+  patternsFor,
 } from './hosts.ts'
 import { type RouteRules, routeRules } from './routing.ts'
 
@@ -64,7 +64,7 @@ export interface Admitted {
 /** A refusal. */
 export interface Denied {
   readonly deny: DenyRule
-  /** For the client: the setting, the value met and what to change. */
+  /** The sentence for the client: the setting, the value met and what to change. */
   readonly sentence: string
 }
 
@@ -116,7 +116,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     passthroughDomains: hostList(settings.passthroughDomains),
     ports: settings.ports,
     connectPorts: settings.connectPorts,
-    // Of equal patterns the first counts: the more careful mode.
+    // The first of equal patterns counts: that of the more careful mode.
     modes: hostList([
       ...withMode('refuse', https.refuseDomains),
       ...withMode('tunnel', https.tunnelDomains),
@@ -215,8 +215,8 @@ function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admissi
     ? (['ports', policy.ports] as const)
     : (['connect_ports', policy.connectPorts] as const)
   const { host, port } = authority
-  const passthrough = matching(policy.passthroughDomains, host)
-  const domains = matching(policy.domains, host)
+  const passthrough = patternsFor(policy.passthroughDomains, host)
+  const domains = patternsFor(policy.domains, host)
   const passed = closest(passthrough, port, ports)
   const admitted = passed ?? closest(domains, port, ports)
   const stored = fetching ? 'cache' : 'tunnel'

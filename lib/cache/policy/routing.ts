@@ -13,7 +13,7 @@
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import type { Config } from '../config/config.ts'
 import type { Place } from '../config/setting-kinds.ts'
-import { hostList, matching } from './hosts.ts'
+import { hostList, patternsFor } from './hosts.ts'
 
 /** The rules of routing, in the order they are tried. */
 export type RouteRules = readonly RouteRule[]
@@ -196,7 +196,7 @@ function admits(
 ): boolean {
   const all = [...domains, ...passthroughDomains]
   if (all.length === 0) return true
-  return matching(hostList([...all, ...privateDomains]), host).some(
+  return patternsFor(hostList([...all, ...privateDomains]), host).some(
     ({ port }) => port === undefined,
   )
 }

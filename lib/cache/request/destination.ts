@@ -165,7 +165,7 @@ export function keptAs(destination: FileDestination, key: string): FileDestinati
 }
 
 /** The answer to a request for this target, from `uri`, as it may be shown under our address. Redirects stay there. */
-export function sandboxed(response: Response, target: Target, uri: TargetUri): Response {
+export function sandboxedResponse(response: Response, target: Target, uri: TargetUri): Response {
   const location = response.fields.get('Location')
   const fields = response.fields
     .without(...aboutASite, ...(location === undefined ? [] : ['Location']))

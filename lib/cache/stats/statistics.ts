@@ -209,7 +209,7 @@ type MutableHour = Record<keyof HourCounters, number> & Pick<Hour, 'from'>
 
 const keptHours: Milliseconds = 25 * hour
 
-/** Both together. */
+/** The sums of two records of counters. */
 export function sum(a: Counters, b: Counters): Counters {
   const total = { ...a }
   for (const name of counterNames) total[name] += b[name]

@@ -12,7 +12,7 @@ import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { ListedEntry } from './catalogue/catalogue.ts'
 import type { Staying, WhyStays } from './content/blobs.ts'
-import type { Download, Kept } from './content/download.ts'
+import type { Download, PutResult } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
 import { givenFiles } from './disk/given-files.ts'
 import type { Health } from './disk/health.ts'
@@ -141,16 +141,16 @@ export class Store extends ReadableStore {
    * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
    * the entry is malformed.
    */
-  put(entry: Entry): Kept {
+  put(entry: Entry): PutResult {
     return this.#put(entry, 'put')
   }
 
   /** The same for an entry that an operator changes. It is no use of the file: retention counts as before. */
-  amend(entry: Entry): Kept {
+  amend(entry: Entry): PutResult {
     return this.#put(entry, 'amend')
   }
 
-  #put(entry: Entry, how: 'put' | 'amend'): Kept {
+  #put(entry: Entry, how: 'put' | 'amend'): PutResult {
     checkShape(entry)
     const { downloads, blobs, journal } = this.#parts
     if (downloads.whole(entry.digest) !== undefined) {

@@ -14,7 +14,7 @@ import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
 import { makeDirectory } from '../../directory-owner.ts'
 import { explainError, systemCode, unlessMissing } from '../../errors.ts'
-import { decompress, usualLimits } from '../archive/decompress.ts'
+import { DecompressError, decompress, usualLimits } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
 import { currentReleases, indexChoices, rootOf } from '../archive/suite-layout.ts'
@@ -45,7 +45,7 @@ export interface Job {
   readonly now: Milliseconds
   /** Bytes a table may have. */
   readonly mostTableBytes: number
-  /** Nothing is adopted yet: it is found out what of these paths is missing. */
+  /** When it is given, nothing is adopted: the thread finds out which of these paths are missing. */
   readonly inUse?: readonly string[]
   /** The SHA-256 of contents by their SHA-512, for Release files that give no other digest. */
   readonly sha256s?: ReadonlyMap<string, string>
@@ -71,10 +71,17 @@ export interface Adoption {
   readonly unknown?: readonly Strong[]
   /** The files in use that the Release file names and the store has not; undefined when it may not be adopted. */
   readonly missing?: Missing
-  /** Of the contents to be hashed, by their SHA-256. */
+  /** The SHA-512 of the contents of a HashJob, by their SHA-256. */
   readonly sha512?: ReadonlyMap<string, string>
   /** What was not adopted or not read, in sentences. */
   readonly refused: readonly string[]
+  /** Paths of indexes whose packing is one that is not read, with the reason. */
+  readonly notRead?: readonly NotRead[]
+}
+
+export interface NotRead {
+  readonly path: string
+  readonly because: string
 }
 
 /** What the thread answers a job: why it failed in words, when it did. */
@@ -142,14 +149,15 @@ async function adopt(job: Job): Promise<Adoption> {
   const tables = new TableMaker(layout, mostTableBytes)
   await tables.ofRelease(file, release)
   const indexes: AdoptedIndex[] = []
+  const notRead: NotRead[] = []
   for (const choice of indexChoices(stored)) {
-    const index = await tables.ofOne(choice, { base, refused })
+    const index = await tables.ofOne(choice, { base, refused, notRead })
     if (index !== undefined) indexes.push(index)
   }
   const twin = found.find(one => one !== chosen && saysTheSame(one.release, release))?.file
   const about = { twin, date, validUntil, byHash, signature, adopted: job.now }
   const generation = { release: file, ...about, indexes, contents: stored }
-  return { generation, unknown, refused }
+  return { generation, unknown, refused, notRead }
 }
 
 /** The SHA-512 of contents, as far as they are there as a whole, by their SHA-256. */
@@ -281,10 +289,10 @@ class TableMaker {
     await this.#write(digest, builder)
   }
 
-  /** Of one index in several packings, the first whose table is there or can be made. */
+  /** The first of several packings of an index whose table is there or can be made. Notes those that cannot be read. */
   async ofOne(
     choice: readonly PackedIndex[],
-    { base, refused }: { readonly base: string; readonly refused: string[] },
+    { base, refused, notRead }: Readonly<{ base: string; refused: string[]; notRead: NotRead[] }>,
   ): Promise<AdoptedIndex | undefined> {
     for (const { digest } of choice) {
       const known = this.#common.has(digest)
@@ -302,7 +310,10 @@ class TableMaker {
         this.#common.set(digest, common)
         return { table: digest, root: rootOf(base, common) }
       } catch (error) {
-        refused.push(`${base}/${path} cannot be read: ${explainError(error)}`)
+        const because = explainError(error)
+        if (error instanceof DecompressError && error.code === 'not-read') {
+          notRead.push({ path, because })
+        } else refused.push(`${base}/${path} cannot be read: ${because}`)
       }
     }
     return undefined

@@ -38,7 +38,7 @@ import {
 } from './generation.ts'
 import { InUse } from './in-use.ts'
 import type { SuitePolicy } from './policy.ts'
-import type { Adopted } from './standing.ts'
+import type { AdoptedSuites } from './standing.ts'
 import { mostTableBytes } from './table.ts'
 import { AdoptionThread } from './thread.ts'
 
@@ -57,9 +57,9 @@ export interface SuiteMeans {
   readonly snapshotDays: () => number
 }
 
-interface AdoptionsParts extends SuiteMeans, Adopted {
+interface AdoptionsParts extends SuiteMeans, AdoptedSuites {
   readonly asked: AskedIndexes
-  /** Told after every adoption, of the suite unless it was forgotten. */
+  /** Called after each adoption, with the suite unless it was forgotten. */
   readonly onAdopted: (suite?: Suite) => void
 }
 
@@ -88,7 +88,7 @@ const mostRefused = 1000
 interface Failed {
   /** SHA-256 of the Release files and the detached signature. */
   readonly digests: readonly string[]
-  /** By `elapsed`. */
+  /** The moment until which it is not tried again, by `elapsed`. */
   readonly until: Milliseconds
 }
 
@@ -99,6 +99,8 @@ export class Adoptions {
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose last adoption failed, by the keys of their directories. */
   readonly #failed = new LRUCache<string, Failed>({ max: mostFailed })
+  /** Suites of which the log has said that an index is not read. */
+  readonly #saidNotRead = new LRUCache<string, true>({ max: mostRefused })
   /** Why the last Release file of a suite was not adopted, in words, by the keys of their directories. */
   readonly #refusals = new LRUCache<string, string>({ max: mostRefused })
   #removing: Promise<void> = Promise.resolve()
@@ -205,7 +207,7 @@ export class Adoptions {
     }
     const [adopted] = suite?.generations ?? []
     const begun = clock.elapsed()
-    // Until it has succeeded.
+    // It counts as failed until it has succeeded.
     this.#failed.set(at, {
       digests: releases.flatMap(({ digest, signedBy }) => [digest, signedBy?.digest ?? digest]),
       until: begun + pauseAfterFailure,
@@ -298,12 +300,21 @@ export class Adoptions {
     const { cacheDirectory, memory, clock, log } = this.#parts
     const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
     const adoption = await this.#thread.run({ ...job, ...about })
-    const { generation, missing, refused } = adoption
+    const { generation, missing, refused, notRead = [] } = adoption
     if (generation === undefined && missing === undefined) {
       this.#refusals.set(job.at, refused.join('; '))
     } else this.#refusals.delete(job.at)
     for (const because of refused) {
       log.warn('verification of a suite', { suite: job.at, because })
+    }
+    const [first] = notRead
+    if (first !== undefined && !this.#saidNotRead.has(job.at)) {
+      this.#saidNotRead.set(job.at, true)
+      const { path, because } = first
+      const index = `${job.at}/${path}`
+      log.warn('an index is served and not read, so files are not compared with it', {
+        ...{ index, because, indexes: notRead.length },
+      })
     }
     return adoption
   }

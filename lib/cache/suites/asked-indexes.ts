@@ -12,9 +12,9 @@ const mostIndexes = 10_000
 const mostArchitectures = 10_000
 
 export class AskedIndexes {
-  /** By the keys of indexes. */
+  /** When a client last asked for an index, by the key of the index. */
   readonly #at = new LRUCache<string, Milliseconds>({ max: mostIndexes })
-  /** By the keys of directories of architectures. */
+  /** How often clients asked, by the key of the architecture's directory. */
   readonly #times = new LRUCache<string, number>({ max: mostArchitectures })
 
   /** A client asks for the index with this key. */

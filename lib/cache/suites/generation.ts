@@ -50,7 +50,7 @@ export interface Signature {
   readonly owner?: string
 }
 
-/** Whose key it was, in words: the user ID and the fingerprint. */
+/** The owner of the key in words: the user ID and the fingerprint. */
 export function signerText({ by = '', owner }: Pick<Signature, 'by' | 'owner'>): string {
   return owner === undefined ? by : `${owner}, key ${by}`
 }
@@ -65,7 +65,7 @@ export interface AdoptedIndex {
 
 /** An index or another file a Release file names. */
 export interface Listed extends Content {
-  /** From the directory of the Release file, decoded. */
+  /** The decoded path from the directory of the Release file. */
   readonly path: string
   /** SHA-512 in lower-case hex, when the Release file gives it: clients ask by the strongest digest there is. */
   readonly sha512?: string | undefined
@@ -93,7 +93,7 @@ export interface Suite {
   /** The key of its directory, without a slash at the end. */
   readonly at: string
   readonly generations: readonly Generation[]
-  /** Since when the origin has had another Release file that clients do not get, for files of it cannot be had. */
+  /** The moment since which the origin has another Release file that clients do not get, because files of it cannot be had. */
   readonly heldSince?: Milliseconds | undefined
 }
 

@@ -10,7 +10,7 @@ const lifetime: Milliseconds = 10 * 60 * 1000
 /** The most that are remembered, two for a client and a suite. */
 const capacity = 32_768
 
-/** In place of the SHA-256 of a Release that the client has from elsewhere. */
+/** Stands in place of the SHA-256 of a Release that the client has from elsewhere. */
 const another = 'another'
 
 /** Where a client is. */
@@ -47,7 +47,7 @@ export class GivenReleases {
   }
 }
 
-/** By its connection, which lasts for an update, and by its address, which clients may share. */
+/** The names under which a client is known: its connection, which lasts for an update, and its address, which clients may share. */
 function namesOf({ address, port }: Client, suite: string): readonly string[] {
   return [`${address} ${port} ${suite}`, `${address} ${suite}`]
 }

@@ -72,7 +72,7 @@ export async function certificatesOf(
   return found
 }
 
-/** Those in a file, which is looked through when it is another than before. */
+/** The certificates in a file. It is read again only when it has changed. */
 async function certificatesIn(path: string, unarmour: Unarmour): Promise<readonly Certificate[]> {
   const found = await stat(path).catch(() => undefined)
   if (found === undefined) return []

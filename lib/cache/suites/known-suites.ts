@@ -33,9 +33,9 @@ const mostBytes = 16 * 1024 * 1024
 
 export class KnownSuites {
   readonly #parts: Surroundings
-  /** By the key of their directory; the one adopted longest ago first. */
+  /** Suites by the key of their directory; the one adopted longest ago comes first. */
   readonly #suites = new Map<string, Suite>()
-  /** By the decoded URL of their directory. */
+  /** Suites by the decoded URL of their directory. */
   readonly #bases = new Map<string, Suite>()
   readonly #sources = new Map<string, Source[]>()
   readonly #named = new Set<string>()

@@ -8,10 +8,10 @@ import { type ArchivePath, decodedUrl } from '../archive/path.ts'
 import type { Content, Generation } from './generation.ts'
 import { byHashPath, generationAt, keyIn, releasesOf } from './generation.ts'
 import { ahead } from './policy.ts'
-import type { Adopted } from './standing.ts'
+import type { AdoptedSuites } from './standing.ts'
 import { pathName } from './table.ts'
 
-interface PastParts extends Adopted {
+interface PastParts extends AdoptedSuites {
   readonly clock: Clock
 }
 

@@ -16,7 +16,7 @@ export interface SuitePolicy {
 }
 
 /** A Release file as it is judged. */
-export type Judged = Pick<Release, 'date' | 'validUntil'> & { readonly signature: Signature }
+export type ReleaseFacts = Pick<Release, 'date' | 'validUntil'> & { readonly signature: Signature }
 
 /** Clocks of archives run a little ahead. */
 export const ahead: Milliseconds = day
@@ -30,10 +30,10 @@ interface Measure {
 
 /** Why a Release file may not be adopted, in words; undefined when it may. */
 export function acceptable(
-  { date, validUntil, signature }: Judged,
+  { date, validUntil, signature }: ReleaseFacts,
   { policy, adopted, now }: Measure,
 ): string | undefined {
-  const distrust = distrusted(signature, policy)
+  const distrust = distrustReason(signature, policy)
   if (distrust !== undefined) return distrust
   if (date !== undefined && date > now + ahead) {
     return `it is dated in the future (${new Date(date).toISOString()})`
@@ -45,7 +45,7 @@ export function acceptable(
 }
 
 /** Why a Release file with such a signature does not count, in words; undefined when it does. */
-export function distrusted({ is }: Signature, { verify }: SuitePolicy): string | undefined {
+export function distrustReason({ is }: Signature, { verify }: SuitePolicy): string | undefined {
   if (is === 'bad') return 'its signature does not fit it'
   return verify === 'require' && is !== 'good' ? unproven[is] : undefined
 }
@@ -58,7 +58,7 @@ const unproven = {
 
 /** A Release of before the adopted one: a mirror lags, or an attacker plays back. One with a better signature counts anyway. */
 function olderThan(
-  { date, signature }: Omit<Judged, 'validUntil'>,
+  { date, signature }: Omit<ReleaseFacts, 'validUntil'>,
   adopted: Generation | undefined,
 ): string | undefined {
   if (adopted === undefined) return undefined

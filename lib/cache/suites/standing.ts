@@ -16,13 +16,13 @@ interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
 }
 
 /** What has been adopted. */
-export interface Adopted {
+export interface AdoptedSuites {
   readonly known: KnownSuites
   readonly tables: Tables
 }
 
 /** Reads what an earlier run knew. The store must be this process's. Never rejects. */
-export async function openAdopted(parts: AdoptedParts): Promise<Adopted> {
+export async function openAdopted(parts: AdoptedParts): Promise<AdoptedSuites> {
   const { clock, log, memory, cacheDirectory } = parts
   const around = {
     disk: new Disk({ ...parts.disk, clock }),
@@ -37,7 +37,7 @@ export async function openAdopted(parts: AdoptedParts): Promise<Adopted> {
 }
 
 /** What adopted indexes say of a content. */
-export function standingOf({ known, tables }: Adopted, digest: string): Standing {
+export function standingOf({ known, tables }: AdoptedSuites, digest: string): Standing {
   if (known.names(digest)) return 'generation'
   return tables.names(digest) ? 'named' : 'unknown'
 }

@@ -72,7 +72,7 @@ export class Suites {
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
   #agreeing = new WeakSet<Entry>()
-  /** Of these, the entries whose content an index names; of the others no index says anything. */
+  /** Those of these entries whose content an index names; no index says anything of the others. */
   #confirmed = new WeakSet<object>()
   readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */

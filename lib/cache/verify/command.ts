@@ -2,17 +2,18 @@
  * The command `cachesvc verify-repos`: checks everything stored, shows how far it is, removes what is wrong and reports.
  */
 import { systemClock } from '../../async/clock.ts'
-import { size } from '../../figures.ts'
+import { ownersCommand } from '../../directory-owner.ts'
+import { countOf, size } from '../../figures.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { ProgressLine } from '../cli/terminal.ts'
+import { complain, ProgressLine } from '../cli/terminal.ts'
 import type { Config } from '../config/config.ts'
 import { Evictor, type Fate, fateFacts } from './remove-wrong.ts'
 import { type Progress, reportText, type VerificationReport } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
 /**
- * A failure when something was wrong, or not signed as the settings require it. Reports as JSON when told to, and removes nothing
+ * A failure when something was wrong, could not be read, or is not signed as the settings require it. Reports as JSON when told to, and removes nothing
  * with `dryRun`.
  */
 export async function verifyRepos(
@@ -21,7 +22,7 @@ export async function verifyRepos(
 ): Promise<ExitCode> {
   const log = createLog({ level: 'warn', to: process.stderr })
   const evictor = new Evictor({ directory, clock: systemClock, log })
-  const line = new ProgressLine(process.stderr)
+  const line = new ProgressLine(process.stderr, systemClock)
   const stop = new AbortController()
   const interrupted = (): void => stop.abort(new Error('interrupted'))
   process.once('SIGINT', interrupted)
@@ -57,7 +58,14 @@ export async function verifyRepos(
   } else if (report.files === 0) await print(`${directory} holds nothing to check\n`)
   else await print(reportText(report, one => fateWords(facts.get(one)?.kept)))
   const refused = report.repositories.some(one => one.refused !== undefined)
-  return report.wrong.length === 0 && !refused ? exitCodes.success : exitCodes.failure
+  const { unreadable } = report.unchecked
+  if (unreadable > 0) {
+    const { unreadableBecause: why = 'unknown' } = report
+    await complain(`${countOf(unreadable, 'file')} could not be read and checked: ${why}`)
+    if (why === 'permission denied') await complain(ownersCommand(directory))
+  }
+  const right = report.wrong.length === 0 && unreadable === 0 && !refused
+  return right ? exitCodes.success : exitCodes.failure
 }
 
 const onlyReported: Fate = { evicted: false, because: 'only reported' }

@@ -1,12 +1,21 @@
 /**
  * Reads and hashes the contents of a store, each once, at a bounded rate.
  */
-
-import type { Milliseconds } from '../../async/clock.ts'
+import { type Clock, keepAlive, type Milliseconds } from '../../async/clock.ts'
+import { pause } from '../../async/deadline.ts'
 import { iterate } from '../../bytes/source.ts'
 import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
 import type { StoredFile } from './inventory.ts'
+
+interface HashedOptions {
+  readonly store: ReadableStore
+  readonly clock: Clock
+  /** Bytes a second; 0 is as fast as it goes. */
+  readonly rate: number
+  /** Called with the bytes of different contents that have been read so far. */
+  readonly onRead: (done: number) => void
+}
 
 export class HashedContents {
   readonly #store: ReadableStore
@@ -15,10 +24,9 @@ export class HashedContents {
   readonly #known = new Map<string, Examined>()
   #done = 0
 
-  /** `onRead` is told how many bytes of different contents have been read so far. */
-  constructor(store: ReadableStore, rate: number, onRead: (done: number) => void) {
+  constructor({ store, clock, rate, onRead }: HashedOptions) {
     this.#store = store
-    this.#pace = pace(rate)
+    this.#pace = pace(rate, clock)
     this.#onRead = onRead
   }
 
@@ -79,14 +87,15 @@ function checked(examined: Examined, digest: string, known: Examined | undefined
 const shortest: Milliseconds = 20
 
 /** Waits so that no more than so many bytes a second are read; told of every read. */
-function pace(rate: number): (bytes: number) => Promise<void> {
+function pace(rate: number, clock: Clock): (bytes: number) => Promise<void> {
   /** When all that was read so far may have been read. */
   let due: Milliseconds = 0
   return async bytes => {
     if (rate <= 0) return
-    const now = performance.now()
+    const now = clock.elapsed()
     due = Math.max(due, now) + (bytes / rate) * 1000
     const wait = due - now
-    if (wait > shortest) await new Promise(resolve => setTimeout(resolve, wait))
+    // The thread of a check has nothing else open.
+    if (wait > shortest) await keepAlive(pause(clock, wait))
   }
 }

@@ -9,7 +9,7 @@ import { maxReleaseBytes, readRelease } from '../archive/release.ts'
 import type { KnownRelease } from '../archive/suite-layout.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
-import { distrusted, type SuitePolicy } from '../suites/policy.ts'
+import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signature.ts'
 import type { HashedContents } from './hashing.ts'
 import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
@@ -88,7 +88,7 @@ export async function readStoredRelease(
     const { keyrings } = policy
     const signature = await checkSignature(content, detached, { keyrings, now })
     if (signature.is !== 'bad') {
-      return { ...known, signature, refused: distrusted(signature, policy) }
+      return { ...known, signature, refused: distrustReason(signature, policy) }
     }
     const by = signature.by === undefined ? '' : `, by ${signerText(signature)}`
     const sentence = `its signature is bad${by}`

@@ -5,7 +5,8 @@
  */
 
 import { askOwner, wholeDirectory } from '../../admin-socket.ts'
-import type { Milliseconds } from '../../async/clock.ts'
+import { keepAlive, type Milliseconds } from '../../async/clock.ts'
+import { pause } from '../../async/deadline.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
@@ -58,7 +59,7 @@ export function readEvictRequest(request: unknown): Wrong | undefined {
 
 /** How often an owner that came between the question and the lock is waited for. */
 const trials = 4
-const pause: Milliseconds = 250
+const betweenTrials: Milliseconds = 250
 
 type EvictorOptions = Pick<StoreOptions, 'directory' | 'clock' | 'log'>
 
@@ -93,8 +94,8 @@ export class Evictor {
       } catch (error) {
         const owned = error instanceof Failure && error.code === 'directory-in-use'
         if (owned && trial < trials) {
-          // An owner took the lock after it was asked: it will soon listen. The timers of the clock would let the process end.
-          await new Promise(resolve => setTimeout(resolve, pause))
+          // An owner took the lock after it was asked: it will soon listen.
+          await keepAlive(pause(this.#options.clock, betweenTrials))
           trial += 1
         } else for (const { settle } of this.#waiting.splice(0)) settle(kept(explainError(error)))
       }

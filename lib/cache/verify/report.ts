@@ -72,6 +72,8 @@ export interface VerificationReport {
   readonly wrong: readonly Wrong[]
   /** Files whose content is whole but which could not be compared with an index or a name. */
   readonly unchecked: Readonly<Record<UncheckedBecause, number>>
+  /** Why the first of those that could not be read could not. */
+  readonly unreadableBecause?: string
   /** Indexes that could not be unpacked: what they name is not checked. */
   readonly unread: ReadonlyArray<{ readonly key: string; readonly because: string }>
 }
@@ -109,7 +111,8 @@ export function reportText(report: VerificationReport, fate: (wrong: Wrong) => s
   )
   for (const because of Object.keys(whyUnchecked) as UncheckedBecause[]) {
     const count = report.unchecked[because]
-    if (count > 0) lines.push(`${count} ${whyUnchecked[because]}`)
+    const why = because === 'unreadable' ? report.unreadableBecause : undefined
+    if (count > 0) lines.push(`${count} ${whyUnchecked[because]}${why ? `: ${why}` : ''}`)
   }
   return lines.map(line => `${line}\n`).join('')
 }

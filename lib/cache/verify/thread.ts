@@ -27,7 +27,7 @@ export interface ThreadOptions extends Task {
   readonly signal: AbortSignal
   readonly log: Logger
   readonly onProgress?: (progress: Progress) => void
-  /** Told of everything wrong as soon as it is found. Must not throw. */
+  /** Called with each wrong file as soon as it is found. It must not throw. */
   readonly onWrong: (wrong: Wrong) => void
   /** Told of contents that were hashed lately and are what they are stored under, some at a time. Must not throw. */
   readonly onWhole?: (digests: readonly string[]) => void

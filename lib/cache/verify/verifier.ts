@@ -33,7 +33,7 @@ export interface VerifyParts {
   /** How signatures are judged below a directory, by its key; undefined when they are not. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly onProgress: (progress: Progress) => void
-  /** Told of everything wrong as soon as it is found. */
+  /** Called with each wrong file as soon as it is found. */
   readonly onWrong: (wrong: Wrong) => void
   /** Told of each content that has just been hashed and is what it is stored under. */
   readonly onWhole?: (digest: string) => void
@@ -58,6 +58,7 @@ class Verification {
   readonly #contents: HashedContents
   readonly #wrong: Wrong[] = []
   readonly #unread: Unread[] = []
+  #unreadableBecause: string | undefined
   readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
   /** Files that are what their name, an index or a Release file says. */
   readonly #confirmed = new Set<StoredFile>()
@@ -68,8 +69,8 @@ class Verification {
 
   constructor(parts: VerifyParts) {
     this.#parts = parts
-    const { store, rate } = parts
-    this.#contents = new HashedContents(store, rate, done => this.#progress('reading', done))
+    const onRead = (done: number) => this.#progress('reading', done)
+    this.#contents = new HashedContents({ ...parts, onRead })
   }
 
   async run(): Promise<VerificationReport> {
@@ -112,6 +113,7 @@ class Verification {
       confirmed: this.#confirmed.size,
       wrong: this.#wrong,
       unchecked: this.#unchecked,
+      ...(this.#unreadableBecause !== undefined && { unreadableBecause: this.#unreadableBecause }),
       unread: this.#unread,
     }
   }
@@ -141,7 +143,7 @@ class Verification {
       const read = await readStoredRelease(one, around)
       if ('unread' in read) this.#unread.push({ key: file.key, because: read.unread })
       else if ('because' in read) await this.#report(file, read.because, read)
-      // Those of single components list nothing; they are listed themselves.
+      // A Release file of a single component lists nothing; another one lists it.
       else if (read.release.files.size > 0) found.push(read)
     }
     return found
@@ -259,8 +261,10 @@ class Verification {
     }
     this.#confirmed.delete(file)
     if (this.#settled.has(file)) return undefined
-    if (examined.found === 'unknown') this.#settle(file, 'unreadable')
-    else await this.#report(file, 'content', { sentence: examined.because })
+    if (examined.found === 'unknown') {
+      this.#unreadableBecause ??= examined.because
+      this.#settle(file, 'unreadable')
+    } else await this.#report(file, 'content', { sentence: examined.because })
     return undefined
   }
 
@@ -293,7 +297,7 @@ class Verification {
   }
 }
 
-/** Of two verdicts about one file the one that counts. */
+/** The one of two verdicts about a file that counts. */
 function better(one: Verdict, other: Verdict | undefined): Verdict {
   const rank = { right: 2, wrong: 1, unchecked: 0 }
   return other === undefined || rank[one.is] > rank[other.is] ? one : other

@@ -2,7 +2,7 @@
  * The thread a check runs in. Started by thread.ts alone.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { systemClock } from '../../async/clock.ts'
+import { type Milliseconds, systemClock } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
 import { type Logger, silentLog } from '../../log/log.ts'
 import { openStoreForReading } from '../store/reading.ts'
@@ -10,12 +10,12 @@ import { suitePolicy } from '../suites/policy.ts'
 import type { Message, Task } from './thread.ts'
 import { verify } from './verifier.ts'
 
-/** As nice as background jobs are. */
+/** Background jobs are as nice as this. */
 const niceness = 10
-/** So many whole contents are told of together. */
+/** The number of whole contents that are told of together. */
 const wholeAtOnce = 100
-/** How often progress is told, milliseconds. */
-const progressInterval = 200
+/** How often progress is told. */
+const progressInterval: Milliseconds = 200
 
 async function work(port: MessagePort, { directory, rate, settings }: Task): Promise<void> {
   const tell = (message: Message): void => port.postMessage(message)
@@ -39,7 +39,7 @@ async function work(port: MessagePort, { directory, rate, settings }: Task): Pro
       rate,
       policyOf: at => suitePolicy(at, settings),
       onProgress: progress => {
-        const now = performance.now()
+        const now = systemClock.elapsed()
         if (now - last < progressInterval) return
         last = now
         tell({ progress })

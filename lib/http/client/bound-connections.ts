@@ -40,13 +40,13 @@ export interface Bound {
   resting: OriginConnection | undefined
   /** Requests that wait until the present one has ended, in the order they came. */
   readonly waiting: BoundLessee[]
-  /** Told when the client's connection has closed. */
+  /** Called when the client's connection has closed. */
   readonly end: () => void
 }
 
 export class BoundConnections {
   readonly #pool: ConnectionPool
-  /** By client connection. Most clients have none. */
+  /** Bound connections by client connection. Most clients have none. */
   readonly #bound = new Map<Lifetime, Bound>()
 
   constructor(pool: ConnectionPool) {

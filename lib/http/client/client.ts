@@ -26,7 +26,12 @@ import { LastBlock } from '../wire/last-block.ts'
 import { BoundConnections } from './bound-connections.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { OriginFailure } from './errors.ts'
-import { type ClientParts, OriginNames, PendingRequest, type Told } from './pending-request.ts'
+import {
+  type ClientParts,
+  OriginNames,
+  PendingRequest,
+  type ResponseListener,
+} from './pending-request.ts'
 import { ConnectionPool, type PoolCounts, type PoolLimits } from './pool.ts'
 import { Relief } from './relief.ts'
 import type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
@@ -141,7 +146,7 @@ export class OriginClient {
     await this.#parts.pool.close()
   }
 
-  #begin(asked: OriginRequest, upgrade: boolean, told: Told): void {
+  #begin(asked: OriginRequest, upgrade: boolean, told: ResponseListener): void {
     if (!this.#closed) return new PendingRequest(this.#parts, asked, upgrade, told).begin()
     const origin = formatAuthority(asked.uri)
     told(new OriginFailure('ORIGIN_ABORTED', origin, { phase: 'queue' }), undefined)

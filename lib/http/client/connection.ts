@@ -9,7 +9,7 @@ import type { ResponseHeadReader } from '../wire/response-head.ts'
 import type { Reader, Transport } from './transport.ts'
 
 /** What opening a connection gives. */
-export interface Dialled {
+export interface DialledConnection {
   readonly transport: Transport
   /** IP address connected to: the origin's, or the parent proxy's. */
   readonly address: string
@@ -41,7 +41,7 @@ export class OriginConnection implements Reader, Member {
 
   constructor(
     key: string,
-    dialled: Dialled,
+    dialled: DialledConnection,
     { clock, heads }: { readonly clock: Clock; readonly heads: ResponseHeadReader },
   ) {
     this.key = key

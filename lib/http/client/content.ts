@@ -17,7 +17,7 @@ export interface ContentOwner {
   readonly origin: string
   /** The longest silence while a piece is waited for. */
   readonly idle: Milliseconds
-  /** Told once, when the content needs the connection no longer: `whole` if it was read to its end and not a byte further. */
+  /** Called once, when the content needs the connection no longer; `whole` if it was read to its end and not a byte further. */
   over(whole: boolean): void
 }
 
@@ -29,7 +29,7 @@ const brokenFraming = 'its content breaks the framing'
 
 /** Content that came whole with the head: its connection is free before it is asked for. */
 export class WholeContent implements Source {
-  /** Until it is asked for; never of no bytes. */
+  /** Bytes that wait until they are asked for; never an empty buffer. */
   #bytes: Buffer | undefined
 
   /** What lies in `behind` is copied: the memory is shared. */

@@ -33,7 +33,7 @@ const noCredentials = 'The parent proxy did not accept our credentials.'
 const unsent = 'The origin did not take the request.'
 const malformed = "The origin's answer is not proper HTTP."
 
-/** For each code the phase, what the log is told, with facts in braces, and what the client is. */
+/** Each code with its phase, the sentence for the log, with facts in braces, and the sentence for the client. */
 const failures = {
   ORIGIN_QUEUE_FULL: ['queue', 'too many requests wait for a connection to {origin}', busy],
   ORIGIN_QUEUE_TIMEOUT: ['queue', 'no connection to {origin} became free within {after} ms', busy],

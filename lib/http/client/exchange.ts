@@ -47,7 +47,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   readonly #connection: OriginConnection
   readonly #message: WireRequest
   readonly #owner: ExchangeOwner
-  /** Of content that comes piece by piece. */
+  /** The upload of content that comes piece by piece. */
   readonly #upload: Upload | undefined
   #phase: 'send' | 'fields' | 'content' | 'over' = 'send'
   #interim = 0

@@ -12,7 +12,7 @@ import { formatAuthority } from '../message/target.ts'
 import type { LastBlock } from '../wire/last-block.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import type { Bound, BoundConnections, BoundLessee } from './bound-connections.ts'
-import { type Dialled, OriginConnection } from './connection.ts'
+import { type DialledConnection, OriginConnection } from './connection.ts'
 import { type ConnectionOwner, isHandshakeStep } from './connection-authentication.ts'
 import type { Dialler } from './dialling/dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
@@ -67,8 +67,8 @@ export class OriginNames {
 /** Lines of a response's head; Node's parser drops what is behind some thousand. */
 const mostLines = 1000
 
-/** Told once what came of a request: the failure, or the head of the response. */
-export type Told = (
+/** Called once with what came of a request: the failure, or the head of the response. */
+export type ResponseListener = (
   failure: OriginFailure | undefined,
   response: OriginResponse | OriginSwitched | undefined,
 ) => void
@@ -87,7 +87,7 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
   readonly #parts: ClientParts
   readonly #asked: OriginRequest
   readonly #upgrade: boolean
-  readonly #told: Told
+  readonly #told: ResponseListener
   #network: string | undefined
   #message: WireRequest | undefined
   #connection: OriginConnection | undefined
@@ -100,7 +100,7 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
   #cancelTimer: (() => void) | undefined
 
   /** `upgrade`: for WebSocket, on a connection of its own that no limit of the pool counts. */
-  constructor(parts: ClientParts, asked: OriginRequest, upgrade: boolean, told: Told) {
+  constructor(parts: ClientParts, asked: OriginRequest, upgrade: boolean, told: ResponseListener) {
     const { deadlines } = asked
     this.#parts = parts
     this.#asked = asked
@@ -273,7 +273,7 @@ export class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Membe
     )
   }
 
-  #opened(dialled: Dialled, stopped: AbortSignal): void {
+  #opened(dialled: DialledConnection, stopped: AbortSignal): void {
     const { clock, pool, headLimit, lastHead, counts } = this.#parts
     this.#stopWaiting = undefined
     const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines }, lastHead)

@@ -26,7 +26,7 @@ export interface PoolLimits {
   readonly freePerOrigin: number
   /** Free connections kept for all origins together. */
   readonly free: number
-  /** Connections to one origin besides, of requests that last, at most `passed` of those; undefined: none is set apart. */
+  /** Further connections to one origin, for requests that last, at most `passed` of those; undefined sets none apart. */
   readonly lasting?: number | undefined
   /** Requests that may wait for a connection to one origin; those of one client at most a quarter of them, if it has a name. */
   readonly waiting: number
@@ -40,7 +40,7 @@ export interface PoolCounts {
   readonly free: number
   /** Bound to one client, and unused. */
   readonly bound: number
-  /** Of the busy ones those of requests that last. */
+  /** The number of busy connections whose requests last. */
   readonly lasting: number
   /** Requests waiting for a connection. */
   readonly waiting: number
@@ -52,7 +52,7 @@ export type Turn = OriginConnection | 'open'
 /** A request that wants a connection. */
 export interface Lessee {
   readonly key: string
-  /** Whose connections those under the key are. */
+  /** The line that the connections under the key belong to. */
   readonly line: ConnectionLine
   /** Who asks, or "". */
   readonly client: string

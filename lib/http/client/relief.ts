@@ -4,7 +4,7 @@
  * # Order
  * 1. What lasts is set apart, in a line of its own: its place goes to the next that waits.
  * 2. When nothing lasts yet, the client that holds more than twice as many places as one that waits yields its oldest in the same
- *    way: nobody waits until the requests of a burst are old enough to last.
+ *    way: no request waits until the requests of a burst are old enough to last.
  * 3. When the line of what lasts is full, the newest of the client with most of what lasts is ended. Its place, in whichever line, is
  *    given on when its connection has closed.
  *
@@ -25,7 +25,7 @@ export interface Holder {
   readonly origin: string
   /** Undefined while it waits for one. */
   readonly connection: OriginConnection | undefined
-  /** Since when the connection is its own, by the monotonic clock. */
+  /** The moment since which the request has the connection, by the monotonic clock. */
   readonly leased: Milliseconds
   cancel(cause: unknown): void
 }
@@ -39,7 +39,7 @@ interface ReliefParts {
 
 /** A request whose connection has been its own for so long is one that lasts. */
 const lasts: Milliseconds = 1000
-/** From one look at all requests to the next, however many come to wait. */
+/** The time from one look at all requests to the next, however many come to wait. */
 const between: Milliseconds = 20
 /**
  * Places given on in one look, and those of them for which a request is ended: to dial for hundreds at once, and to answer hundreds

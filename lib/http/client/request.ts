@@ -10,7 +10,7 @@ import { type Content, lengthOf, noContent, type SendInterim } from '../message/
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
 import { requestHead } from '../wire/message-writer.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
-import type { Dialled } from './connection.ts'
+import type { DialledConnection } from './connection.ts'
 import { bindsConnection, type ConnectionOwner } from './connection-authentication.ts'
 import type { DialDeadlines } from './dialling/dialler.ts'
 import { type Parent, proxyAuthorization } from './dialling/parent-proxy.ts'
@@ -84,7 +84,7 @@ export interface OriginResponse extends ResponseHead {
 }
 
 /** A connection whose protocol the origin has changed (101); bytes behind the response are the first to be read from it. */
-export interface OriginSwitched extends Dialled {
+export interface OriginSwitched extends DialledConnection {
   /** Fields of the 101 response. */
   readonly fields: Fields
 }

@@ -15,7 +15,7 @@ import { scratch } from '../../bytes/landing.ts'
 export interface Reader {
   /** Memory for the next read, at least a byte. It stays free until the reader is told, or the connection is destroyed. */
   room(): Buffer
-  /** So many bytes were read into the room given last. False stops reading, until `resume`. */
+  /** Called when `count` bytes were read into the room given last. False stops reading, until `resume`. */
   read(count: number): boolean
   /** The peer has ended its side. */
   ended(): void
@@ -34,7 +34,7 @@ export class Transport {
   /** Whether the socket reads into the room offered. */
   readonly #direct: boolean
   #reader: Reader | undefined
-  /** Whose room the next read goes to. */
+  /** The reader whose room the next read goes to. */
   #offered: Reader | undefined
   /** Bytes that were read and that no reader was told of: kept for later, and while they are told. */
   #rest: Buffer = nothing

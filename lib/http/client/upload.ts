@@ -3,7 +3,7 @@
  * origin's pressure, with trailer fields where the framing has room for them.
  */
 import type { Piece } from '../../bytes/piece.ts'
-import { type Taken, writeNow, writeSoon } from '../../bytes/small-writes.ts'
+import { type WriteListener, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import type { StreamedContent } from '../message/message.ts'
@@ -110,7 +110,7 @@ export class Upload {
   }
 
   /** One write for the kernel, behind the head if that has not left. `taken` is told when it is over, and if it broke. */
-  #write(parts: ReadonlyArray<string | Buffer>, taken: Taken): void {
+  #write(parts: ReadonlyArray<string | Buffer>, taken: WriteListener): void {
     const head = this.#head
     this.#head = ''
     if (head !== '') writeSoon(this.#transport.socket, [head, ...parts], taken, mostCopied)

@@ -4,7 +4,7 @@
  * Head and content up to 64 KiB leave together at the end of the turn, those of a pipeline behind each other.
  */
 import { Socket } from 'node:net'
-import { flushWrites, type Taken, writeNow, writeSoon } from '../../bytes/small-writes.ts'
+import { flushWrites, type WriteListener, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import { Fields } from '../message/field.ts'
 import { hintsOf, type ResponseWriter } from '../server/response-writer.ts'
 import {
@@ -77,7 +77,7 @@ export class FastResponse implements ResponseWriter {
     this.#head = responseText(head, date + (this.#last ? 'Connection: close\r\n' : path.keepAlive))
   }
 
-  write(block: Buffer, taken: Taken): void {
+  write(block: Buffer, taken: WriteListener): void {
     if (this.#held !== undefined) return void this.#held.push(() => this.write(block, taken))
     // A chunk of no bytes would be the last one.
     if (block.length === 0) return taken()
@@ -92,7 +92,7 @@ export class FastResponse implements ResponseWriter {
     this.#lastChunk = lastChunk(fields)
   }
 
-  end(bytes: Buffer | undefined, taken: Taken): void {
+  end(bytes: Buffer | undefined, taken: WriteListener): void {
     if (this.#held !== undefined) return void this.#held.push(() => this.end(bytes, taken))
     const { socket } = this.#to
     const text = this.#chunked ? this.#head + this.#lastChunk : this.#head

@@ -17,7 +17,7 @@ export interface ByteRangesInput {
 export interface ByteRangesFrame {
   /** Content-Type of the 206, which carries no Content-Range of its own (15.3.7.2). */
   readonly contentType: string
-  /** For each range what is sent before its bytes. */
+  /** The ranges, each with the head that is sent before its bytes. */
   readonly parts: ReadonlyArray<{ readonly head: Buffer; readonly range: ByteRange }>
   /** What is sent after the bytes of the last range. */
   readonly end: Buffer

@@ -49,11 +49,11 @@ function demanded(found: Directives) {
   const privateFields = fieldNames(found, 'private')
   return {
     noStore: found.has('no-store'),
-    /** Without field names: nothing of the response may be used without asking. */
+    /** True when it names no fields: nothing of the response may be used without asking. */
     noCache: found.has('no-cache') && noCacheFields.length === 0,
     /** Fields in lower case that alone must not be used without asking. */
     noCacheFields,
-    /** Without field names: a shared cache may not store the response. */
+    /** True when it names no fields: a shared cache may not store the response. */
     private: found.has('private') && privateFields.length === 0,
     /** Fields in lower case that alone a shared cache may not store. */
     privateFields,

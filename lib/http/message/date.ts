@@ -21,7 +21,7 @@ export function parseDate(text: string, now: Milliseconds): Milliseconds | undef
 export function formatDate(moment: Milliseconds): string {
   const date = new Date(moment)
   const year = date.getUTCFullYear()
-  // Not a number, too: both comparisons with NaN are false.
+  // NaN is refused, too: both comparisons with it are false.
   if (!(year >= 0 && year <= 9999)) throw new RangeError(`no HTTP-date can express ${moment}`)
   return date.toUTCString()
 }

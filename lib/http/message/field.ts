@@ -27,7 +27,7 @@ export class Fields {
   #written = false
   /** Whether every name is a token and every value can be written: a reader of bytes has looked at each of them. */
   readonly #sound: boolean
-  /** What `where` was last asked when it kept them all. */
+  /** The predicate that `where` was last asked with and that kept all fields. */
   #kept: ((name: string) => boolean) | undefined
   /** What `through` was last asked, and its answer. */
   #through: { readonly change: Change; readonly fields: Fields } | undefined
@@ -38,24 +38,24 @@ export class Fields {
     this.#sound = sound
   }
 
-  /** From a flat list as Node's `rawHeaders` gives it. The list must not be changed afterwards. */
+  /** Fields from a flat list as Node's `rawHeaders` gives it. The list must not be changed afterwards. */
   static fromFlat(flat: readonly string[]): Fields {
     return flat.length === 0 ? Fields.empty : new Fields(flat)
   }
 
-  /** From a flat list whose names are tokens and whose values can be written, by the grammar they were read by. */
+  /** Fields from a flat list whose names are tokens and whose values can be written, by the grammar they were read by. */
   static fromSound(flat: readonly string[]): Fields {
     return flat.length === 0 ? Fields.empty : new Fields(flat, undefined, true)
   }
 
-  /** From pairs; a value of undefined is left out. */
+  /** Fields from pairs; a value of undefined is left out. */
   static of(...pairs: ReadonlyArray<readonly [name: string, value: string | undefined]>): Fields {
     const flat: string[] = []
     for (const [name, value] of pairs) if (value !== undefined) flat.push(name, value)
     return Fields.fromFlat(flat)
   }
 
-  /** From pairs, for many messages: the lines are made once, and at once. Throws as `lines` does. */
+  /** Fields from pairs, for many messages: the lines are made once, and at once. Throws as `lines` does. */
   static lasting(...pairs: ReadonlyArray<readonly [name: string, value: string]>): Fields {
     const fields = Fields.of(...pairs)
     fields.#lines = inOnePiece(fields.lines)
@@ -83,7 +83,7 @@ export class Fields {
     const begin = this.#begin
     const lines = linesOf(this.#own, this.#sound)
     if (begin === undefined) {
-      // Those of many messages.
+      // Fields of many messages are written often.
       if (this.#written) this.#lines = inOnePiece(lines)
       this.#written = true
       return lines

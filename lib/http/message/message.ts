@@ -56,7 +56,7 @@ export interface Request {
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: Authority
-  /** For whom a handler has let it through, as the handler notes it. */
+  /** The person or program for whom a handler has let it through, as the handler notes it. */
   holder?: object | undefined
   /** Moment the head had arrived, milliseconds since the epoch. */
   readonly received: number
@@ -70,7 +70,7 @@ export interface Response {
   readonly status: number
   /** Reason phrase (RFC 9112 section 4) when it is to differ from the standard one. */
   readonly reason?: string | undefined
-  /** Without Content-Length, Transfer-Encoding, Connection, Date: the server writes those. */
+  /** All fields but Content-Length, Transfer-Encoding, Connection and Date, which the server writes. */
   readonly fields: Fields
   readonly content: Content
   /** Length announced for content that is not sent: the answer to HEAD, or 304. Ignored otherwise. */

@@ -16,8 +16,8 @@ import {
   weakMatch,
 } from './validator.ts'
 
-export interface Selected {
-  /** Of the current representation; undefined when there is none. */
+export interface SelectedRepresentation {
+  /** Validators of the current representation; undefined when there is none. */
   readonly validators: Validators | undefined
   /** A cache leaves If-Match and If-Unmodified-Since to the origin server (RFC 9111 section 4.3.2). */
   readonly role: 'origin' | 'cache'
@@ -30,7 +30,7 @@ export type Outcome =
 /** Evaluates the preconditions of a request, in the order of section 13.2.2; If-Range, its last step, is below. */
 export function evaluatePreconditions(
   request: { readonly method: string; readonly fields: Fields },
-  selected: Selected,
+  selected: SelectedRepresentation,
   now: Milliseconds,
 ): Outcome {
   const { method, fields } = request

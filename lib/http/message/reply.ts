@@ -25,7 +25,7 @@ export function textResponse(
 }
 
 /** The Content-Length of a response to HEAD, as `Response` announces it to our own client. */
-export function announced(fields: Fields): Pick<Response, 'announcedLength'> {
+export function announcedLengthOf(fields: Fields): Pick<Response, 'announcedLength'> {
   const value = fields.get('Content-Length')
   if (value === undefined || fields.has('Transfer-Encoding')) return {}
   const length = parseContentLength(value)

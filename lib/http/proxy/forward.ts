@@ -15,7 +15,7 @@ import { OriginFailure } from '../client/errors.ts'
 import type { ConnectionLine } from '../client/request.ts'
 import { Fields, isWritable } from '../message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../message/message.ts'
-import { announced } from '../message/reply.ts'
+import { announcedLengthOf } from '../message/reply.ts'
 import { formatAuthority, type TargetUri } from '../message/target.ts'
 import { hasContent } from '../message/upgrade.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
@@ -29,7 +29,7 @@ export interface Forwarding {
   readonly uri: TargetUri
   /** IP address of the client, so that clients take turns at connections. */
   readonly client: string | undefined
-  /** Whose connections it uses. */
+  /** The line whose connections it uses. */
   readonly line: ConnectionLine
   /** Whom a connection belongs to that authentication binds. */
   readonly owner: ConnectionOwner | undefined
@@ -42,7 +42,7 @@ export interface Forwarding {
   /** Makes the trailer fields fit to be sent. */
   readonly trailers: (fields: Fields) => Fields
   readonly clock: Clock
-  /** For small contents that wait until they are whole; without any left they are sent as they come. */
+  /** Memory for small contents that wait until they are whole. While none is left they are sent as they come. */
   readonly room: Allowance
   /** The longest silence of the client within its content. */
   readonly contentTime: Milliseconds
@@ -60,12 +60,12 @@ export class ContentTooSlow extends Failure {
   }
 }
 
-/** For an origin to say whether it wants the content, when the client asked (RFC 9110 section 10.1.1). */
+/** The time an origin has to say whether it wants the content, when the client asked (RFC 9110 section 10.1.1). */
 const CONTINUE_TIME: Milliseconds = 2000
 
 /** Sends a request on and settles with the response, its content still to be read. Rejects with an OriginFailure. */
 export function forward(request: Request, to: Forwarding): Promise<Response> {
-  // Without a wait for content that does not come: most requests have none.
+  // Most requests have no content, and none is waited for.
   if (!hasContent(request)) return exchange(request, noContent, to)
   return contentOf(request, to).then(content => exchange(request, content, to))
 }
@@ -220,7 +220,7 @@ function answerOf(request: Request, response: OriginResponse): Response {
   if (request.method === 'HEAD' || status === 204 || status === 304) {
     content.close()
     const bare = { status, reason, fields, facts: undefined, content: noContent }
-    return { ...bare, ...announced(response.fields) }
+    return { ...bare, ...announcedLengthOf(response.fields) }
   }
   // Bytes that are here need no source, and leave in one write with the head.
   const bytes = content.whole?.()

@@ -48,7 +48,7 @@ export function hasConnectionOption(fields: Fields, option: string): boolean {
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding'],
   'upgrade',
-  // For the next proxy only (11.7): we are that proxy, or have no business passing them on.
+  // These are for the next proxy only (11.7): we are that proxy, or have no business passing them on.
   ...['proxy-authenticate', 'proxy-authorization', 'proxy-authentication-info'],
 ])
 

@@ -28,7 +28,7 @@ export interface TunnelOptions {
   readonly idle: Milliseconds
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Told of bytes as they are passed on, either way. */
+  /** Called with the number of bytes as they are passed on, either way. */
   readonly onBytes?: (count: number) => void
 }
 
@@ -51,11 +51,11 @@ export function join(options: TunnelOptions): Promise<TunnelReport> {
  */
 const mostUntaken = 2 * socketBlock
 const mostUntakenScarce = 64 * 1024
-/** So many bytes wait for the far side before the client is stopped. */
+/** The bytes that wait for the far side before the client is stopped. */
 const mostUntakenUp = 64 * 1024
 /** What a piece that keeps a block counts for at least. */
 const leastUntaken = 256 * 1024
-/** For a byte once one side has ended and nothing waits to be taken by the other. */
+/** The time for a further byte once one side has ended and nothing waits to be taken by the other. */
 const halfClosed: Milliseconds = 15_000
 
 class Tunnel implements Reader {

@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
-import type { Taken } from '../../bytes/small-writes.ts'
+import type { WriteListener } from '../../bytes/small-writes.ts'
 import { Members } from '../../members.ts'
 import type { Peer } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
@@ -33,7 +33,7 @@ export interface Connection extends Ends {
    * Told when bytes that Node's server was given are with the kernel. Node forgets those of the later responses of a pipeline
    * when the connection closes: whatever is left is told then.
    */
-  readonly untaken: Set<Taken>
+  readonly untaken: Set<WriteListener>
   /** The content that is being received, or was received last. */
   content: ContentReading | undefined
   /** Called when no request is under way: refuses a head that came after good requests, or ends the connection. */
@@ -116,7 +116,7 @@ export class Connections {
       life: new Lifetime(),
       requests: 0,
       underWay: new Members<LiveRequest>(),
-      untaken: new Set<Taken>(),
+      untaken: new Set<WriteListener>(),
       content: undefined,
       afterLast: undefined,
       over: false,

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import { TLSSocket } from 'node:tls'
-import type { Taken } from '../../bytes/small-writes.ts'
+import type { WriteListener } from '../../bytes/small-writes.ts'
 import type { Fields } from '../message/field.ts'
 import type { Response, SendInterim } from '../message/message.ts'
 import { type OutgoingHead, responseText } from '../wire/message-writer.ts'
@@ -17,10 +17,10 @@ export interface ResponseWriter {
   head(head: OutgoingHead): void
   /** Whether the content goes in chunks (RFC 9112 section 7.1), so that there is room for trailer fields. */
   readonly chunked: boolean
-  write(block: Buffer, taken: Taken): void
+  write(block: Buffer, taken: WriteListener): void
   trailers(fields: Fields): void
   /** The end, with the content when it is all in memory. */
-  end(bytes: Buffer | undefined, taken: Taken): void
+  end(bytes: Buffer | undefined, taken: WriteListener): void
   /** Cuts the connection, so that the client does not take a part for the whole. */
   destroy(): void
 }
@@ -28,12 +28,12 @@ export interface ResponseWriter {
 /** A response written by Node. */
 export class NodeResponseWriter implements ResponseWriter {
   readonly #out: ServerResponse
-  readonly #untaken: Set<Taken>
+  readonly #untaken: Set<WriteListener>
   /** Only the end of the connection tells the end of the content. */
   #untilClose = false
 
   /** `untaken` is that of the connection. */
-  constructor(out: ServerResponse, untaken: Set<Taken>) {
+  constructor(out: ServerResponse, untaken: Set<WriteListener>) {
     this.#out = out
     this.#untaken = untaken
   }
@@ -54,8 +54,8 @@ export class NodeResponseWriter implements ResponseWriter {
     return this.#out.chunkedEncoding
   }
 
-  write(block: Buffer, taken: Taken): void {
-    const told: Taken = error => {
+  write(block: Buffer, taken: WriteListener): void {
+    const told: WriteListener = error => {
       if (this.#untaken.delete(told)) taken(error)
     }
     this.#untaken.add(told)
@@ -66,7 +66,7 @@ export class NodeResponseWriter implements ResponseWriter {
     this.#out.addTrailers([...fields].map(([name, value]): [string, string] => [name, value]))
   }
 
-  end(bytes: Buffer | undefined, taken: Taken): void {
+  end(bytes: Buffer | undefined, taken: WriteListener): void {
     this.#out.once('finish', taken)
     if (bytes === undefined) this.#out.end()
     else this.#out.end(bytes)

@@ -20,7 +20,7 @@ const CR = 0x0d
 const LF = 0x0a
 const SEMICOLON = 0x3b
 
-/** Told where content stands in the bytes given. */
+/** Called with the place of content in the bytes given. */
 export type OnContent = (from: number, to: number) => void
 
 export class ChunkReader {

@@ -119,7 +119,7 @@ export class PlainHeadReader {
     const fields = Fields.fromSound(flat)
     const head = { method: 'GET', version: '1.1', rawTarget: '/', fields }
     if (checkRequest(head, this.#limits.heads) !== undefined) return 'other'
-    // By the rules there is one at most, of digits.
+    // The rules leave one value at most, and it consists of digits.
     const length = Number(fields.get('Content-Length') ?? 0)
     if (!Number.isSafeInteger(length)) return 'other'
     this.#last.keep(bytes, from, end, { fields, keepAlive, length })

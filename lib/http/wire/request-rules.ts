@@ -131,7 +131,7 @@ function checkTransferEncoding(value: string): Refusal | undefined {
   if (CHUNKED.test(value)) return undefined
   if (value.length > LONGEST_CODING) return refusals.framing
   const codings = value.split(',').map(trimWhitespace)
-  // Not last, or more than once: where the request ends cannot be told.
+  // If `chunked` is not last, or stands there more than once, the end of the request cannot be told.
   const understood = codings.findIndex(coding => CHUNKED.test(coding)) === codings.length - 1
   return understood && codings.every(isToken) ? refusals.coding : refusals.framing
 }

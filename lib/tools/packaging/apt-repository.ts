@@ -70,7 +70,7 @@ export async function publish(packages: readonly string[], repository: Repositor
 
 /** Gives the work a new key without a passphrase, for a repository that is tried out, and deletes it afterwards. */
 export async function withNewKey(work: (signer: Signer) => Promise<void>): Promise<void> {
-  // Not in a deep directory: the path of the agent's socket has to stay under 108 bytes.
+  // The path of the agent's socket has to stay under 108 bytes, so the directory is no deep one.
   const home = await mkdtemp(join(tmpdir(), 'repository-key-'))
   const signer = { home, key: 'archive@cachesvc.example.org' }
   try {

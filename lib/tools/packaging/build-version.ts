@@ -11,7 +11,7 @@ interface BuiltFrom {
   readonly at: Seconds | undefined
 }
 
-/** Of package.json and of the commit that is checked out. Outside of a clone the version stays as it is. */
+/** The version from package.json and from the commit that is checked out. Outside of a clone it stays as it is. */
 export function buildVersion(version: string, root: string): BuiltFrom {
   const commit = git(root, 'log', '-1', '--abbrev=8', '--format=%ct %h')
   const [, seconds, name] = /^(\d+) ([0-9a-f]+)$/.exec(commit ?? '') ?? []

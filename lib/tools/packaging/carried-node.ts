@@ -21,7 +21,7 @@ export interface CarriedNode {
   readonly licence: string
 }
 
-/** Of packaging/node.json. The name is what npm takes: that of a package, or the path of a file. */
+/** What packaging/node.json says. The name is what npm takes: that of a package, or the path of a file. */
 export interface NodePin {
   readonly version: string
   readonly packages: Readonly<

@@ -19,7 +19,6 @@ import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Seconds } from '../../async/clock.ts'
 import type { CarriedNode } from './carried-node.ts'
-import { bashCompletion, type Completed, zshCompletion } from './completions.ts'
 import { type ProgramFile, packagesAmong } from './program-files.ts'
 
 /** What the packages differ in. */
@@ -28,12 +27,11 @@ export interface DebianPackage {
   readonly summary: string
   /** Paragraphs of plain text. */
   readonly description: readonly string[]
-  readonly completed: Completed
   /** Directories of `templates/` the program reads. */
   readonly templates: readonly string[]
   /** Files besides programs and manuals: their path in the package, and in the repository. */
   readonly files: ReadonlyMap<string, string>
-  /** Of `docs/`. */
+  /** Names of files in `docs/`. */
   readonly documents: readonly string[]
   /** Empty directories. */
   readonly directories?: readonly string[]
@@ -44,7 +42,7 @@ interface Build {
   /** The root of the repository. */
   readonly root: string
   readonly output: string
-  /** As package.json writes it. */
+  /** The version as package.json writes it. */
   readonly version: string
   /** The program with what it needs when it runs. */
   readonly files: readonly ProgramFile[]
@@ -54,7 +52,7 @@ interface Build {
   readonly node?: CarriedNode | undefined
 }
 
-/** Of package.json, with the version of the build. */
+/** The fields of package.json that a package repeats, with the version of the build. */
 type Manifest = Readonly<Record<'version' | 'homepage' | 'author', string>>
 
 /** Debian's name of a version. One with Node.js is higher than the same without, so that apt takes it where both are offered. */
@@ -100,7 +98,7 @@ interface Staged extends DebianPackage {
 }
 
 function stage(staged: Staged): void {
-  const { name, tree, build, completed, manifest } = staged
+  const { name, tree, build, manifest } = staged
   const read = (from: string) => readFileSync(join(build.root, from))
   const copy = (from: string, to: string, mode = 0o644) => put(to, read(from), mode)
   const put = (to: string, content: string | Buffer, mode = 0o644) => {
@@ -133,8 +131,9 @@ function stage(staged: Staged): void {
   for (const page of [`${name}.8`, `${name}.yaml.5`]) {
     put(`usr/share/man/man${page.at(-1)}/${page}.gz`, packed(read(`man/${page}`)))
   }
-  put(`usr/share/bash-completion/completions/${name}`, bashCompletion(completed))
-  put(`usr/share/zsh/vendor-completions/_${name}`, zshCompletion(completed))
+  const completions = `packaging/completions/${name}`
+  copy(`${completions}.bash`, `usr/share/bash-completion/completions/${name}`)
+  copy(`${completions}.zsh`, `usr/share/zsh/vendor-completions/_${name}`)
   copy(`packaging/${name}.sysusers`, `usr/lib/sysusers.d/${name}.conf`)
   for (const [to, from] of staged.files)
     copy(from, to, statSync(join(build.root, from)).mode & 0o777)

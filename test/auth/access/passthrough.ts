@@ -43,7 +43,7 @@ t.test('a prefix that would mean more than it says is a problem', t => {
     ['/a.b/c_d', undefined],
     ['', /begins with/],
     ['public/', /begins with/],
-    ['/', /everybody/],
+    ['/', /every request/],
     ['/a?b', /path alone/],
     ['/a#b', /path alone/],
     ['/a//b', /always need a login/],

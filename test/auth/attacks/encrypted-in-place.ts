@@ -3,10 +3,10 @@
  * stranger makes of that.
  */
 import t from 'tap'
+import { encryptElement } from '../../../dev/idp/encrypt.ts'
+import { assertionXml, responseXml } from '../../../dev/idp/response.ts'
 import { ns } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
-import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
-import { assertionXml, responseXml } from '../../../lib/tools/dev-idp/response.ts'
 import { edit } from '../../fixtures/saml/attack-toolkit.ts'
 import { keyPair, SamlLab } from '../../fixtures/saml/lab.ts'
 

@@ -3,9 +3,9 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
+import { encryptElement } from '../../../dev/idp/encrypt.ts'
+import { writeResponse } from '../../../dev/idp/response.ts'
 import { ns, status } from '../../../lib/auth/saml/core/vocabulary.ts'
-import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
-import { writeResponse } from '../../../lib/tools/dev-idp/response.ts'
 import { makeClient } from '../../fixtures/http/origin-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { good } from '../../fixtures/saml/attack-toolkit.ts'

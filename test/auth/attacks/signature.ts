@@ -2,11 +2,11 @@
  * Signatures and encryption that are not what they should be.
  */
 import { createHmac } from 'node:crypto'
+import { encryptElement } from '../../../dev/idp/encrypt.ts'
+import { assertionXml, responseXml } from '../../../dev/idp/response.ts'
 import { digestMethods, ns } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { signatureMethods } from '../../../lib/auth/saml/signature/method.ts'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
-import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
-import { assertionXml, responseXml } from '../../../lib/tools/dev-idp/response.ts'
 import {
   attackedLab,
   edit,

@@ -14,7 +14,6 @@ t.test('names of other proxies lead to the settings they mean', t => {
   for (const [line, meant] of [
     ['metadata: https://idp.example.org', 'idpMetadataURL, or idpMetadataFile'],
     ['MellonIdPMetadataFile: /x', 'idpMetadataFile'],
-    ['entity_id: x', 'idpEntityID, which is that of the identity provider'],
     ['upstream: http://a', 'proxy.targetURL'],
     ['upstreams: [http://a]', 'proxy.targetURL'],
     ['proxyPass: http://a', 'proxy.targetURL'],
@@ -33,6 +32,7 @@ t.test('names of other proxies lead to the settings they mean', t => {
     problems('cookie_secret: abcdefg'),
     /^(?!.*abcdefg).*no such setting; keys and certificates are made/s,
   )
+  t.match(problems('entity_id: x'), 'no such setting; idpEntityID is that of the identity provider')
   t.match(problems('acs_url: x'), /no such setting; the addresses for the identity provider follow/)
   t.match(problems('proxy: {targetUrl: http://a}'), 'did you mean targetURL?', 'one of this group')
   t.end()

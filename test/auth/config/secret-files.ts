@@ -50,6 +50,9 @@ t.test('a token, its digest and a proxy may each stand in a file', async t => {
   const hexadecimal = await file('digest', `${digest.toString('hex')}\n`)
   const { config } = await load(listed(`sha256File: ${hexadecimal}`))
   t.same(config?.passthroughTokens[0]?.sha256, digest)
+  const written = await file('sum', `${digest.toString('hex')}  -\n`)
+  const summed = await load(listed(`sha256File: ${written}`))
+  t.same(summed.config?.passthroughTokens[0]?.sha256, digest, 'as sha256sum prints it')
   const asToken = await load(listed(`tokenFile: ${hexadecimal}`))
   t.same(
     asToken.config?.passthroughTokens[0]?.sha256,

@@ -12,6 +12,7 @@ import {
   strippedNames,
 } from '../../../lib/auth/identity/field-names.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
+import { handshake } from '../../fixtures/gateway/access-lab.ts'
 import { arranged } from '../../fixtures/gateway/attacked.ts'
 import { domain } from '../../fixtures/gateway/gateway.ts'
 
@@ -124,6 +125,9 @@ t.test('81: names of every set are removed from clients, in every spelling', asy
       .filter(name => names !== 'authproxy' || !/own/i.test(name))
       .map(name => `${name}: root\n`)
       .join('')
+    const upgrade = Object.entries(handshake)
+      .map(([name, value]) => `${name}: ${value}\n`)
+      .join('')
     const preflight = 'Origin: https://a.example.net\nAccess-Control-Request-Method: PUT\n'
     const requests: ReadonlyArray<readonly [line: string, more: string]> = [
       ['GET /open/x', ''],
@@ -131,6 +135,8 @@ t.test('81: names of every set are removed from clients, in every spelling', asy
       ['GET /x', `Cookie: ${cookie}\n`],
       ['GET /x', `${tokenField}: Bearer ${token}\n`],
       ['OPTIONS /x', preflight],
+      ['GET /open/x', upgrade],
+      ['GET /x', `Cookie: ${cookie}\n${upgrade}`],
     ]
     for (const [line, more] of requests) {
       const answer = await send(`${line} HTTP/1.1\nHost: ${domain}\n${more}${claims}X-Kept: 1\n\n`)
@@ -209,7 +215,8 @@ t.test('the configuration says what is wrong with names', t => {
     ['remot', /did you mean remote/],
     [[], /names nothing/],
     [3, /found 3, expected/],
-    [{ field: 'X-Who', from: 'user' }, /a list/],
+    [{ field: 'X-Who', from: 'user' }, /^$/],
+    [Array.from({ length: 101 }, () => 'remote'), /more than 100/],
     [own({ field: 'Cookie' }), /identity.names.0.field: .*header of HTTP/],
     [own({ field: 'X_Who' }), /letters, digits and single hyphens/],
     [own({ field: 'X-Authproxy-Who' }), /choose another name/],

@@ -1,11 +1,11 @@
 import t from 'tap'
+import { profiles } from '../../../dev/idp/profile.ts'
 import { checkRedirectSignature, readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
 import { messageLimits } from '../../../lib/auth/saml/core/message.ts'
 import { parseXml } from '../../../lib/auth/saml/core/scan.ts'
 import { attributeOf } from '../../../lib/auth/saml/core/xml.ts'
 import { verifySignature } from '../../../lib/auth/saml/signature/signature.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { profiles } from '../../../lib/tools/dev-idp/profile.ts'
 import {
   formOf,
   hrefOf,

@@ -26,16 +26,9 @@ const formats: ReadonlyArray<readonly [string, (content: Buffer) => Promise<Buff
   ['gz', async content => gzipSync(content)],
   ['xz', content => command('xz', ['-c'], { input: content })],
   ['zst', content => command('zstd', ['-c', '-q'], { input: content })],
-  ['bz2', content => command('bzip2', ['-c'], { input: content })],
-  ['lzma', content => command('xz', ['--format=lzma', '-c'], { input: content })],
 ]
 
-const programs: Readonly<Record<string, string>> = {
-  xz: 'xz',
-  lzma: 'xz',
-  zst: 'zstd',
-  bz2: 'bzip2',
-}
+const programs: Readonly<Record<string, string>> = { xz: 'xz', zst: 'zstd' }
 
 for (const [name, pack] of formats) {
   const program = programs[name]
@@ -61,74 +54,19 @@ for (const [name, pack] of formats) {
   })
 }
 
-t.test(
-  'several bzip2 streams in one file, runs, and one byte',
-  { skip: lacking('bzip2') },
-  async t => {
-    const runs = Buffer.from(
-      `${'a'.repeat(4)}b${'c'.repeat(255)}${'d'.repeat(260)}e\n`.repeat(3000),
-    )
-    const small = await command('bzip2', ['-1c'], { input: runs })
-    const byte = await command('bzip2', ['-c'], { input: Buffer.from('x') })
-    const all = Buffer.concat([small, byte, small])
-    for (const size of [1000, 1 << 20]) {
-      const out = await unpacked(all, undefined, size)
-      t.ok(out.equals(Buffer.concat([runs, Buffer.from('x'), runs])), `${size}`)
-    }
-    const many = Buffer.alloc(byte.length * 1001, byte)
-    t.equal((await unpacked(many.subarray(byte.length))).length, 1000)
-    await t.rejects(unpacked(many), { message: /too many small blocks/ })
-    const behind = Buffer.concat([small, Buffer.from('more')])
-    await t.rejects(unpacked(behind), { code: 'malformed', message: /no bzip2/ })
-  },
-)
-
-t.test('lzma of a known length, and what it claims', { skip: lacking('xz') }, async t => {
-  const packed = await command('xz', ['--format=lzma', '-c'], { input: text })
-  const claiming = (size: number, dictionary?: number): Buffer => {
-    const copy = Buffer.from(packed)
-    copy.writeBigUInt64LE(BigInt(size), 5)
-    if (dictionary !== undefined) copy.writeUInt32LE(dictionary, 1)
-    return copy
+t.test('bzip2 and lzma are known by their first bytes and not read', async t => {
+  for (const [format, head] of [
+    ['bzip2', 'BZh9'],
+    ['lzma', ']\0\0\x80\0'],
+  ] as const) {
+    const packed = Buffer.concat([Buffer.from(head), new Noise(format).bytes(5000)])
+    const message = `it is packed with ${format}, which is not read`
+    await t.rejects(unpacked(packed), { name: 'DecompressError', code: 'not-read', message })
   }
-  t.ok((await unpacked(claiming(text.length))).equals(text))
-  await t.rejects(unpacked(claiming(1000)), { message: /longer than it says/ })
-  await t.rejects(unpacked(claiming(text.length + 1)), { code: 'malformed' })
-  const large = Buffer.from(packed)
-  large.writeUInt32LE(0xfff00000, 1)
-  await t.rejects(unpacked(large), { message: /dictionary/ })
-  t.ok((await unpacked(claiming(text.length, 0xfff00000))).equals(text), 'no more than it needs')
-  await t.rejects(unpacked(claiming(text.length, 0)), { code: 'malformed' }, 'too short a memory')
 })
 
-t.test(
-  'bytes that turned over end in the content or in an error',
-  { skip: lacking('xz', 'bzip2') },
-  async t => {
-    const some = text.subarray(0, 30_000)
-    const noise = new Noise('flip')
-    for (const [program, ...options] of [
-      ['bzip2', '-c'],
-      ['xz', '--format=lzma', '-c'],
-    ]) {
-      const packed = await command(program ?? '', options, { input: some })
-      for (let round = 0; round < 60; round += 1) {
-        const broken = Buffer.from(packed)
-        const place = 14 + (noise.bytes(4).readUInt32BE(0) % (packed.length - 14))
-        broken[place] = (broken[place] ?? 0) ^ (1 << (round % 8))
-        const limits = { most: 1 << 20, ratio: 1e9, free: 0 }
-        const error = await unpacked(broken, limits, 1 << 20).then(
-          () => undefined,
-          (error: Error) => error,
-        )
-        if (error !== undefined && error.name !== 'DecompressError') t.fail(`${error.stack}`)
-      }
-    }
-  },
-)
-
 t.test('what only looks packed', async t => {
-  for (const head of ['1f8b', 'fd377a585a00', '28b52ffd', '425a6839', '5d0000800000']) {
+  for (const head of ['1f8b', 'fd377a585a00', '28b52ffd']) {
     const garbage = Buffer.concat([Buffer.from(head, 'hex'), new Noise(head).bytes(5000)])
     await t.rejects(unpacked(garbage), { name: 'DecompressError' }, head)
   }

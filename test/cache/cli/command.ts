@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { chmod, writeFile } from 'node:fs/promises'
+import { chmod } from 'node:fs/promises'
 import { get } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -51,20 +51,6 @@ t.test('what is wrong is said on standard error, each with its own exit code', a
   const { code, complained } = await outcome('list', '--cache-dir', join(directory, 'file', 'x'))
   t.equal(code, 1)
   t.match(complained, /^cachesvc: The cache directory .* is not a directory.*\.\n$/, 'one sentence')
-})
-
-t.test('password prints a line for index.password, whatever the configuration says', async t => {
-  const directory = t.testdir({ 'wrong.yaml': 'index:\n  password: correct horse\n' })
-  const wrong = join(directory, 'wrong.yaml')
-  const refused = await outcome('--check-config', '-c', wrong)
-  t.match(refused, { code: 78, complained: /the line that `cachesvc password` prints/ })
-  t.notMatch(refused.complained, 'horse')
-  const hash = (input: string) => attempt(process.execPath, [program, 'password'], { input })
-  const { code, stdout } = await hash('correct horse\n')
-  t.equal(code, 0)
-  await writeFile(wrong, `index:\n  password: ${stdout}`)
-  t.match(await outcome('--check-config', '-c', wrong), { code: 0 })
-  t.match(await hash('short\n'), { code: 1, stderr: /at least 8 characters/ })
 })
 
 const configured = existsSync(defaultConfigFile) && `SKIPPED: ${defaultConfigFile} exists here`

@@ -48,7 +48,6 @@ t.test('without a file everything has its default', t => {
       hostnames: [],
       activity: true,
       clients: [],
-      password: undefined,
       contact: '',
     },
     expiration: { unusedDays: 90 },
@@ -98,7 +97,7 @@ ports: [80]
 connect_ports: []
 parent_proxy: http://bob:x@proxy.example.org:3128
 https: {prevent: yes}
-index: {enable: false, hostnames: [Proxy.example.org], activity: false, clients: [192.0.2.0/28], password: "$scrypt$ln=14,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", contact: "<b>Ann</b>"}
+index: {enable: false, hostnames: [Proxy.example.org], activity: false, clients: [192.0.2.0/28], contact: "<b>Ann</b>"}
 expiration: {unused_days: 0}
 freshness: {index: 10s, other: 60, negative: 0, floor: 0s, serve_stale: permitted}
 timeouts: {connect: 1s, fields: 2s, content: 3s, revalidation: 4s, tunnel: 5s, client_head: 6s, client_idle: 7s, client_stalled: 8s, drain: 9s}
@@ -125,7 +124,6 @@ log: {level: debug, access: off}
     hostnames: ['proxy.example.org'],
     activity: false,
     clients: ['192.0.2.0/28'],
-    password: { salt: Buffer.alloc(3), hash: Buffer.alloc(32) },
     contact: '<b>Ann</b>',
   })
   t.strictSame(all.connectPorts, [])

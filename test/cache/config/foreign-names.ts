@@ -27,7 +27,6 @@ t.test('names of other caches lead to the settings they mean', t => {
     ['allowed_hosts: x', 'domains'],
     ['AllowUserPorts: 80', 'ports'],
     ['PassThroughPattern: .*', 'passthrough_domains'],
-    ['password: x', 'index.password'],
     ['Offlinemode: 1', 'offline'],
     ['log_level: debug', 'log.level'],
   ] as const) {

@@ -141,12 +141,24 @@ https:
   t.end()
 })
 
-t.test('what is right but worth a word is a warning', t => {
-  t.strictSame(load('debug: {enable: false}').warnings, [])
-  t.match(load('debug: {enable: true}').warnings, [
-    /^f.yaml:1:9: debug.enable: is not supported: there is no/,
+t.test('a file with index.password is refused, since the pages would stand open', t => {
+  const said = problems('index: {password: "$scrypt$hunter2", clients: [192.0.2.0/28]}')
+  t.equal(said.length, 1)
+  t.match(said, [
+    /^f\.yaml:1:9: index\.password: no longer there: .*; remove the line, .*index\.clients/,
   ])
-  t.match(load('debug: {pprof: {enable: yes}}').warnings, [/debug.pprof.enable: is not supported/])
+  t.notMatch(said.join(), 'hunter2')
+  t.match(problems('index: {password: [x]}'), [/remove the line/], 'also one of a wrong kind')
+  const empty = load('index: {password: "", contact: Ann}')
+  t.match(empty, { ok: true, value: { index: { contact: 'Ann' } } })
+  t.match(empty.warnings, [/index\.password: no longer there/])
+  t.end()
+})
+
+t.test('what is right but worth a word is a warning', t => {
+  t.match(load('debug: {pprof: {enable: yes}}').warnings, [
+    /^f.yaml:1:1: debug: is not read: there is no debugging listener/,
+  ])
   t.match(load('timeouts: {connect: 15s}').warnings, [/apt hangs up/])
   t.match(load('clients: []').warnings, [/no client may use the proxy/])
   const named = { ...user, environment: { CACHESVC_CACHE_DIR: '/data' } }

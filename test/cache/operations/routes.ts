@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { hashLine, readHashLine } from '../../../lib/cache/config/password-hash.ts'
 import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
-import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import { packageRoot } from '../../../lib/package.ts'
 import {
@@ -215,31 +213,6 @@ t.test('index.clients keeps others from the pages, and leaves what clients need'
   for (const path of closed) t.equal(await status(['192.0.2.64/26'], path), 200, path)
   for (const path of open) t.equal(await status(['198.51.100.0/24'], path), 200, path)
   t.equal((await ask(of(['198.51.100.0/24']), '/')).status, 406, 'proxies are still detected')
-})
-
-t.test('index.password keeps the same pages from clients without it', async t => {
-  const password = readHashLine(await hashLine('correct horse'))
-  const given = fullSources({
-    config: { ...plainConfig, index: { ...plainConfig.index, password } },
-  })
-  const credentials = (text: string) =>
-    Fields.of(['Authorization', `Basic ${Buffer.from(text).toString('base64')}`])
-  const asked = await ask(given, '/_cachesvc/')
-  t.equal(asked.status, 401)
-  t.match(asked.fields.get('WWW-Authenticate'), /^Basic realm=/)
-  for (const path of ['', 'cache', 'stats', 'explain', 'api/stats', 'metrics']) {
-    const of = async (text: string) =>
-      (await ask(given, `/_cachesvc/${path}`, { fields: credentials(text) })).status
-    t.equal(await of('ann:battery staple'), 401, path)
-    t.equal(await of('ann:correct horse'), 200, path)
-  }
-  for (const path of ['setup', 'setup.sh', 'cachesvc.crt', 'revocation.crl', 'healthz']) {
-    t.equal((await ask(given, `/_cachesvc/${path}`)).status, 200, path)
-  }
-  const both = { ...plainConfig.index, password, clients: ['198.51.100.0/24'] }
-  const elsewhere = fullSources({ config: { ...plainConfig, index: both } })
-  const fields = credentials('ann:correct horse')
-  t.equal((await ask(elsewhere, '/_cachesvc/', { fields })).status, 403, 'the list counts as well')
 })
 
 t.test('a client learns whether it may use the proxy', async t => {

@@ -1,8 +1,10 @@
 /**
- * What a hostile Release file costs: an index that cannot be read is read once; and how often a Release is adopted.
+ * What a hostile Release file costs: an index that cannot be read is read once; how often a Release is adopted; and indexes in packings
+ * that are not read.
  */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
+import { day } from '../../../lib/async/clock.ts'
 import { changingArchive } from '../../fixtures/archive/changing-archive.ts'
 import { hexOf, releaseOf } from '../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
@@ -10,6 +12,7 @@ import { file, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const base = '/debian/dists/stable'
+const later = 'Sat, 15 Mar 2025 12:00:00 UTC'
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT'
 
 async function served(t: Parameters<typeof TestCache.start>[0], release: Buffer) {
@@ -49,6 +52,30 @@ t.test('nothing is said of the Release file of a component', async t => {
   await get('InRelease')
   t.equal(warnings(), 1, 'an InRelease that names no files is another matter')
 })
+
+t.test(
+  'an index packed with bzip2 or lzma is served and not read, and the log says so once',
+  async t => {
+    const named = [
+      ['main/binary-all/Packages.bz2', Buffer.from('BZh9 and more')],
+      ['contrib/binary-all/Packages.lzma', Buffer.from(']\0\0\x80\0 and more')],
+    ] as const
+    const { origin, clock, get, logged, warnings } = await served(t, releaseOf(named))
+    for (const [path, content] of named) {
+      origin.at(`${base}/${path}`, file({ content, lastModified: modified }))
+    }
+    await get('InRelease')
+    for (const [path] of named) await get(path)
+    t.equal(logged('an index is served and not read'), 1)
+    t.equal(logged('packed with bzip2, which is not read'), 1, 'with the reason')
+    t.equal(warnings(), 0)
+    t.ok(logged('adopted a suite') > 0, 'the Release file is adopted')
+    clock.advance(day)
+    origin.at(`${base}/InRelease`, file({ content: releaseOf(named, ['SHA256'], later) }))
+    await get('InRelease')
+    t.equal(logged('an index is served and not read'), 1, 'also when the suite is adopted anew')
+  },
+)
 
 const forms = ['InRelease', 'Release', 'Release with Release.gpg'] as const
 for (const form of forms) {

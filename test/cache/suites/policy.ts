@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import type { Generation, Signature } from '../../../lib/cache/suites/generation.ts'
-import { acceptable, type Judged, suitePolicy } from '../../../lib/cache/suites/policy.ts'
+import { acceptable, type ReleaseFacts, suitePolicy } from '../../../lib/cache/suites/policy.ts'
 import { config as configOf } from '../../fixtures/cache/cache-config.ts'
 
 const day = 24 * 3600 * 1000
@@ -20,7 +20,7 @@ const adopted: Generation = {
   contents: [],
 }
 
-const release: Judged = {
+const release: ReleaseFacts = {
   date: now,
   validUntil: now + day,
   signature: { is: 'good', by: 'ab' },
@@ -31,7 +31,7 @@ t.test('what each policy says', async t => {
   const cases: ReadonlyArray<
     readonly [
       what: string,
-      changes: Partial<Judged>,
+      changes: Partial<ReleaseFacts>,
       before: Partial<Generation> | undefined,
       require: boolean,
       prefer: boolean,

@@ -49,6 +49,16 @@ t.test('figures for people: sizes with units, one file and several', t => {
   t.end()
 })
 
+t.test('what could not be read is told with the cause', t => {
+  const unchecked = { ...empty.unchecked, unreadable: 3 }
+  const report = { ...empty, files: 3, unchecked, unreadableBecause: 'permission denied' }
+  t.match(
+    reportText(report, () => ''),
+    '\n3 could not be read: permission denied\n',
+  )
+  t.end()
+})
+
 t.test('everything wrong has a line with what became of it', t => {
   const wrong = {
     key: 'http://archive.example.org/a.deb',

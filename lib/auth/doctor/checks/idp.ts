@@ -152,7 +152,7 @@ export function certificates({ config, clock }: Examination, { keys }: IdpMetada
 export async function clock(of: Examination, { singleSignOn }: IdpMetadata): Promise<Answer> {
   const uri = parseUri(singleSignOn[0]?.location ?? '')
   if ('problem' in uri) return undefined
-  // Without the query, and so without an AuthnRequest: this does not start a login.
+  // The query is left out, and with it the AuthnRequest, so this does not start a login.
   const { query: _, ...place } = uri
   const fields = Fields.of(['Accept', '*/*'])
   const question = { uri: place, method: 'HEAD', fields } as const

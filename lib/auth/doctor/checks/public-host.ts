@@ -71,7 +71,7 @@ export function judgeCertificates(
   const alike = shown.every(({ finding }) => finding.found === first.finding.found)
   const answering = shown.map(({ address }) => address).join(', ')
   const silent = seen.flatMap(({ address, shown }) =>
-    // Of two loopback addresses one is enough: no browser of another machine uses them.
+    // One of two loopback addresses is enough: no browser of another machine uses them.
     typeof shown === 'string' && !isLoopback(address)
       ? doubtful(
           `${address} does not answer: ${shown}; ${answering} does`,

@@ -13,7 +13,7 @@ import { type Examination, once } from '../facts.ts'
 /** The cookies of a session in the browser. */
 export interface Sample {
   readonly groups: number
-  /** As `session.cookieSize` counts them. */
+  /** The bytes as `session.cookieSize` counts them. */
   readonly bytes: number
   /** How many cookies there are; 0 when the session is too large for any number of them. */
   readonly cookies: number

@@ -11,7 +11,7 @@ import type { MessageName } from './redirect.ts'
 
 export interface PostedMessage {
   readonly name: MessageName
-  /** In base64, not yet decoded. */
+  /** The message in base64, not yet decoded. */
   readonly encoded: string
   readonly relayState: string | undefined
 }

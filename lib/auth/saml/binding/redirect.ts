@@ -45,7 +45,7 @@ export function redirectAddress(
   return withSignature(location, unsigned.data, signatureBy(unsigned))
 }
 
-/** As `redirectAddress`; the signature is made in another thread. */
+/** Does what `redirectAddress` does; another thread makes the signature. */
 export async function redirectAddressBehind(
   location: string,
   message: Sent,

@@ -69,7 +69,7 @@ export interface CheckedAssertion {
   readonly subject: VerifiedSubject
   /** The request it answers; undefined for an unsolicited one. */
   readonly requestId: string | undefined
-  /** Until when its ID has to be remembered. */
+  /** The moment until which its ID has to be remembered. */
   readonly until: Milliseconds
   readonly findings: readonly AssertionFinding[]
 }

@@ -69,7 +69,7 @@ export function decrypt(
       )
 }
 
-/** Of each EncryptedKey a name that stays the same however the message around it is changed: the SHA-256 of its number. */
+/** A name for each EncryptedKey that stays the same however the message around it is changed: the SHA-256 of its number. */
 export function namesOfKeys({ keys }: Encrypted): readonly string[] {
   return keys.map(key => {
     const start = key.findIndex(byte => byte !== 0)
@@ -127,7 +127,7 @@ export function readEncrypted(encrypted: XmlElement) {
   return { name: encrypted.name, cipher, oaep, content, keys }
 }
 
-/** For every key pair we may have published, and a few other recipients. */
+/** Room for every key pair we may have published, and for a few other recipients. */
 const MOST_KEYS = 4
 
 function readOaep(key: XmlElement): Oaep {

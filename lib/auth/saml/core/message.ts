@@ -5,7 +5,7 @@
 import { parseXml, type XmlReason } from './scan.ts'
 import type { XmlDocument, XmlLimits } from './xml.ts'
 
-/** For messages: strangers may send them before they have logged in. */
+/** The limits of messages: strangers may send them before they have logged in. */
 export const messageLimits: XmlLimits = {
   size: 262_144,
   elements: 2000,
@@ -18,7 +18,7 @@ export const messageLimits: XmlLimits = {
   edited: false,
 }
 
-/** For logout messages: they name one person and the sessions to end, and strangers may send them without any login. */
+/** The limits of logout messages: they name one person and the sessions to end, and strangers may send them without any login. */
 export const logoutLimits: XmlLimits = {
   size: 32_768,
   elements: 200,
@@ -43,7 +43,7 @@ export const signedLimits: XmlLimits = {
   declarations: 256,
 }
 
-/** For metadata, which comes from the place the configuration names: at most 10 MiB, as the specification says. */
+/** The limits of metadata, which comes from the place the configuration names: at most 10 MiB, as the specification says. */
 export const metadataLimits: XmlLimits = {
   size: 10 * 1024 * 1024,
   elements: 500_000,

@@ -28,7 +28,7 @@ export interface SamlAttribute {
 /** What a verified assertion says of a person, before any of it is chosen or renamed. */
 export interface VerifiedSubject {
   readonly nameId: NameId | undefined
-  /** In the order of the assertion; the same Name may come more than once. */
+  /** Attributes in the order of the assertion; the same Name may come more than once. */
   readonly attributes: readonly SamlAttribute[]
   /** Entity ID of the identity provider. */
   readonly issuer: string

@@ -71,7 +71,7 @@ async function signedAssertionOf(
     audience: false,
     acceptedClockSkewMs: -1,
     validateInResponseTo: ValidateInResponseTo.never,
-    // At least one valid signature over the assertion; the others have been checked before.
+    // One valid signature over the assertion is enough; the others have been checked before.
     wantAuthnResponseSigned: false,
     wantAssertionsSigned: false,
   }

@@ -24,7 +24,7 @@ interface XmlAttribute {
   readonly name: string
   /** Namespace URI; empty for an attribute without a prefix. */
   readonly namespace: string
-  /** As written: prefix and local name. */
+  /** The name as written: prefix and local name. */
   readonly tag: string
   readonly value: string
 }
@@ -34,7 +34,7 @@ export interface XmlElement {
   readonly name: string
   /** Namespace URI; empty when it is in none. */
   readonly namespace: string
-  /** As written: prefix and local name. */
+  /** The name as written: prefix and local name. */
   readonly tag: string
   /** Where it stands in the text of its document: its `<`, what follows its start tag, and what follows its last `>`. */
   readonly start: number

@@ -198,11 +198,11 @@ export class IdpMetadataSource {
     if (idpMetadata.from !== 'url') return
     const cached = this.#cached
     const copy = await this.#copyInCache()
-    // Until this document is in use and in the cache, too.
-    this.#cached = undefined
     const known = copy && cached?.validators
     const by = { origin, clock, signal: this.#closing.signal, known }
     const fetched = await fetchMetadata(idpMetadata.url, by)
+    // Until this document is in use, and in the cache.
+    this.#cached = undefined
     const bytes = fetched?.bytes ?? copy
     if (bytes === undefined) return
     await this.#take(bytes, idpMetadata.url)

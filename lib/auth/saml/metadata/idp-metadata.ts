@@ -36,9 +36,9 @@ export interface IdpMetadata {
   readonly entityId: string
   /** Every key that may sign, in the order of the document, each once. At least one. */
   readonly keys: readonly IdpKey[]
-  /** In order of preference: HTTP-Redirect, then HTTP-POST. At least one. */
+  /** Endpoints in order of preference: HTTP-Redirect, then HTTP-POST. There is at least one. */
   readonly singleSignOn: readonly Endpoint[]
-  /** In the same order; empty when the IdP has no single logout over the browser. */
+  /** Endpoints in the same order; empty when the IdP has no single logout over the browser. */
   readonly singleLogout: readonly Endpoint[]
   readonly wantAuthnRequestsSigned: boolean
   /** Whether it is `authproxy dev-idp`, where each client can be any user. */

@@ -110,7 +110,7 @@ export function usualMethod({ asymmetricKeyType: kind }: KeyObject): string {
 /** What is to be signed, and how. */
 export interface Unsigned {
   readonly key: KeyObject
-  /** Of the signature method. */
+  /** The URI of the signature method. */
   readonly uri: string
   readonly data: string
 }
@@ -127,7 +127,7 @@ const MOST_AT_ONCE = 2
 let running = 0
 const waiting: Array<() => void> = []
 
-/** As `signatureBy`, but in a thread of the pool of Node: strangers can ask for signatures by any number of requests. */
+/** Does what `signatureBy` does in a thread of the pool of Node: strangers can ask for signatures by any number of requests. */
 export async function signatureBehind(unsigned: Unsigned): Promise<Buffer> {
   if (running >= MOST_AT_ONCE) await new Promise<void>(resolve => waiting.push(resolve))
   else running += 1

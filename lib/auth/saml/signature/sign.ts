@@ -32,7 +32,7 @@ export function signElement(text: string, options: SigningOptions): string {
   return finish(signatureBy(unsigned))
 }
 
-/** As `signElement`; the signature is made in another thread. */
+/** Does what `signElement` does; another thread makes the signature. */
 export async function signElementBehind(text: string, options: SigningOptions): Promise<string> {
   const { unsigned, finish } = prepare(text, options)
   return finish(await signatureBehind(unsigned))

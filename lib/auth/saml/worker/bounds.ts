@@ -6,7 +6,7 @@ import type { Milliseconds } from '../../../async/clock.ts'
 export interface PoolBounds {
   /** Threads at a time. */
   readonly threads: number
-  /** For one job in its thread. */
+  /** The time for one job in its thread. */
   readonly deadline: Milliseconds
   /** How long a job may wait for a thread. */
   readonly patience: Milliseconds

@@ -9,7 +9,7 @@ import { type MayDecrypt, type ResponseRules, verifyResponse } from '../core/ver
 import { type MetadataRules, readIdpMetadata } from '../metadata/idp-metadata.ts'
 
 export type Job =
-  /** In base64: a thread decodes what may be large. */
+  /** The message comes in base64: a thread decodes what may be large. */
   | { readonly kind: 'response'; readonly encoded: string; readonly rules: ResponseRules }
   | { readonly kind: 'logout'; readonly bytes: Uint8Array; readonly rules: LogoutRules }
   | { readonly kind: 'metadata'; readonly bytes: Uint8Array; readonly rules: MetadataRules }

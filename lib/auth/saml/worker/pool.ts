@@ -24,7 +24,7 @@ import type { MayDecrypt } from '../core/verify-response.ts'
 import type { PoolBounds } from './bounds.ts'
 import type { DecryptionQuestion, Job, JobAnswer, ResultOf } from './jobs.ts'
 
-/** On whose behalf a job is done. */
+/** The client for whom a job is done. */
 export interface Client {
   /** The client's address, or the network that counts as one client. */
   readonly address: string
@@ -225,7 +225,7 @@ export class WorkerPool {
   }
 }
 
-/** For what the gateway does on its own behalf. */
+/** The client of what the gateway does on its own behalf. */
 const ourselves: Client = { address: '', known: true }
 
 /** One thread: is asked one job at a time, and says when it has died. It keeps the process alive only while it works. */

@@ -34,7 +34,7 @@ export interface Setting {
   readonly here: Endpoint
   readonly ports: readonly number[]
   readonly httpsMode: HttpsMode
-  /** Of the CA's certificate, when there is a CA. */
+  /** The fingerprint of the CA's certificate; undefined when there is no CA. */
   readonly fingerprint?: string | undefined
   /** `https://cache.example.org:3143`, when there is a listener for TLS. */
   readonly secureUrl?: string | undefined

@@ -6,7 +6,7 @@ import {
   count,
   countOf,
   duration,
-  elapsed,
+  elapsedText,
   moment,
   percent,
   size,
@@ -22,7 +22,7 @@ import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 /** Above this part of the file system in use the page says so. */
 const nearlyFull = 0.9
 
-/** So many suites are shown. */
+/** The number of suites that the page shows. */
 const mostSuites = 100
 
 /** Asks for all it shows. */
@@ -33,7 +33,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   const suites = sources.suites()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
-  // As df does it: what is reserved for root counts neither as used nor as free.
+  // df does the same: room that is reserved for root counts neither as used nor as free.
   const total = used + free
   const reserved = Math.max(0, whole - total)
   const share = total > 0 ? used / total : 0
@@ -98,7 +98,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
   return {
     name,
     date: date === undefined ? 'undated' : moment(date),
-    adopted: `${elapsed(now - adopted)} ago`,
+    adopted: `${elapsedText(now - adopted)} ago`,
     validUntil: validUntil === undefined ? 'no end' : moment(validUntil),
     expired,
     signature: signatureWords[signature.is],

@@ -7,7 +7,7 @@ import {
   countOf,
   date,
   duration,
-  elapsed,
+  elapsedText,
   moment,
   percent,
   rate,
@@ -41,7 +41,7 @@ export async function indexView(sources: OperationsSources, here: Endpoint): Pro
     ...hostsView(config),
     rules: routing,
     clients: config.clients,
-    guarded: config.index.clients.length > 0 || config.index.password !== undefined,
+    guarded: config.index.clients.length > 0,
     // Host and port: credentials never reach a page.
     parent: config.parentProxy === undefined ? '' : formatAuthority(config.parentProxy),
     directly: config.parentProxy?.except.map(({ text }) => text).join(', ') ?? '',
@@ -67,7 +67,7 @@ export function liveFigures({ clock, activity, history }: OperationsSources) {
   const requests = requestsOf(last)
   const { started, rates, connections, arriving, clientsToday } = activity()
   return {
-    uptime: elapsed(now - started),
+    uptime: elapsedText(now - started),
     requestRate: rate(rates.requests),
     byteRate: size(Math.round(rates.bytes)),
     dayRate: requests === 0 ? 'none' : percent(hitRate({ requests, hits: last.hits })),
@@ -134,7 +134,7 @@ function diskView(usage: Usage | undefined, { config, nothingStored }: Operation
   const limit = quota > 0 ? quota : room
   const share = (part: number) => Math.min(1, part / Math.max(1, limit))
   const full = nothingStored() !== undefined
-  // Of a file system the cache has one part, and other programs have the rest.
+  // The cache has one part of the file system, and other programs have the rest.
   const taken = share(quota > 0 ? bytes : used)
   return {
     stored: usage === undefined ? 'unknown' : size(bytes),
@@ -185,7 +185,7 @@ function tallyView({ name, requests, hits, bytes, last }: Tally, now: Millisecon
     requests: count(requests),
     rate: percent(requests === 0 ? 0 : hits / requests),
     sent: sizeView(bytes),
-    last: now - last < 60_000 ? 'just now' : `${elapsed(now - last)} ago`,
+    last: now - last < 60_000 ? 'just now' : `${elapsedText(now - last)} ago`,
   }
 }
 
@@ -235,7 +235,7 @@ function shown(target: string): string {
   return text.length > longestShown ? `${text.slice(0, longestShown)}...` : text
 }
 
-/** At most so many clients are named; the others are counted. */
+/** The number of clients that the page names; it counts the others. */
 const mostNamed = 20
 
 /** The CA, how long it lasts, and the clients that do not trust it. */

@@ -175,19 +175,19 @@ export class Blobs {
       } catch (error) {
         this.#unnamed.set(digest, unnamed)
         this.unnamedBytes += unnamed.size
-        const owner = isForbidden(error) ? await this.#ownerOf(digest) : undefined
-        const why = { because: diskProblem(error), ...(owner !== undefined && { owner }) }
-        this.#stays(unnamed, why)
+        const { layout } = this.#parts
+        this.#stays(unnamed, await this.#whyStays(error, dirname(layout.blob(digest))))
         throw error
       }
     })
   }
 
   /** Serves nothing from contents whose files are to be removed later, because the disk fails now. */
-  setAside(contents: readonly Unnamed[], error: unknown): void {
+  async setAside(contents: readonly Unnamed[], error: unknown): Promise<void> {
+    const why = await this.#whyStays(error, this.#parts.layout.root)
     for (const unnamed of contents) {
       if (this.#unnamed.get(unnamed.digest) !== unnamed) continue
-      this.#stays(unnamed, { because: diskProblem(error) })
+      this.#stays(unnamed, why)
       this.#changed(unnamed.digest)
     }
   }
@@ -197,10 +197,16 @@ export class Blobs {
     this.#wrong.add(digest)
   }
 
-  /** Whose the directory of a content is; undefined when that cannot be seen. */
-  async #ownerOf(digest: string): Promise<number | undefined> {
-    const { disk, layout } = this.#parts
-    return (await disk.look(dirname(layout.blob(digest))).catch(() => undefined))?.uid
+  /** `directory` is the one in which the disk did not let this process do something. */
+  async #whyStays(error: unknown, directory: string): Promise<WhyStays> {
+    const because = diskProblem(error)
+    if (!isForbidden(error)) return { because }
+    // What lies in a directory that this process may not enter cannot be looked at: the one above can.
+    for (const at of [directory, dirname(directory)]) {
+      const found = await this.#parts.disk.look(at).catch(() => undefined)
+      if (found !== undefined) return { because, owner: found.uid }
+    }
+    return { because }
   }
 
   /** Removes a file of content that neither an entry nor this process knows of. */

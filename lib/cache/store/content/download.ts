@@ -30,13 +30,15 @@ import { Tail } from './tail.ts'
 import { type Destination, WriteBehind } from './write-behind.ts'
 
 /** Whether something was stored, and if not, why; the disk's failures are answers here, never errors. */
-export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
+export type PutResult =
+  | { readonly stored: true }
+  | { readonly stored: false; readonly because: string }
 
 interface Completed {
   readonly digest: string
   readonly size: number
   /** Never rejects: what became of it on disk. */
-  readonly kept: Promise<Kept>
+  readonly kept: Promise<PutResult>
 }
 
 interface DownloadParts {
@@ -66,7 +68,7 @@ export class Download {
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
   #stored: string | undefined
-  #kept: Promise<Kept> | undefined
+  #kept: Promise<PutResult> | undefined
   #ready: (() => void) | undefined
 
   constructor(parts: DownloadParts) {
@@ -135,7 +137,7 @@ export class Download {
   }
 
   /** What becomes of it on disk, once it is complete. Never rejects. */
-  get kept(): Promise<Kept> | undefined {
+  get kept(): Promise<PutResult> | undefined {
     return this.#kept
   }
 
@@ -233,7 +235,7 @@ export class Download {
     if (this.growing) this.#fail(reason)
   }
 
-  async #keep(digest: string): Promise<Kept> {
+  async #keep(digest: string): Promise<PutResult> {
     // What the readers were given leaves first.
     await new Promise(resolve => setImmediate(resolve))
     await this.#commit(digest).catch(error => this.#file.giveUp(error))

@@ -2,8 +2,9 @@
  * Reads all of a blob: whether it is there and as long as it should be, and what it hashes to.
  */
 import { createHash } from 'node:crypto'
-import { explainError, systemCode } from '../../../errors.ts'
+import { systemCode } from '../../../errors.ts'
 import type { Disk } from './disk.ts'
+import { diskProblem } from './health.ts'
 
 export type HashAlgorithm = 'md5' | 'sha1' | 'sha256' | 'sha512'
 
@@ -60,9 +61,7 @@ const lost: ReadonlyMap<string | undefined, string> = new Map([
 
 function failed(error: unknown): Examined {
   const because = lost.get(systemCode(error))
-  return because === undefined
-    ? { found: 'unknown', because: explainError(error) }
-    : broken(because)
+  return because === undefined ? { found: 'unknown', because: diskProblem(error) } : broken(because)
 }
 
 function broken(because: string): Examined {

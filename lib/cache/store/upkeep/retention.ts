@@ -104,7 +104,7 @@ export class Retention {
     try {
       await this.#remove(unnamed, this.#closing.signal)
     } catch (error) {
-      blobs.setAside(unnamed, error)
+      await blobs.setAside(unnamed, error)
       if (!this.#closing.signal.aborted) health.failed(error, 'removing contents')
     }
   }

@@ -20,7 +20,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { BlockPool } from '../../../bytes/block-pool.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../../message/target.ts'
-import type { Dialled } from '../connection.ts'
+import type { DialledConnection } from '../connection.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from '../errors.ts'
 import { Transport } from '../transport.ts'
 import { connectFirst } from './happy-eyeballs.ts'
@@ -28,13 +28,13 @@ import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
 
 export interface DialDeadlines {
-  /** For the addresses of a name. */
+  /** Time for the addresses of a name. */
   readonly lookup: Milliseconds
-  /** For a TCP connection to one of them. */
+  /** Time for a TCP connection to one of them. */
   readonly connect: Milliseconds
-  /** For the parent proxy's answer to CONNECT. */
+  /** Time for the parent proxy's answer to CONNECT. */
   readonly parent: Milliseconds
-  /** For the TLS handshake. */
+  /** Time for the TLS handshake. */
   readonly tls: Milliseconds
 }
 
@@ -107,7 +107,7 @@ export class Dialler {
     this.#secureContext = contextOf(ca, identity)
   }
 
-  /** From now on trusts these authorities (PEM) besides the well-known ones, in place of those of before. */
+  /** Trusts these authorities (PEM) besides the well-known ones from now on, in place of those given before. */
   trust(ca: readonly string[]): void {
     this.#trusted = ca
     this.#secureContext = contextOf(ca, this.#identity)
@@ -133,7 +133,7 @@ export class Dialler {
   }
 
   /** A new connection; throws an OriginFailure of the phase that failed. Nothing stays open when it throws. */
-  async dial(request: DialRequest): Promise<Dialled> {
+  async dial(request: DialRequest): Promise<DialledConnection> {
     const { authority, use } = request
     const parent = this.parentOf(authority)
     if (parent === undefined) {
@@ -152,7 +152,7 @@ export class Dialler {
     return use === 'https' ? this.#secure(connected, request) : connected
   }
 
-  async #reachParent(parent: Parent, request: DialRequest): Promise<Dialled> {
+  async #reachParent(parent: Parent, request: DialRequest): Promise<DialledConnection> {
     try {
       return await this.#connect(parent, request, true)
     } catch (cause) {
@@ -164,7 +164,11 @@ export class Dialler {
     }
   }
 
-  async #connect(to: Authority, request: DialRequest, trusted: boolean): Promise<Dialled> {
+  async #connect(
+    to: Authority,
+    request: DialRequest,
+    trusted: boolean,
+  ): Promise<DialledConnection> {
     const found = isIpLiteral(to.host)
       ? [to.host]
       : await this.#phase('dns', request, () => this.#names.addresses(to.host))
@@ -203,7 +207,10 @@ export class Dialler {
     return admitted
   }
 
-  async #secure({ transport, address }: Dialled, request: DialRequest): Promise<Dialled> {
+  async #secure(
+    { transport, address }: DialledConnection,
+    request: DialRequest,
+  ): Promise<DialledConnection> {
     const work = (stop: AbortSignal) => this.#handshake(transport.detach(), request.authority, stop)
     return { transport: await this.#phase('tls', request, work, address), address }
   }

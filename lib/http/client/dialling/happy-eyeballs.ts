@@ -7,7 +7,7 @@
  */
 import { isIPv6 } from 'node:net'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import type { Dialled } from '../connection.ts'
+import type { DialledConnection } from '../connection.ts'
 import type { Transport } from '../transport.ts'
 
 /** RFC 8305 section 5: "Connection Attempt Delay" */
@@ -21,7 +21,7 @@ export function connectFirst(
     clock,
     stop,
   }: { connect: (address: string) => Transport; clock: Clock; stop: AbortSignal },
-): Promise<Dialled> {
+): Promise<DialledConnection> {
   const order = interleaved(addresses)
   const attempts = new Set<Transport>()
   const errors: Error[] = []

@@ -110,7 +110,12 @@ t.test('36: a bomb is not inflated beyond what a message may have', async t => {
   const bomb = queryOf(
     redirectAddress('https://i/', { ...message, xml: 'a'.repeat(60_000_000) }, undefined),
   )
-  const time = await cpuTimeOf(() => t.match(readRedirect(bomb), /inflate/))
+  let problem: ReturnType<typeof readRedirect>
+  const time = await cpuTimeOf(() => {
+    problem = readRedirect(bomb)
+  })
+  // Not compared by tap, which would print the message for minutes.
+  t.ok(typeof problem === 'string' && /inflate/.test(problem))
   t.ok(time < 2000, `${time} ms`)
 })
 

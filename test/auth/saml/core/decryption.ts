@@ -1,5 +1,6 @@
 import { constants, createHash, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
 import t from 'tap'
+import { type EncryptionMethods, encryptElement } from '../../../../dev/idp/encrypt.ts'
 import {
   decrypt as decryptParts,
   namesOfKeys,
@@ -7,7 +8,6 @@ import {
 } from '../../../../lib/auth/saml/core/decryption.ts'
 import { messageLimits, refusedBy } from '../../../../lib/auth/saml/core/message.ts'
 import { parseXml } from '../../../../lib/auth/saml/core/scan.ts'
-import { type EncryptionMethods, encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
 
 const own = rsaPair('sp')

@@ -2,13 +2,13 @@
  * Names and attributes that are encrypted on their own: read as if they had come in the open.
  */
 import t, { type Test } from 'tap'
+import { encryptElement } from '../../../../dev/idp/encrypt.ts'
+import { type ProfileName, profiles } from '../../../../dev/idp/profile.ts'
+import { assertionXml, responseXml } from '../../../../dev/idp/response.ts'
 import { logoutRequestXml } from '../../../../lib/auth/saml/binding/message-xml.ts'
 import { redirectAddress } from '../../../../lib/auth/saml/binding/redirect.ts'
 import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
 import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
-import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
-import { type ProfileName, profiles } from '../../../../lib/tools/dev-idp/profile.ts'
-import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'
 import { formOf, pathOf } from '../../../fixtures/saml/browser.ts'
 import { alice, sp } from '../../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'

@@ -2,13 +2,13 @@
  * Decides what a development IdP answers, and remembers its logins, sessions and logouts. It knows no sockets.
  * It hands out every password it accepts, so it is for development only.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { readLogout } from '../../auth/saml/binding/logout-message.ts'
-import { logoutRequestXml, logoutResponseXml } from '../../auth/saml/binding/message-xml.ts'
-import { readRedirect, redirectAddress } from '../../auth/saml/binding/redirect.ts'
-import { decodeBase64 } from '../../auth/saml/core/encoding.ts'
-import { shortName, status } from '../../auth/saml/core/vocabulary.ts'
-import type { SigningKey } from '../../auth/saml/signature/sign.ts'
+import type { Clock, Milliseconds } from '../../lib/async/clock.ts'
+import { readLogout } from '../../lib/auth/saml/binding/logout-message.ts'
+import { logoutRequestXml, logoutResponseXml } from '../../lib/auth/saml/binding/message-xml.ts'
+import { readRedirect, redirectAddress } from '../../lib/auth/saml/binding/redirect.ts'
+import { decodeBase64 } from '../../lib/auth/saml/core/encoding.ts'
+import { shortName, status } from '../../lib/auth/saml/core/vocabulary.ts'
+import type { SigningKey } from '../../lib/auth/saml/signature/sign.ts'
 import {
   metadataXml,
   type ReadAuthnRequest,

@@ -8,18 +8,18 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer, type TLSSocket } from 'node:tls'
-import { day } from '../../async/clock.ts'
-import type { Config } from '../../auth/config/config.ts'
-import { loadConfig } from '../../auth/config/load-config.ts'
-import { startService } from '../../auth/service.ts'
-import { obey } from '../../command-line.ts'
-import { type Service, type Start, type StopStep, serve, stopStep } from '../../daemon.ts'
-import { createLog, type Log } from '../../log/log.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { selfSigned } from '../../x509/self-signed.ts'
-import { type DemoOptions, demo } from '../dev-idp/arguments.ts'
-import { listening, peopleOf, peopleTable, startDevIdp } from '../dev-idp/command.ts'
-import type { Person } from '../dev-idp/people.ts'
+import { day, systemClock } from '../../lib/async/clock.ts'
+import type { Config } from '../../lib/auth/config/config.ts'
+import { loadConfig } from '../../lib/auth/config/load-config.ts'
+import { startService } from '../../lib/auth/service.ts'
+import { obey } from '../../lib/command-line.ts'
+import { type Service, type Start, type StopStep, serve, stopStep } from '../../lib/daemon.ts'
+import { createLog, type Log } from '../../lib/log/log.ts'
+import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
+import { selfSigned } from '../../lib/x509/self-signed.ts'
+import { type DemoOptions, demo } from '../idp/arguments.ts'
+import { listening, peopleOf, peopleTable, startDevIdp } from '../idp/command.ts'
+import type { Person } from '../idp/people.ts'
 import { createApplication } from './application.ts'
 
 /** Runs the command with the arguments behind its name. */
@@ -116,7 +116,7 @@ async function configOf(file: string, settings: unknown): Promise<Config> {
 async function createTlsEdge(to: () => number) {
   const { privateKey: key, certificate: cert } = await selfSigned({
     ...{ name: 'localhost', hosts: ['localhost', '127.0.0.1'], modulusLength: 2048 },
-    ...{ now: Date.now(), lifetime: 7 * day },
+    ...{ now: systemClock.now(), lifetime: 7 * day },
   })
   const open = new Set<TLSSocket>()
   const server = createServer({ key, cert, ALPNProtocols: ['http/1.1'] }, outside => {

@@ -1,9 +1,9 @@
 /**
  * The people a development IdP knows, from a YAML file or one of its own for each kind of identity.
  */
-import { type Loaded, loadConfigFile } from '../../config/config-file.ts'
-import { type Check, expected, right } from '../../config/reading.ts'
-import { text } from '../../config/setting-kinds.ts'
+import { type Loaded, loadConfigFile } from '../../lib/config/config-file.ts'
+import { type Check, expected, right } from '../../lib/config/reading.ts'
+import { text } from '../../lib/config/setting-kinds.ts'
 import {
   checkSettings,
   group,
@@ -12,7 +12,7 @@ import {
   listOfGroups,
   optional,
   required,
-} from '../../config/settings.ts'
+} from '../../lib/config/settings.ts'
 import type { DevUser } from './profile.ts'
 
 export interface Person extends DevUser {

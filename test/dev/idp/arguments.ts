@@ -1,6 +1,6 @@
 import t from 'tap'
+import { checkDevIdp, demo, devIdp } from '../../../dev/idp/arguments.ts'
 import { helpText, type Program, readArguments } from '../../../lib/command-line.ts'
-import { checkDevIdp, demo, devIdp } from '../../../lib/tools/dev-idp/arguments.ts'
 
 function optionsOf<P extends Program>(program: P, argv: readonly string[], directory = '/') {
   const invocation = readArguments(program, argv, directory)

@@ -2,13 +2,13 @@
  * The metadata a development IdP writes, the AuthnRequests it reads, and the service providers it accepts: gateways on this
  * machine, or at hosts it was given. The addresses of a gateway follow from its entity ID, so it need not be registered. Pure.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { formatInstant } from '../../auth/saml/core/instant.ts'
-import { messageLimits } from '../../auth/saml/core/message.ts'
-import { parseXml } from '../../auth/saml/core/scan.ts'
-import { type Binding, bindings, ns } from '../../auth/saml/core/vocabulary.ts'
-import { attributeOf, childOf, childrenOf } from '../../auth/saml/core/xml.ts'
-import { developmentMark } from '../../auth/saml/metadata/idp-metadata.ts'
+import type { Milliseconds } from '../../lib/async/clock.ts'
+import { formatInstant } from '../../lib/auth/saml/core/instant.ts'
+import { messageLimits } from '../../lib/auth/saml/core/message.ts'
+import { parseXml } from '../../lib/auth/saml/core/scan.ts'
+import { type Binding, bindings, ns } from '../../lib/auth/saml/core/vocabulary.ts'
+import { attributeOf, childOf, childrenOf } from '../../lib/auth/saml/core/xml.ts'
+import { developmentMark } from '../../lib/auth/saml/metadata/idp-metadata.ts'
 import { attribute } from './response.ts'
 
 export interface DevMetadata {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { cast, readPeople } from '../../../lib/tools/dev-idp/people.ts'
+import { cast, readPeople } from '../../../dev/idp/people.ts'
 
 t.test('the cast has one of each kind, and different names', async t => {
   t.equal(new Set(cast.map(({ name }) => name)).size, cast.length)

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { createApplication } from '../../../lib/tools/demo/application.ts'
-import { listening } from '../../../lib/tools/dev-idp/command.ts'
+import { createApplication } from '../../../dev/demo/application.ts'
+import { listening } from '../../../dev/idp/command.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 t.test('any target is answered, and a name beyond ASCII shown as it is', async t => {

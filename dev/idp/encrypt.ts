@@ -3,7 +3,7 @@
  * For development and tests; the gateway decrypts in auth/saml/core/decryption.ts.
  */
 import { constants, createCipheriv, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
-import { ns } from '../../auth/saml/core/vocabulary.ts'
+import { ns } from '../../lib/auth/saml/core/vocabulary.ts'
 
 export type ContentMethod = 'aes128-cbc' | 'aes256-cbc' | 'aes128-gcm' | 'aes256-gcm'
 

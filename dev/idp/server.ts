@@ -3,8 +3,8 @@
  */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { join } from 'node:path'
-import { packageRoot } from '../../package.ts'
-import { Templates, type View } from '../../template.ts'
+import { packageRoot } from '../../lib/package.ts'
+import { Templates, type View } from '../../lib/template.ts'
 
 /** What a request asks. */
 export interface Asked {

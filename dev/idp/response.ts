@@ -2,14 +2,14 @@
  * Writes Responses of a development IdP, signed and encrypted (saml-core-2.0-os), right, or wrong to show how the gateway
  * refuses them. Every value can be set, so that tests write forged ones with the same code.
  */
-import { hour, type Milliseconds } from '../../async/clock.ts'
-import { bearer, ns, status } from '../../auth/saml/core/vocabulary.ts'
-import { escapeXml } from '../../auth/saml/core/xml.ts'
+import { hour, type Milliseconds } from '../../lib/async/clock.ts'
+import { bearer, ns, status } from '../../lib/auth/saml/core/vocabulary.ts'
+import { escapeXml } from '../../lib/auth/saml/core/xml.ts'
 import {
   type SigningKey,
   type SigningOptions,
   signElement,
-} from '../../auth/saml/signature/sign.ts'
+} from '../../lib/auth/saml/signature/sign.ts'
 import { encryptElement } from './encrypt.ts'
 import type { DevAttribute, DevProfile } from './profile.ts'
 

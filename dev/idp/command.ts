@@ -5,15 +5,15 @@ import { randomBytes, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:net'
-import { day, systemClock } from '../../async/clock.ts'
-import { obey } from '../../command-line.ts'
-import { type Service, serve, stopStep } from '../../daemon.ts'
-import { Failure, whyUnreadable } from '../../errors.ts'
-import { formatAuthority } from '../../http/message/target.ts'
-import { cannotListen, type ListenAddress } from '../../http/server/listen.ts'
-import { createLog } from '../../log/log.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { selfSigned } from '../../x509/self-signed.ts'
+import { day, systemClock } from '../../lib/async/clock.ts'
+import { obey } from '../../lib/command-line.ts'
+import { type Service, serve, stopStep } from '../../lib/daemon.ts'
+import { Failure, whyUnreadable } from '../../lib/errors.ts'
+import { formatAuthority } from '../../lib/http/message/target.ts'
+import { cannotListen, type ListenAddress } from '../../lib/http/server/listen.ts'
+import { createLog } from '../../lib/log/log.ts'
+import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
+import { selfSigned } from '../../lib/x509/self-signed.ts'
 import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
 import { cast, type Person, readPeople } from './people.ts'
 import { type DevIdpRules, DevProvider } from './provider.ts'
@@ -102,7 +102,7 @@ export async function startDevIdp(
 }
 
 function makeKey(name: string) {
-  return selfSigned({ name, now: Date.now(), lifetime: 400 * day, modulusLength: 2048 })
+  return selfSigned({ name, now: systemClock.now(), lifetime: 400 * day, modulusLength: 2048 })
 }
 
 /** Listens, and answers with the port. Throws a Failure that says why not, and which option names another port. */

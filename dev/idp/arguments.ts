@@ -1,10 +1,10 @@
 /**
  * The command lines of `authproxy dev-idp` and `authproxy demo`.
  */
-import { type CommandLine, pathOption, program, WrongUsage } from '../../command-line.ts'
-import { readListenAddress } from '../../config/address-kinds.ts'
-import { expected, type Read, right, wrong } from '../../config/reading.ts'
-import type { ListenAddress } from '../../http/server/listen.ts'
+import { type CommandLine, pathOption, program, WrongUsage } from '../../lib/command-line.ts'
+import { readListenAddress } from '../../lib/config/address-kinds.ts'
+import { expected, type Read, right, wrong } from '../../lib/config/reading.ts'
+import type { ListenAddress } from '../../lib/http/server/listen.ts'
 import { type ProfileName, profiles } from './profile.ts'
 
 const profileNames = Object.keys(profiles)

@@ -1,0 +1,40 @@
+# bash completion for cachesvc
+_cachesvc() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
+  local commands='serve verify-repos explain list status stats remove refresh import export reload socket-unit'
+  local words='--config --cache-dir --listen --check-config --help --version'
+  local command='' word
+  COMPREPLY=()
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    if [[ " $commands " == *" $word "* ]]; then command=$word; break; fi
+  done
+  case $previous in
+    -c | --config)
+      compopt -o filenames
+      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+      return ;;
+    --cache-dir)
+      compopt -o filenames
+      mapfile -t COMPREPLY < <(compgen -d -- "$current")
+      return ;;
+    --sort)
+      mapfile -t COMPREPLY < <(compgen -W 'url size used' -- "$current")
+      return ;;
+    --listen | --archive | --suite) return ;;
+  esac
+  case $command in
+    '') words="$commands $words" ;;
+    verify-repos) words+=' --dry-run --json' ;;
+    list) words+=' --sort --json' ;;
+    status | stats) words+=' --json' ;;
+    remove | refresh | import) words+=' --dry-run' ;;
+    export) words+=' --archive --suite' ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  case $command in
+    import | export)
+      compopt -o filenames
+      mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$current") ;;
+  esac
+}
+complete -F _cachesvc cachesvc

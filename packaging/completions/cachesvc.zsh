@@ -1,0 +1,34 @@
+#compdef cachesvc
+# zsh completion for cachesvc
+_cachesvc() {
+  local -a commands
+  commands=(
+    'serve:run the proxy; this is the default'
+    'verify-repos:check all stored files, remove wrong ones'
+    'explain:say how a request for URL would be answered, and why'
+    'list:list stored files'
+    'status:say whether the running proxy is well, and what it does'
+    'stats:show requests and traffic, today and by day'
+    'remove:remove stored files'
+    'refresh:have the next request for stored files ask the origin'
+    'import:take over a bundle, or packages from another cache'
+    'export:write stored files as a bundle'
+    'reload:have the running proxy read its configuration again'
+    'socket-unit:print the configured addresses for cachesvc.socket of systemd'
+  )
+  _arguments -s \
+    '(-c --config)'{-c,--config}'[read FILE instead of /etc/cachesvc/cachesvc.yaml]:FILE:_files' \
+    '--cache-dir[keep stored files in DIR]:DIR:_files -/' \
+    '*--listen[listen there; may be repeated; \[IPV6\]\:PORT and \:PORT are understood as well]:ADDRESS\:PORT: ' \
+    '--check-config[check the configuration, print all problems, exit]' \
+    '--dry-run[verify-repos, remove, refresh, import\: change nothing, only say what would be changed]' \
+    '*--archive[export\: only files of this host, or of this host and path; may be repeated]:PLACE: ' \
+    '*--suite[export\: only this suite, with the packages its indexes name; may be repeated]:NAME: ' \
+    '--sort[list\: list by url, by size, the largest first, or by last use, the latest first]:ORDER:(url size used)' \
+    '--json[verify-repos, list, status, stats\: print JSON]' \
+    '(-h --help)'{-h,--help}'[print the help and exit]' \
+    '(-v --version)'{-v,--version}'[print the version and exit]' \
+    '1:command:{ _describe command commands }' \
+    '*:file:_files'
+}
+_cachesvc "$@"
