@@ -123,7 +123,8 @@ function inParts(
 
 function statusXml(value: string, inner: string | undefined): string {
   const within = inner === undefined ? '' : statusXml(inner, undefined)
-  return `<samlp:StatusCode Value="${value}">${within}</samlp:StatusCode>`
+  const name = `samlp:StatusCode Value="${value}"`
+  return within === '' ? `<${name}/>` : `<${name}>${within}</samlp:StatusCode>`
 }
 
 /** A Response around an assertion, or without one, not yet signed. */
