@@ -11,10 +11,11 @@ const base = '/debian/dists/stable'
 const insist = { 'Cache-Control': 'max-age=0' }
 const gone = reply({ status: 404, content: 'gone' })
 
-async function stored(t: Test, files: readonly string[]) {
+async function stored(t: Test, files: readonly string[], negative = '0s') {
   const origin = await ScriptedOrigin.listen(t)
   const clock = new ManualClock(Date.now())
-  const cache = await TestCache.start(t, { origins: [origin], clock })
+  const settings = { freshness: { floor: '0s', negative } }
+  const cache = await TestCache.start(t, { origins: [origin], clock, settings })
   const url = (name: string): string => origin.url(`${base}/${name}`)
   for (const name of files) {
     origin.at(`${base}/${name}`, file({ content: name, etag: '"1"' }))
@@ -78,6 +79,18 @@ for (const [name, other] of [
     t.notOk((await cache.stored()).includes(url(name)))
   })
 
+  t.test(`${name} stays while clients are told that there is no ${other}`, async t => {
+    const { origin, clock, cache, url, ask } = await stored(t, [name], '5s')
+    origin.at(`${base}/${other}`, gone)
+    t.match(await ask(other), /^404/)
+    origin.at(`${base}/${name}`, gone)
+    origin.at(`${base}/${other}`, file({ content: other }))
+    t.match(await ask(name), /^200/)
+    t.strictSame(await cache.stored(), [url(name)])
+    t.match(await ask(other), /^200/, 'the origin is asked for the other again at once')
+    clock.advance(6000)
+    t.match(await ask(name), /^404/)
+  })
   t.test(`an origin without ${name} and ${other} is broken, for an hour`, async t => {
     const { origin, clock, cache, url, ask } = await stored(t, [name])
     const minute = 60_000

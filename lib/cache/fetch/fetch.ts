@@ -7,13 +7,12 @@
  * - A large file of which a crash left the beginning is asked for from there on.
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
-import type { Logger } from '../../log/log.ts'
 import {
   confirmedEntry,
   draftEntry,
@@ -40,19 +39,15 @@ import {
   verifiedBy,
   type WantedFile,
 } from './found.ts'
-import { GoneFiles } from './gone-files.ts'
+import { GoneFiles, type GoneFilesParts } from './gone-files.ts'
 import { type Answer, originName } from './mirrors.ts'
-import type { Ask } from './origin-client.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
 import { transfer } from './transfer.ts'
 import { examinedContent, WrongContent } from './wrong-content.ts'
 
-export interface FetcherOptions extends FetchEvents {
+export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
-  readonly clock: Clock
-  readonly log: Logger
-  readonly ask: Ask
   /** Whether an operator wants what this archive marks as not to be stored. */
   readonly storesAll: (uri: TargetUri) => boolean
 }

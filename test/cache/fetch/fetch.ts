@@ -38,6 +38,7 @@ async function fetcherForTest(
     onFetched: () => undefined,
     onNotStored: () => undefined,
     storesAll: () => false,
+    negative: new Map(),
     onImpostor: () => undefined,
     onWrong: () => undefined,
   })
