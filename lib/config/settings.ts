@@ -31,6 +31,11 @@ type Reader<T> = (
  */
 export type ForeignNames = Readonly<Record<string, string | { readonly says: string }>>
 
+/** Several names that mean the same. */
+export function namesOf(is: ForeignNames[string], ...all: readonly string[]): ForeignNames {
+  return Object.fromEntries(all.map(name => [name, is]))
+}
+
 interface FileReading {
   readonly root: Settings<unknown>
   readonly foreign: ForeignNames

@@ -5,7 +5,7 @@ import { createReadStream } from 'node:fs'
 import { basename, extname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../async/clock.ts'
-import { type CommandLine, obey, pathOption, program, WrongUsage } from '../../command-line.ts'
+import { type CommandLine, obey, program, WrongUsage } from '../../command-line.ts'
 import { quoted, type Read, right, wrong } from '../../config/reading.ts'
 import { parseDuration } from '../../config/units.ts'
 import { whyUnreadable } from '../../errors.ts'
@@ -15,6 +15,7 @@ import type { Person } from '../access/rules.ts'
 import { attributeMeant, attributeNames } from '../config/check-access.ts'
 import { loadConfig } from '../config/load-config.ts'
 import { readMethod } from '../config/setting-access.ts'
+import { placeOptions } from './arguments.ts'
 import { Replay } from './replay.ts'
 import { trialLines, tryRequest } from './trial.ts'
 
@@ -25,14 +26,7 @@ export const access = program({
     'Says what the rules under `access` make of a request, with rule, line and reason; or judges the requests of a log by the rules of a file that is not in force yet.',
   commands: { access: { operands: '[INSTANCE] [PATH]', summary: '' } },
   options: {
-    config: {
-      ...{ short: 'c', value: 'FILE', read: pathOption },
-      help: 'read FILE instead of DIR/INSTANCE.yaml',
-    },
-    'config-dir': {
-      ...{ value: 'DIR', read: pathOption, default: '/etc/authproxy' },
-      help: 'look for instances in DIR instead of /etc/authproxy',
-    },
+    ...placeOptions,
     user: { value: 'NAME', help: 'who is signed in; without it the person is not' },
     groups: { value: 'LIST', help: 'the groups of the person, separated by commas' },
     attribute: {

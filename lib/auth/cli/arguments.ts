@@ -9,7 +9,19 @@ import type { ConfigPlace } from '../config/load-config.ts'
 export type Line = CommandLine<typeof authproxy>
 
 /** Where the files of instances are looked for. */
-export const defaultConfigDirectory = '/etc/authproxy'
+const defaultConfigDirectory = '/etc/authproxy'
+
+/** The options by which each command finds the file of an instance. */
+export const placeOptions = {
+  config: {
+    ...{ short: 'c', value: 'FILE', read: pathOption },
+    help: 'read FILE instead of DIR/INSTANCE.yaml',
+  },
+  'config-dir': {
+    ...{ value: 'DIR', read: pathOption, default: defaultConfigDirectory },
+    help: `look for instances in DIR instead of ${defaultConfigDirectory}`,
+  },
+} as const
 
 export const authproxy = program({
   name: 'authproxy',
@@ -38,14 +50,7 @@ export const authproxy = program({
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },
   },
   options: {
-    config: {
-      ...{ short: 'c', value: 'FILE', read: pathOption },
-      help: 'read FILE instead of DIR/INSTANCE.yaml',
-    },
-    'config-dir': {
-      ...{ value: 'DIR', read: pathOption, default: defaultConfigDirectory },
-      help: `look for instances in DIR instead of ${defaultConfigDirectory}`,
-    },
+    ...placeOptions,
     'check-config': {
       help: 'check the configuration, the metadata and the places it writes to, print every problem, exit',
     },

@@ -1,21 +1,14 @@
 /**
  * `authproxy sessions`: ends the sessions of a user. A running instance does it, also while its file is wrong.
  */
-import { userInfo } from 'node:os'
-import {
-  type CommandLine,
-  helpText,
-  obey,
-  pathOption,
-  program,
-  WrongUsage,
-} from '../../command-line.ts'
+import { type CommandLine, helpText, obey, program, WrongUsage } from '../../command-line.ts'
 import { type Read, right, wrong } from '../../config/reading.ts'
+import { ownName } from '../../directory-owner.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { loadConfig } from '../config/load-config.ts'
 import { longestUser } from '../control.ts'
-import { defaultConfigDirectory, instanceOf } from './arguments.ts'
+import { instanceOf, placeOptions } from './arguments.ts'
 import { askInstance, likelyConfigPath } from './ask.ts'
 
 export const sessions = program({
@@ -31,14 +24,7 @@ export const sessions = program({
     },
   },
   options: {
-    config: {
-      ...{ short: 'c', value: 'FILE', read: pathOption },
-      help: 'read FILE instead of DIR/INSTANCE.yaml',
-    },
-    'config-dir': {
-      ...{ value: 'DIR', read: pathOption, default: defaultConfigDirectory },
-      help: `look for instances in DIR instead of ${defaultConfigDirectory}`,
-    },
+    ...placeOptions,
     user: {
       ...{ value: 'NAME', of: ['end'], read: readUser },
       help: 'the user, as the log and X-Authproxy-User say; capitals make no difference',
@@ -83,16 +69,8 @@ function readUser(text: string): Read<string> {
 /** Who calls, for the log: the user of the process, and the one who became that by sudo. */
 function caller(): string {
   const { SUDO_USER: before } = process.env
-  const now = userName()
+  const now = ownName() ?? `user ${process.geteuid?.()}`
   return before === undefined || before === '' || before === now
     ? now
     : `${before}, by sudo as ${now}`
-}
-
-function userName(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return `user ${process.geteuid?.()}`
-  }
 }

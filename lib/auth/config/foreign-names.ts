@@ -2,11 +2,7 @@
  * Names that people bring from other proxies for logins (mod_auth_mellon, oauth2-proxy, nginx) or write by guess, and the settings of
  * authproxy they mean.
  */
-import type { ForeignNames } from '../../config/settings.ts'
-
-/** Several names of one setting, or of what needs none. */
-const names = (is: ForeignNames[string], ...all: readonly string[]): ForeignNames =>
-  Object.fromEntries(all.map(name => [name, is]))
+import { type ForeignNames, namesOf } from '../../config/settings.ts'
 
 const ownKeys = {
   says: 'keys and certificates are made at the first start and kept in configPath',
@@ -19,34 +15,34 @@ const ownAddresses = {
 }
 
 export const foreignNames: ForeignNames = {
-  ...names('domain', 'host', 'hostname', 'servername', 'publicurl', 'baseurl', 'rooturl'),
-  ...names('domain', 'externalurl', 'redirecturl', 'url'),
-  ...names('idpMetadataURL, or idpMetadataFile', 'metadata', 'idpmetadata', 'metadataurl'),
-  ...names('idpMetadataURL, or idpMetadataFile', 'idp', 'idpurl', 'issuer', 'oidcissuerurl'),
-  ...names('idpMetadataFile', 'metadatafile', 'mellonidpmetadatafile'),
-  ...names(entityIds, 'entityid', 'spentityid'),
-  ...names('proxy.targetURL', 'upstream', 'upstreams', 'backend', 'backends', 'backendurl'),
-  ...names('proxy.targetURL', 'proxypass', 'target', 'targeturl', 'application', 'app'),
-  ...names('proxy.listenAddress', 'listen', 'port', 'bind', 'bindaddress', 'address'),
-  ...names('proxy.listenAddress', 'httpaddress', 'listenaddress', 'listenport'),
-  ...names('proxy.targetDisableSSLVerify', 'sslverify', 'tlsverify', 'insecure', 'skipverify'),
-  ...names('proxy.targetDisableSSLVerify', 'sslinsecureskipverify'),
-  ...names('proxy.trustedProxies', 'trustedproxies', 'reverseproxy', 'realip', 'trustedip'),
-  ...names('proxy.useBasicAuth', 'basicauth', 'passbasicauth'),
-  ...names('passthroughPaths', 'skipauth', 'skipauthroutes', 'skipauthregex', 'publicpaths'),
-  ...names('passthroughPaths', 'whitelist', 'allowlist', 'unauthenticated', 'excludepaths'),
-  ...names('access', 'rules', 'require', 'authorization', 'allow', 'roles', 'acl'),
-  ...names('access', 'allowedgroups', 'requiredgroups', 'allowedusers', 'emaildomains'),
-  ...names('session.lifetime', 'sessionlength', 'sessionlifetime', 'sessionduration'),
-  ...names('session.lifetime', 'cookieexpire', 'sessiontimeout', 'sessionttl'),
-  ...names('session.idle', 'idle', 'idletimeout', 'sessionidletimeout', 'cookierefresh'),
-  ...names('saml.forceAuthn', 'forcelogin'),
-  ...names('samlRequestSigning', 'signrequests', 'signrequest', 'requestsigning'),
-  ...names('identity.attributes', 'attributemap', 'attributemapping', 'claims', 'setenv'),
-  ...names('log.level', 'loglevel', 'verbose', 'debug'),
-  ...names('admin.listenAddress', 'metrics', 'metricsaddress', 'healthaddress'),
-  ...names(ownKeys, 'cookiesecret', 'sessionsecret', 'secret', 'clientsecret', 'privatekey'),
-  ...names(ownKeys, 'certificate', 'cert', 'key', 'spcert', 'spkey', 'keyfile', 'certfile'),
-  ...names(ownAddresses, 'acs', 'acsurl', 'assertionconsumerservice', 'callback', 'callbackurl'),
-  ...names(ownAddresses, 'endpointpath', 'slourl', 'logouturl'),
+  ...namesOf('domain', 'host', 'hostname', 'servername', 'publicurl', 'baseurl', 'rooturl'),
+  ...namesOf('domain', 'externalurl', 'redirecturl', 'url'),
+  ...namesOf('idpMetadataURL, or idpMetadataFile', 'metadata', 'idpmetadata', 'metadataurl'),
+  ...namesOf('idpMetadataURL, or idpMetadataFile', 'idp', 'idpurl', 'issuer', 'oidcissuerurl'),
+  ...namesOf('idpMetadataFile', 'metadatafile', 'mellonidpmetadatafile'),
+  ...namesOf(entityIds, 'entityid', 'spentityid'),
+  ...namesOf('proxy.targetURL', 'upstream', 'upstreams', 'backend', 'backends', 'backendurl'),
+  ...namesOf('proxy.targetURL', 'proxypass', 'target', 'targeturl', 'application', 'app'),
+  ...namesOf('proxy.listenAddress', 'listen', 'port', 'bind', 'bindaddress', 'address'),
+  ...namesOf('proxy.listenAddress', 'httpaddress', 'listenaddress', 'listenport'),
+  ...namesOf('proxy.targetDisableSSLVerify', 'sslverify', 'tlsverify', 'insecure', 'skipverify'),
+  ...namesOf('proxy.targetDisableSSLVerify', 'sslinsecureskipverify'),
+  ...namesOf('proxy.trustedProxies', 'trustedproxies', 'reverseproxy', 'realip', 'trustedip'),
+  ...namesOf('proxy.useBasicAuth', 'basicauth', 'passbasicauth'),
+  ...namesOf('passthroughPaths', 'skipauth', 'skipauthroutes', 'skipauthregex', 'publicpaths'),
+  ...namesOf('passthroughPaths', 'whitelist', 'allowlist', 'unauthenticated', 'excludepaths'),
+  ...namesOf('access', 'rules', 'require', 'authorization', 'allow', 'roles', 'acl'),
+  ...namesOf('access', 'allowedgroups', 'requiredgroups', 'allowedusers', 'emaildomains'),
+  ...namesOf('session.lifetime', 'sessionlength', 'sessionlifetime', 'sessionduration'),
+  ...namesOf('session.lifetime', 'cookieexpire', 'sessiontimeout', 'sessionttl'),
+  ...namesOf('session.idle', 'idle', 'idletimeout', 'sessionidletimeout', 'cookierefresh'),
+  ...namesOf('saml.forceAuthn', 'forcelogin'),
+  ...namesOf('samlRequestSigning', 'signrequests', 'signrequest', 'requestsigning'),
+  ...namesOf('identity.attributes', 'attributemap', 'attributemapping', 'claims', 'setenv'),
+  ...namesOf('log.level', 'loglevel', 'verbose', 'debug'),
+  ...namesOf('admin.listenAddress', 'metrics', 'metricsaddress', 'healthaddress'),
+  ...namesOf(ownKeys, 'cookiesecret', 'sessionsecret', 'secret', 'clientsecret', 'privatekey'),
+  ...namesOf(ownKeys, 'certificate', 'cert', 'key', 'spcert', 'spkey', 'keyfile', 'certfile'),
+  ...namesOf(ownAddresses, 'acs', 'acsurl', 'assertionconsumerservice', 'callback', 'callbackurl'),
+  ...namesOf(ownAddresses, 'endpointpath', 'slourl', 'logouturl'),
 }

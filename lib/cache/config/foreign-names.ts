@@ -1,24 +1,41 @@
 /**
  * Names that people bring from other caches (apt-cacher-ng, squid, approx, nginx) or write by guess, and the settings of cachesvc they mean.
  */
-import type { ForeignNames } from '../../config/settings.ts'
+import { type ForeignNames, namesOf } from '../../config/settings.ts'
 
-/** Several names of one setting. */
-const names = (setting: string, ...all: readonly string[]): ForeignNames =>
-  Object.fromEntries(all.map(name => [name, setting]))
+const noPassword = {
+  says: 'the pages ask for no password; index.clients names the machines that may read them',
+}
+const logPlace = { says: 'the log goes to standard output, and with systemd to the journal' }
 
 export const foreignNames: ForeignNames = {
-  ...names('cache_directory', 'directory', 'cachedir', 'cachepath', 'cacheroot', 'path', 'storage'),
-  ...names('listen_port', 'port', 'httpport', 'serverport', 'proxyport'),
-  ...names('listen_address', 'address', 'bind', 'bindaddress', 'bindhost', 'host', 'interface'),
-  ...names('retention.size', 'quota', 'size', 'maxsize', 'cachesize', 'maxcachesize', 'totalsize'),
-  ...names('retention.size', 'disksize', 'maxdisk', 'disklimit', 'sizelimit'),
-  ...names('retention.free', 'minfree', 'freespace'),
-  ...names('retention.object_size', 'maxobjectsize', 'maximumobjectsize', 'maxfilesize'),
-  ...names('retention.versions', 'keepversions', 'keepextraversions', 'maxversions'),
-  ...names('limits.memory', 'memory', 'cachemem', 'memorylimit', 'maxmemory'),
-  ...names('limits.connections', 'maxconnections', 'maxclients'),
-  ...names(
+  ...namesOf(
+    'cache_directory',
+    'directory',
+    'cachedir',
+    'cachepath',
+    'cacheroot',
+    'path',
+    'storage',
+  ),
+  ...namesOf('listen_port', 'port', 'httpport', 'serverport', 'proxyport'),
+  ...namesOf('listen_address', 'address', 'bind', 'bindaddress', 'bindhost', 'host', 'interface'),
+  ...namesOf(
+    'retention.size',
+    'quota',
+    'size',
+    'maxsize',
+    'cachesize',
+    'maxcachesize',
+    'totalsize',
+  ),
+  ...namesOf('retention.size', 'disksize', 'maxdisk', 'disklimit', 'sizelimit'),
+  ...namesOf('retention.free', 'minfree', 'freespace'),
+  ...namesOf('retention.object_size', 'maxobjectsize', 'maximumobjectsize', 'maxfilesize'),
+  ...namesOf('retention.versions', 'keepversions', 'keepextraversions', 'maxversions'),
+  ...namesOf('limits.memory', 'memory', 'cachemem', 'memorylimit', 'maxmemory'),
+  ...namesOf('limits.connections', 'maxconnections', 'maxclients'),
+  ...namesOf(
     'expiration.unused_days',
     'exthreshold',
     'expire',
@@ -27,7 +44,7 @@ export const foreignNames: ForeignNames = {
     'ttl',
     'keepdays',
   ),
-  ...names(
+  ...namesOf(
     'clients',
     'allow',
     'allowfrom',
@@ -36,12 +53,12 @@ export const foreignNames: ForeignNames = {
     'acl',
     'httpaccess',
   ),
-  ...names('domains', 'alloweddomains', 'allowedhosts', 'hosts', 'whitelist', 'allowlist'),
-  ...names('private_domains', 'privatehosts', 'internaldomains'),
-  ...names('passthrough_domains', 'passthrough', 'passthroughpattern', 'nocache', 'dontcache'),
-  ...names('ports', 'allowedports', 'allowuserports', 'safeports'),
-  ...names('connect_ports', 'sslports'),
-  ...names(
+  ...namesOf('domains', 'alloweddomains', 'allowedhosts', 'hosts', 'whitelist', 'allowlist'),
+  ...namesOf('private_domains', 'privatehosts', 'internaldomains'),
+  ...namesOf('passthrough_domains', 'passthrough', 'passthroughpattern', 'nocache', 'dontcache'),
+  ...namesOf('ports', 'allowedports', 'allowuserports', 'safeports'),
+  ...namesOf('connect_ports', 'sslports'),
+  ...namesOf(
     'parent_proxy',
     'proxy',
     'upstream',
@@ -50,30 +67,18 @@ export const foreignNames: ForeignNames = {
     'cachepeer',
     'parent',
   ),
-  ...names('archives', 'mirrors', 'backends'),
-  ...names('overrides.debian_server', 'debianmirror', 'mirror', 'remapdebrep'),
-  ...names('overrides.ubuntu_server', 'ubuntumirror', 'remapuburep'),
-  ...names('remap', 'rewrite', 'redirect', 'aliases'),
-  ...names('offline', 'offlinemode'),
-  ...names('suites.keyrings', 'keyring', 'trustedkeys'),
-  ...names('freshness.index', 'interval', 'refreshpattern'),
-  ...names('timeouts.connect', 'timeout', 'networktimeout', 'connecttimeout'),
-  ...names('index.hostnames', 'hostname', 'hostnames', 'servername', 'visiblehostname'),
-  ...names('https.intercept', 'sslbump', 'mitm', 'tlsintercept'),
-  ...names('log.level', 'loglevel', 'verbose', 'verboselog'),
-  ...names('log.access', 'accesslog'),
-  ...Object.fromEntries(
-    ['password', 'adminauth', 'adminpassword', 'username'].map(name => [
-      name,
-      {
-        says: 'the pages ask for no password; index.clients names the machines that may read them',
-      },
-    ]),
-  ),
-  ...Object.fromEntries(
-    ['logdir', 'logfile', 'logdirectory'].map(name => [
-      name,
-      { says: 'the log goes to standard output, and with systemd to the journal' },
-    ]),
-  ),
+  ...namesOf('archives', 'mirrors', 'backends'),
+  ...namesOf('overrides.debian_server', 'debianmirror', 'mirror', 'remapdebrep'),
+  ...namesOf('overrides.ubuntu_server', 'ubuntumirror', 'remapuburep'),
+  ...namesOf('remap', 'rewrite', 'redirect', 'aliases'),
+  ...namesOf('offline', 'offlinemode'),
+  ...namesOf('suites.keyrings', 'keyring', 'trustedkeys'),
+  ...namesOf('freshness.index', 'interval', 'refreshpattern'),
+  ...namesOf('timeouts.connect', 'timeout', 'networktimeout', 'connecttimeout'),
+  ...namesOf('index.hostnames', 'hostname', 'hostnames', 'servername', 'visiblehostname'),
+  ...namesOf('https.intercept', 'sslbump', 'mitm', 'tlsintercept'),
+  ...namesOf('log.level', 'loglevel', 'verbose', 'verboselog'),
+  ...namesOf('log.access', 'accesslog'),
+  ...namesOf(noPassword, 'password', 'adminauth', 'adminpassword', 'username'),
+  ...namesOf(logPlace, 'logdir', 'logfile', 'logdirectory'),
 }

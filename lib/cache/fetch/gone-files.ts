@@ -62,7 +62,10 @@ export class GoneFiles {
     return this.#parts.ask({ ...question, fresh: true })
   }
 
-  /** Throws when the origin is likelier broken than without the stored file, or clients cannot have learnt yet what is there in its place. */
+  /**
+   * Throws when the origin is likelier broken than without the stored file, or when clients have just been told that there is nothing in
+   * its place.
+   */
   async believe({ stored, uri, archive, via }: WantedFile, lifetime: Lifetime): Promise<void> {
     if (stored === undefined || archive.kind !== 'release') return
     const { clock, log, ask, negative } = this.#parts
