@@ -31,7 +31,7 @@ export function isPreflight(
   if (announced === undefined || more.length > 0 || !METHOD.test(announced)) return false
   if (FORBIDDEN.test(announced) || !isOtherOrigin(fields.all('Origin'), baseUrl)) return false
   if (REFUTES.some(name => fields.has(name)) || !saysSo(fields)) return false
-  if (namedMethods(fields, query).size > 0 || isAmbiguous(path)) return false
+  if (namedMethods(fields, query).length > 0 || isAmbiguous(path)) return false
   return access === undefined || ['OPTIONS', announced].every(each => !isClosed(access, each, path))
 }
 

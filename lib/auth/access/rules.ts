@@ -53,9 +53,40 @@ export interface AccessRules {
   /** The methods that rules name. */
   readonly methods: ReadonlySet<string>
   /** By the first name of a folded path, the rules that could be for such paths, in their order. */
-  readonly byFirstName: ReadonlyMap<string, readonly AccessRule[]>
+  readonly byFirstName: ReadonlyMap<string, readonly ReadyRule[]>
   /** Those for paths that begin with none of these names. */
-  readonly elsewhere: readonly AccessRule[]
+  readonly elsewhere: readonly ReadyRule[]
+  /** The rules of paths that were asked for before: the same few paths come most of the time. */
+  readonly known: Map<string, RulesOfPath>
+}
+
+/** A rule with what is worked out once. */
+interface ReadyRule {
+  readonly rule: AccessRule
+  /** Undefined: the rule has a word in place of descriptions. */
+  readonly descriptions: ReadonlyArray<readonly Needed[]> | undefined
+  readonly allowed: AccessVerdict
+}
+
+/** One of the patterns is to fit one of the values of an attribute. */
+interface Needed {
+  readonly name: string
+  readonly patterns: readonly Pattern[]
+}
+
+/** The parts of a pattern between its wildcards: one part when it has none. */
+type Pattern = readonly string[]
+
+/** What the rules have for a path, whoever asks and by whatever method. */
+interface RulesOfPath {
+  readonly ambiguous: boolean
+  /** Those that are for it, and those that an application could take it to be meant by, in their order. */
+  readonly candidates: readonly Candidate[]
+}
+
+interface Candidate extends ReadyRule {
+  /** Whether the rule is for the path. */
+  readonly decides: boolean
 }
 
 /** What a request asks for. */
@@ -98,15 +129,27 @@ export function accessRules(rules: readonly AccessRule[]): AccessRules {
     allow === 'signed-in' && login === undefined && methods === undefined
   const all = rules.some(rule => plain(rule) && rule.path.written === '/')
   const names = new Set(rules.map(({ path }) => firstName(path.folded)))
+  const ready = rules.map(readyRule)
   const of = (name: string) =>
-    rules.filter(({ path }) => ['', name].includes(firstName(path.folded)))
+    ready.filter(({ rule }) => ['', name].includes(firstName(rule.path.folded)))
   return {
     rules,
     restrict: !all || !rules.every(plain),
     methods: new Set(rules.flatMap(({ methods = [] }) => [...methods])),
     byFirstName: new Map([...names].map(name => [name, of(name)])),
     elsewhere: of(''),
+    known: new Map(),
   }
+}
+
+function readyRule(rule: AccessRule): ReadyRule {
+  const descriptions =
+    typeof rule.allow === 'string'
+      ? undefined
+      : rule.allow.map(description =>
+          [...description].map(([name, texts]) => ({ name, patterns: texts.map(patternOf) })),
+        )
+  return { rule, descriptions, allowed: { verdict: 'allowed', rule } }
 }
 
 /** The first name of a folded path; empty for that of the root. */
@@ -121,22 +164,12 @@ export function judge(
   wanted: AccessQuestion,
   { person, now }: { readonly person: Person | undefined; readonly now: Milliseconds },
 ): AccessVerdict {
-  const path = askedPath(wanted.path)
-  if (access.restrict && path.ambiguous) {
-    return { verdict: 'ambiguous', rule: undefined, because: 'path' }
-  }
-  const of = (method: string) => {
-    const { decisive, mistakable } = rulesFor(access, method, path)
-    const verdict = verdictOf(decisive, person, now)
-    if (verdict.verdict !== 'allowed') return verdict
-    const other = mistakable.find(rule => verdictOf(rule, person, now).verdict !== 'allowed')
-    if (other === undefined) return verdict
-    return { verdict: 'ambiguous', rule: other, because: 'spelling' } as const
-  }
-  const verdict = of(wanted.method)
+  const { ambiguous, candidates } = rulesOf(access, wanted.path)
+  if (ambiguous) return { verdict: 'ambiguous', rule: undefined, because: 'path' }
+  const verdict = verdictAmong(candidates, wanted.method, person, now)
   if (verdict.verdict !== 'allowed') return verdict
   for (const method of wanted.alsoMethods) {
-    const other = of(method)
+    const other = verdictAmong(candidates, method, person, now)
     if (other.verdict === 'allowed') continue
     return { verdict: 'ambiguous', rule: other.rule, because: 'method' }
   }
@@ -148,63 +181,121 @@ export function judge(
  * path for such a one.
  */
 export function isClosed(access: AccessRules, method: string, path: string): boolean {
-  const asked = askedPath(path)
-  if (access.restrict && asked.ambiguous) return true
-  const { decisive, mistakable } = rulesFor(access, method, asked)
-  return [decisive, ...mistakable].some(rule => rule === undefined || rule.allow === 'nobody')
+  const { ambiguous, candidates } = rulesOf(access, path)
+  if (ambiguous) return true
+  for (const { rule, decides } of candidates) {
+    if (!isForMethod(rule, method)) continue
+    if (rule.allow === 'nobody') return true
+    if (decides) return false
+  }
+  return true
 }
 
-/** The rule that decides, and those before it that an application could take the path to be meant by. */
-function rulesFor(access: AccessRules, method: string, path: AskedPath) {
-  const as = method === 'HEAD' ? 'GET' : method
-  const mistakable: AccessRule[] = []
-  for (const rule of access.byFirstName.get(firstName(path.folded)) ?? access.elsewhere) {
-    if (rule.methods !== undefined && !rule.methods.has(as)) continue
-    if (isFor(rule.path, path)) return { decisive: rule, mistakable }
-    if (couldBeFor(rule.path, path)) mistakable.push(rule)
+/** What the rules have for a path. That of a path of usual length is kept, of so many at most. */
+function rulesOf(access: AccessRules, path: string): RulesOfPath {
+  const { known } = access
+  const before = known.get(path)
+  if (before !== undefined) return before
+  const found = findRules(access, askedPath(path))
+  if (path.length > LONGEST_KNOWN) return found
+  if (known.size >= MOST_KNOWN) known.clear()
+  // A text of its own: the path may be a part of the whole head of a request, which would be kept with it.
+  const own = Buffer.from(path, 'latin1').toString('latin1')
+  if (own === path) known.set(own, found)
+  return found
+}
+
+const MOST_KNOWN = 1000
+const LONGEST_KNOWN = 200
+
+function findRules({ byFirstName, elsewhere, restrict }: AccessRules, path: AskedPath) {
+  const candidates: Candidate[] = []
+  if (restrict && path.ambiguous) return { ambiguous: true, candidates }
+  for (const ready of byFirstName.get(firstName(path.folded)) ?? elsewhere) {
+    const decides = isFor(ready.rule.path, path)
+    if (decides || couldBeFor(ready.rule.path, path)) candidates.push({ ...ready, decides })
+    if (decides && ready.rule.methods === undefined) break
   }
-  return { decisive: undefined, mistakable }
+  return { ambiguous: false, candidates }
+}
+
+function isForMethod({ methods }: AccessRule, method: string): boolean {
+  return methods === undefined || methods.has(method === 'HEAD' ? 'GET' : method)
+}
+
+/** What the first rule says that is for path and method, and those before it that an application could mean instead. */
+function verdictAmong(
+  candidates: readonly Candidate[],
+  method: string,
+  person: Person | undefined,
+  now: Milliseconds,
+): AccessVerdict {
+  let stricter: AccessRule | undefined
+  for (const candidate of candidates) {
+    const { rule, decides } = candidate
+    if (!isForMethod(rule, method)) continue
+    const verdict = verdictOf(candidate, person, now)
+    if (decides) {
+      if (stricter === undefined || verdict.verdict !== 'allowed') return verdict
+      return { verdict: 'ambiguous', rule: stricter, because: 'spelling' }
+    }
+    if (verdict.verdict !== 'allowed') stricter ??= rule
+  }
+  return { verdict: 'refused', rule: undefined, because: 'no-rule' }
 }
 
 /** What one rule says. */
 function verdictOf(
-  rule: AccessRule | undefined,
+  { rule, descriptions, allowed }: ReadyRule,
   person: Person | undefined,
   now: Milliseconds,
 ): AccessVerdict {
-  if (rule === undefined) return { verdict: 'refused', rule, because: 'no-rule' }
   const { allow, login } = rule
   if (allow === 'nobody') return { verdict: 'refused', rule, because: 'nobody' }
-  if (allow === 'anyone') return { verdict: 'allowed', rule }
+  if (allow === 'anyone') return allowed
   if (person === undefined) return { verdict: 'login', rule }
-  if (allow !== 'signed-in' && !allow.some(each => describes(each, person))) {
+  if (descriptions !== undefined && !isAmong(descriptions, person)) {
     return { verdict: 'refused', rule, because: 'not-among' }
   }
   const because = login === undefined ? undefined : whyNotFulfilled(login, person, now)
-  return because === undefined
-    ? { verdict: 'allowed', rule }
-    : { verdict: 'step-up', rule, because }
+  return because === undefined ? allowed : { verdict: 'step-up', rule, because }
 }
 
-/** Whether a person has one of the values of each attribute. A description without attributes describes no person. */
-function describes(description: Description, { subject, attributes }: Person): boolean {
-  for (const [name, patterns] of description) {
-    const values = name === 'users' ? [subject] : (attributes.get(name) ?? [])
-    if (!values.some(value => patterns.some(pattern => fits(value, pattern)))) return false
-  }
-  return description.size > 0
+/** Whether a person has one of the values of each attribute of a description. One without attributes describes no person. */
+function isAmong(descriptions: ReadonlyArray<readonly Needed[]>, person: Person): boolean {
+  return descriptions.some(
+    needs => needs.length > 0 && needs.every(needed => hasOneOf(needed, person)),
+  )
+}
+
+function hasOneOf({ name, patterns }: Needed, { subject, attributes }: Person): boolean {
+  if (name === 'users') return isOneOf(subject, patterns)
+  return attributes.get(name)?.some(value => isOneOf(value, patterns)) ?? false
+}
+
+function isOneOf(value: string, patterns: readonly Pattern[]): boolean {
+  return patterns.some(pattern => isOf(value, pattern))
 }
 
 /** Whether a value is the text of a pattern, in which `*` stands for any text, none included. */
 export function fits(value: string, pattern: string): boolean {
-  if (!pattern.includes('*')) return value === pattern
-  const [first = '', ...others] = pattern.split('*')
-  const last = others.pop()
-  if (last === undefined) return value === pattern
+  return isOf(value, patternOf(pattern))
+}
+
+function patternOf(text: string): Pattern {
+  return text.split('*')
+}
+
+function isOf(value: string, parts: Pattern): boolean {
+  const [first = ''] = parts
+  const count = parts.length - 1
+  if (count === 0) return value === first
+  const last = parts[count] ?? ''
   if (!value.startsWith(first) || !value.endsWith(last)) return false
   const end = value.length - last.length
   let at = first.length
-  for (const part of others) {
+  for (let i = 1; i < count; i += 1) {
+    const part = parts[i] ?? ''
     const found = value.indexOf(part, at)
     if (found === -1) return false
     at = found + part.length
@@ -233,24 +324,25 @@ export function wantedBy(
 ): AccessQuestion {
   if (methods.size === 0) return { method, path, alsoMethods: NONE }
   const named = namedMethods(fields, query)
-  if (named.size === 0) return { method, path, alsoMethods: NONE }
+  if (named.length === 0) return { method, path, alsoMethods: NONE }
   // Whichever of so many an application takes: each that a rule names, and one that none does.
-  const alsoMethods = named.size > MOST_NAMED ? [...methods, 'OTHER'] : [...named]
+  const alsoMethods = named.length > MOST_NAMED ? [...methods, 'OTHER'] : named
   return { method, path, alsoMethods }
 }
 
 const NONE: readonly string[] = []
 const MOST_NAMED = 10
 
-/** The methods that fields and query of a request name besides that of its first line. */
-export function namedMethods(fields: Fields, query: string | undefined): ReadonlySet<string> {
-  const named = new Set(methodsInQuery(query))
+/** The methods that fields and query of a request name besides that of its first line, each once. */
+export function namedMethods(fields: Fields, query: string | undefined): readonly string[] {
+  let named = query === undefined ? undefined : methodsInQuery(query)
   const { flat } = fields
   for (let i = 0; i < flat.length; i += 2) {
     if (!isOverride(flat[i] ?? '')) continue
-    for (const word of (flat[i + 1] ?? '').toUpperCase().match(/[A-Z]+/g) ?? []) named.add(word)
+    named ??= []
+    for (const word of wordsOf(flat[i + 1] ?? '')) named.push(word)
   }
-  return named
+  return named === undefined ? NONE : [...new Set(named)]
 }
 
 /** Whether frameworks take the method from a field of this name. Its first and last letter tell almost all others, for less. */
@@ -268,13 +360,17 @@ const codes = (letters: string) => [...letters].map(letter => letter.charCodeAt(
 const BEGINNINGS = codes('xhm')
 const ENDS = codes('de')
 
-function methodsInQuery(query = ''): readonly string[] {
+function methodsInQuery(query: string): string[] | undefined {
   // Most have neither the word nor a character of it escaped.
-  if (!/method|%/i.test(query)) return NONE
+  if (!/method|%/i.test(query)) return undefined
   return query.split(/[&;]/).flatMap(pair => {
     const [name = '', value = ''] = pair.replaceAll('+', ' ').split(/=(.*)/s, 2).map(unescaped)
-    return IN_QUERY.test(name) ? (value.toUpperCase().match(/[A-Z]+/g) ?? []) : []
+    return IN_QUERY.test(name) ? wordsOf(value) : []
   })
+}
+
+function wordsOf(value: string): readonly string[] {
+  return value.toUpperCase().match(/[A-Z]+/g) ?? []
 }
 
 /** `_method` and `_HttpMethod`, and the names of the fields. A bare `method` is an argument like any other. */
