@@ -295,7 +295,8 @@ class FastConnection implements RequestReading, ResponseOwner {
       this.#ending = true
       this.#turn()
       flushWrites()
-      this.socket.end()
+      // After a last response it has been ended: Node makes an error for each end that comes later.
+      if (!this.socket.writableEnded) this.socket.end()
     }
   }
 

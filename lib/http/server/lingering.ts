@@ -29,6 +29,6 @@ export function lingerAtEnd(socket: Socket, clock: Clock, begin: () => void): vo
     socket.once('close', () => cancel())
     if (socket.writableFinished) wait()
     else socket.once('finish', wait)
-    socket.end()
+    if (!socket.writableEnded) socket.end()
   }
 }
