@@ -1,11 +1,11 @@
 /**
  * Makes the parts that answer requests for files: what asks origins, what indexes say, what answers from both.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock } from '../async/clock.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
+import { recent } from '../recent.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { Answerer } from './answer/answerer.ts'
 import { offlineFailure } from './answer/errors.ts'
@@ -73,7 +73,7 @@ export async function answering(parts: AnsweringParts) {
   const onBroken: FetchEvents['onBroken'] = place => mirrors.brokeOff(place)
   const storesAll = (uri: TargetUri): boolean =>
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'
-  const negative: NegativeMemory = new LRUCache({ max: mostMissing })
+  const negative: NegativeMemory = recent(mostMissing)
   const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken, storesAll, negative })
   const ahead = new Ahead({
     ...{ ...shared, log: log.child({ part: 'ahead' }), fetcher, onEnd: parts.onAhead },
