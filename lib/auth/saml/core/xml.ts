@@ -93,7 +93,8 @@ export class Namespaces {
   /** The element of a start tag that stands from `start` to `inside`, with its declarations in force. */
   element(tag: string, written: readonly Written[], start: number, inside: number): Growing {
     const declares = this.#declare(written)
-    const attributes = declares.size === written.length ? NONE : this.#attributesOf(written)
+    const attributes =
+      declares.size === written.length ? NONE : this.#attributesOf(written, declares)
     const element: Growing = {
       name: localName(tag),
       namespace: this.#namespaceOf(prefixOf(tag)),
@@ -139,8 +140,10 @@ export class Namespaces {
     return declares
   }
 
-  #attributesOf(written: readonly Written[]): readonly XmlAttribute[] {
-    const attributes = written.filter(each => !isDeclaration(each))
+  #attributesOf(written: readonly Written[], declares: Prefixes): readonly XmlAttribute[] {
+    // A copy has no room for more, unlike the list that has grown.
+    const attributes =
+      declares.size === 0 ? written.slice() : written.filter(each => !isDeclaration(each))
     const prefixed = attributes.filter(({ tag }) => tag.includes(':'))
     if (prefixed.length === 0) return attributes
     // Section 6.2: the default namespace is not that of attributes.

@@ -125,11 +125,12 @@ function isPrefixed({ tag }: Named): boolean {
 
 /** Most lists are in order as they came. */
 function sorted<T>(list: readonly T[], order: (a: T, b: T) => number): readonly T[] {
-  const isAfter = (each: T, i: number) => {
-    const before = list[i - 1]
-    return before !== undefined && order(before, each) > 0
+  let before: T | undefined
+  for (const each of list) {
+    if (before !== undefined && order(before, each) > 0) return [...list].sort(order)
+    before = each
   }
-  return list.some(isAfter) ? [...list].sort(order) : list
+  return list
 }
 
 type Named = XmlElement['attributes'][number]

@@ -4,7 +4,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 
 export interface PoolBounds {
-  /** Threads at a time. */
+  /** Threads at a time; all but the first only while many jobs wait. */
   readonly threads: number
   /** The time for one job in its thread. */
   readonly deadline: Milliseconds

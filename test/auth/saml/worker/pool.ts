@@ -133,3 +133,20 @@ t.test('closing ends what is under way and what waits', async t => {
   t.match(await settled, [{ status: 'rejected' }, { status: 'rejected' }])
   await t.rejects(verify(), { code: 'verifier_crashed' })
 })
+
+t.test('another thread begins only when many jobs wait, and then does its part', async t => {
+  const created: Worker[] = []
+  const onWorker = (worker: Worker) => void created.push(worker)
+  process.on('worker', onWorker)
+  t.teardown(() => process.off('worker', onWorker))
+  const { verify } = open(t)
+  const few = Array.from({ length: 8 }, () => verify())
+  await setImmediate()
+  t.equal(created.length, 1)
+  const more = Array.from({ length: 8 }, () => verify())
+  await setImmediate()
+  t.equal(created.length, 2)
+  for (const { ok } of await Promise.all([...few, ...more])) t.equal(ok, true)
+  await Promise.all([verify(), verify(), verify()])
+  t.equal(created.length, 2)
+})
