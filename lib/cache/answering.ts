@@ -73,8 +73,7 @@ export async function answering(parts: AnsweringParts) {
   const onBroken: FetchEvents['onBroken'] = place => mirrors.brokeOff(place)
   const storesAll = (uri: TargetUri): boolean =>
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'
-  const negative: NegativeMemory = recent(mostMissing)
-  const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken, storesAll, negative })
+  const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken, storesAll })
   const ahead = new Ahead({
     ...{ ...shared, log: log.child({ part: 'ahead' }), fetcher, onEnd: parts.onAhead },
     settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
@@ -86,6 +85,7 @@ export async function answering(parts: AnsweringParts) {
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => ahead.adopted(suite),
   })
+  const negative: NegativeMemory = recent(mostMissing)
   const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
   const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })

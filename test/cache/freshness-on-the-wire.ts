@@ -307,8 +307,10 @@ t.test('an origin that let a deadline pass is waited for by nobody, and asked be
 })
 
 t.test('a 404 is remembered, until no-cache or content', async t => {
-  const { origin, clock, cache, url } = await begun(t, { freshness: { negative: '30s' } })
-  origin.at(release, reply({ status: 404 }))
+  const { origin, clock, cache } = await begun(t, { freshness: { negative: '30s' } })
+  const path = '/dists/stable/main/Contents-all.gz'
+  const url = origin.url(path)
+  origin.at(path, reply({ status: 404 }))
   t.equal((await cache.get(url, insist)).status, 404)
   const again = await cache.get(url, insist)
   t.equal(again.status, 404)
@@ -318,7 +320,7 @@ t.test('a 404 is remembered, until no-cache or content', async t => {
   clock.advance(30_001)
   t.equal((await cache.get(url)).status, 404)
   t.equal(origin.requests.length, 2)
-  origin.at(release, reply({ content: 'here', fields: { 'Cache-Control': 'no-store' } }))
+  origin.at(path, reply({ content: 'here', fields: { 'Cache-Control': 'no-store' } }))
   t.equal((await cache.get(url)).status, 404)
   t.equal((await cache.get(url, { 'Cache-Control': 'no-cache' })).text, 'here')
   await cache.quiet()

@@ -369,7 +369,8 @@ export class Answerer {
     if (gone && unnamed && updates.isBehind(key)) {
       return unavailable(allowed, fetchFailure('SUITE_BEHIND', { origin: about.origin }))
     }
-    if (gone && said.certain) {
+    // Of InRelease and Release clients use the one that there is: from memory one of them would be missing while the other is gone.
+    if (gone && said.certain && archive.kind !== 'release') {
       negative.set(key, clock.now() + rules().config.freshness.negative)
     }
     return originSaid(allowed, { ...said, because: 'absent' })

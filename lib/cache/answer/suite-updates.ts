@@ -206,8 +206,10 @@ export class Updates {
       // What was asked before the file was found to be gone says nothing of now.
       if (underWay?.changed === false) await underWay.done
       const wanted = { key: entry.key, uri, archive: classify(uri.path), stored: entry }
-      if (asks) await this.check({ ...wanted, insist: true }, entry)
-      else await this.#underWay.get(entry.key)?.done
+      const said = asks
+        ? await this.check({ ...wanted, insist: true }, entry)
+        : await this.#underWay.get(entry.key)?.done
+      if (said?.use === 'answer' && isGone(said.status)) await this.#askForOther(entry.key)
       const now = await this.#stored(used)
       if (now !== undefined && releaseIn(generation, now.digest) === undefined) return true
       // It is held back, and known now.
@@ -216,12 +218,26 @@ export class Updates {
     return (await inTime(ask(), clock, rules().config.suites.update)) ?? false
   }
 
-  /** The Release file that is stored in the place of that of a generation. */
+  /** Asks for Release when a suite has no InRelease any more, and the reverse: that is its newer Release file. */
+  async #askForOther(key: string): Promise<void> {
+    const { fetcher, store } = this.#parts
+    const name = key.endsWith('/InRelease') ? 'Release' : 'InRelease'
+    const other = `${parentOf(key)}/${name}`
+    const uri = parseUri(other)
+    if ('problem' in uri) return
+    const stored = await store.get(other)
+    const wanted = { key: other, uri, archive: classify(uri.path), stored, insist: true }
+    if (stored !== undefined) await this.check(wanted, stored)
+    else await entryOf(await fetcher.fetch(wanted).found)
+  }
+
+  /** The Release file that is stored in the place of that of a generation, under its name or the other. */
   async #stored({
     suite,
     generation,
   }: Pick<Claim, 'suite' | 'generation'>): Promise<Entry | undefined> {
-    for (const { name } of releasesOf(generation)) {
+    const own = releasesOf(generation).map(({ name }) => name)
+    for (const name of new Set([...own, 'InRelease', 'Release'])) {
       const entry = await this.#parts.store.get(`${suite}/${name}`)
       if (entry !== undefined) return entry
     }

@@ -135,7 +135,7 @@ export const freshness = group(
       'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives build packages anew under the old name.',
     ),
     negative: setting(duration('0s', '1h'), '5s').says(
-      'Time for which a 404 of the origin is remembered.',
+      'Time for which a 404 of the origin is remembered, but for InRelease, Release and Release.gpg.',
     ),
     floor: setting(duration('0s', '5m'), '5s').says(
       'Freshness of all files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second.',

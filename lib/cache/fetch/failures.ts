@@ -36,11 +36,6 @@ const failures = {
     '{origin} has no Release file any more of a suite that it had',
     'The origin has no Release file of this suite any more, which is taken for a fault of the origin for an hour.',
   ],
-  RELEASE_REPLACED: [
-    'upstream',
-    '{origin} has {other} in its place, of which clients were told a moment ago that it does not exist',
-    'The archive has just put {other} in the place of this file; update again.',
-  ],
   ORIGIN_REFUSES_REST: [
     'upstream',
     'the origin answered {status} when asked for the rest',

@@ -7,8 +7,6 @@
  * - An old version of a package stays in the store whether its origin still has it or not: one 404 is enough for that.
  * - A suite has an InRelease, or a Release with its signature. An archive that drops one of them still has the other. An origin
  *   that has neither, although it had one, is likelier broken than without the suite: that counts when it has lasted for an hour.
- * - A client asks for InRelease, and for Release when there is none. While the cache still says from memory that there is none, it
- *   must not say of Release that it is gone: the client would take the archive for one without either.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -24,8 +22,6 @@ export interface GoneFilesParts {
   readonly clock: Clock
   readonly log: Logger
   readonly ask: Ask
-  /** Until when clients are told, without a question to the origin, that there is no such file. */
-  readonly negative: Pick<Map<string, Milliseconds>, 'get' | 'delete'>
 }
 
 /** How long an origin has had no Release file of a suite before that counts. */
@@ -62,26 +58,17 @@ export class GoneFiles {
     return this.#parts.ask({ ...question, fresh: true })
   }
 
-  /**
-   * Throws when the origin is likelier broken than without the stored file, or when clients have just been told that there is nothing in
-   * its place.
-   */
+  /** Throws when the origin is likelier broken than without the stored file. */
   async believe({ stored, uri, archive, via }: WantedFile, lifetime: Lifetime): Promise<void> {
     if (stored === undefined || archive.kind !== 'release') return
-    const { clock, log, ask, negative } = this.#parts
+    const { clock, log, ask } = this.#parts
     const end = uri.path.lastIndexOf('/') + 1
     const other = others.get(uri.path.slice(end))
     if (other === undefined) return
     const place = { ...uri, path: `${uri.path.slice(0, end)}${other}` }
     const { response } = await askForHead(ask, { uri: place, stored: undefined, lifetime, via })
     response.content.close()
-    if (response.status < 400) {
-      const key = `${stored.key.slice(0, stored.key.lastIndexOf('/') + 1)}${other}`
-      const until = negative.get(key)
-      negative.delete(key)
-      if (until === undefined || until <= clock.now()) return
-      throw fetchFailure('RELEASE_REPLACED', { origin: originName(uri), other })
-    }
+    if (response.status < 400) return
     const now = clock.elapsed()
     const since = this.#since.get(stored.key)
     this.#since.set(stored.key, since ?? now)

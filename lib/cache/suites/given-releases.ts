@@ -1,5 +1,6 @@
 /**
- * Remembers which Release of a suite a client was given last: its update ends with the indexes that Release names.
+ * Remembers which Release of a suite a client was given last: its update ends with the indexes that Release names, and for days it
+ * installs what they name.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Peer } from '../../http/message/message.ts'
@@ -42,6 +43,11 @@ export class GivenReleases {
       if (given !== undefined && this.#clock.elapsed() - given.at <= lifetime) return given.digest
     }
     return undefined
+  }
+
+  /** Whether the client has a Release of the suite, however old, as far as that is still remembered. */
+  has(client: Client, suite: string): boolean {
+    return namesOf(client, suite).some(name => this.#given.has(name))
   }
 }
 

@@ -46,6 +46,14 @@ interface SuitesParts extends SuiteMeans {
   readonly onAdopted: (suite: Suite) => void
 }
 
+/** That an entry agrees with what indexes say to clients. */
+interface Agreement {
+  /** The keys of the suites that may name its file. */
+  readonly suites: readonly string[]
+  /** For clients with which of them as their own. */
+  readonly by: Set<string>
+}
+
 interface AskedFile {
   readonly key: string
   readonly archive: ArchivePath
@@ -58,6 +66,9 @@ const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 
 /** How long a table that was not there is not made again, unless its suite is adopted meanwhile. */
 const pauseAfterLoss: Milliseconds = 10 * 60_000
 const mostLost = 10_000
+/** Sets of own suites of clients for which it is remembered that an entry agrees with indexes. */
+const mostAgreements = 100
+const none: readonly string[] = []
 /** Contents of which the SHA-512 is remembered. */
 const mostHashed = 10_000
 /** The part of the time from Date to Valid-Until in which it comes close. */
@@ -70,8 +81,8 @@ export class Suites {
   readonly #tables: Tables
   readonly #adoptions: Adoptions
   readonly #given: GivenReleases
-  /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
-  #agreeing = new WeakSet<Entry>()
+  /** Entries of immutable files that agree with adopted indexes, as of an adoption. */
+  #agreeing = new WeakMap<Entry, Agreement>()
   /** Those of these entries whose content an index names; no index says anything of the others. */
   #confirmed = new WeakSet<object>()
   readonly #asked = new AskedIndexes()
@@ -93,7 +104,7 @@ export class Suites {
       tables,
       asked: this.#asked,
       onAdopted: suite => {
-        this.#agreeing = new WeakSet()
+        this.#agreeing = new WeakMap()
         this.#lost.clear()
         this.#confirmed = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
@@ -272,8 +283,9 @@ export class Suites {
 
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
-    const { stored } = asked
-    if (stored !== undefined && this.#agreeing.has(stored)) return undefined
+    const { stored, client } = asked
+    const agreement = stored && this.#agreeing.get(stored)
+    if (agreement?.by.has(this.#ownOf(agreement.suites, client).join(' '))) return undefined
     const name = this.#nameable(asked)
     return name === undefined ? undefined : (this.#awaited(name, asked) ?? this.#find(name, asked))
   }
@@ -324,7 +336,11 @@ export class Suites {
       const claim = typeof answer === 'string' ? undefined : answer
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
       if (stored === undefined || !agrees || !archive.immutable) return claim
-      agreeing.add(stored)
+      const agreement = agreeing.get(stored) ?? { suites: this.#suitesFor(name), by: new Set() }
+      if (agreement.by.size < mostAgreements) {
+        agreement.by.add(this.#ownOf(agreement.suites, asked.client).join(' '))
+      }
+      agreeing.set(stored, agreement)
       if (claim !== undefined) confirmed.add(stored)
       return claim
     })
@@ -397,13 +413,26 @@ export class Suites {
     return 'unnamed'
   }
 
-  /** Suites of one pool may contradict each other: those of which the client was given a Release file lately go before the others. */
+  /** Suites of one pool may contradict each other: those of which the client was given a Release file go before the others. */
   #ownFirst(sources: readonly Source[], client: Client): readonly Source[] {
-    const suites = new Set(sources.map(({ suite }) => suite.at))
-    if (suites.size < 2) return sources
+    const own = new Set(this.#ownOf(suitesOf(sources), client))
+    if (own.size === 0) return sources
     const isOwn = ({ suite }: Source) => own.has(suite.at)
-    const own = new Set([...suites].filter(at => this.#given.to(client, at) !== undefined))
     return [...sources.filter(isOwn), ...sources.filter(source => !isOwn(source))]
+  }
+
+  /** Of suites that may contradict each other, those of which the client was given a Release file. */
+  #ownOf(suites: readonly string[], client: Client): readonly string[] {
+    return suites.length < 2 ? none : suites.filter(at => this.#given.has(client, at))
+  }
+
+  /** The keys of the suites of which an index may name a package. */
+  #suitesFor(name: string): readonly string[] {
+    for (const root of directoriesOf(name)) {
+      const sources = this.#known.rootedAt(root)
+      if (sources.length > 0) return suitesOf(sources)
+    }
+    return none
   }
 
   /** What the first of these indexes that names a path says about it; at once when the tables are in memory. */
@@ -475,6 +504,10 @@ function isRelease(generation: Generation, digest: string): boolean {
   return releasesOf(generation).some(
     release => release.digest === digest || release.signedBy?.digest === digest,
   )
+}
+
+function suitesOf(sources: readonly Source[]): readonly string[] {
+  return [...new Set(sources.map(({ suite }) => suite.at))]
 }
 
 function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {

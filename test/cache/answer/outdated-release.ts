@@ -46,7 +46,7 @@ interface Publication {
 
 /** Puts the archive of a day in place. */
 function publish(
-  { suite, release, origin }: ChangingArchive,
+  { suite, release, origin }: Pick<ChangingArchive, 'suite' | 'release' | 'origin'>,
   n: number,
   { digests = ['SHA256'], more = '', grows = false, drops = false, dated = n }: Publication = {},
 ) {
@@ -79,13 +79,14 @@ async function index(archive: ChangingArchive, path: string): Promise<RawRespons
   return archive.get(`${archive.suite}/${path}`)
 }
 
+const options: ChangingOptions = { settings: { freshness: { floor: '5s', negative: '0s' } } }
+
 /** An archive of a day of which clients use the Packages alone, unless told. */
 async function begun(
   t: Parameters<typeof changingArchive>[0],
   about: Publication = {},
   used: readonly string[] = [packages],
 ) {
-  const options: ChangingOptions = { settings: { freshness: { floor: '5s', negative: '0s' } } }
   const archive = await changingArchive(t, options)
   publish(archive, 1, about)
   await archive.get(archive.release)
@@ -126,6 +127,36 @@ t.test(
       if (about.drops) t.equal(answer.status, 404)
       else t.ok(answer.content.equals(contentOf(other, 2, about.grows)))
       t.ok((await index(archive, packages)).content.equals(contentOf(packages, 2)))
+    }
+  },
+)
+
+t.test(
+  'an archive goes from InRelease to Release, or back, and publishes at once',
+  { timeout },
+  async t => {
+    for (const [from, to] of [
+      ['InRelease', 'Release'],
+      ['Release', 'InRelease'],
+    ]) {
+      const { origin, suite, cache } = await changingArchive(t, options)
+      const client = await cache.client()
+      const ask = (path: string) => client.get(origin.url(`/${suite}/${path}`), asked)
+      const release = (name = '') => ({ origin, suite, release: `${suite}/${name}` })
+      origin.at(`/${suite}/${to}`, gone)
+      publish(release(from), 1)
+      for (const path of [from, packages]) {
+        t.equal((await ask(`${path}`)).status, 200)
+        await cache.quiet()
+        await cache.until(async () => (await cache.metric('cachesvc_suites_being_adopted')) === 0)
+      }
+      origin.at(`/${suite}/${from}`, gone)
+      publish(release(to), 2)
+      toldToUpdate(t, await ask(other))
+      toldToUpdate(t, await ask(other))
+      t.equal((await ask(`${from}`)).status, 404)
+      t.match((await ask(`${to}`)).text, 'Version: 2')
+      t.ok((await ask(other)).content.equals(contentOf(other, 2)), `${to}`)
     }
   },
 )

@@ -38,7 +38,6 @@ async function fetcherForTest(
     onFetched: () => undefined,
     onNotStored: () => undefined,
     storesAll: () => false,
-    negative: new Map(),
     onImpostor: () => undefined,
     onWrong: () => undefined,
   })

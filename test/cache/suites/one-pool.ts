@@ -1,16 +1,17 @@
 /**
  * Two suites that list one pool and contradict each other about a file: a client gets what its own suite says, as far as the origin has it.
  */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
-const name = 'pool/main/a/app-365_amd64.deb'
+const [name, versioned] = ['pool/main/a/app-365_amd64.deb', 'pool/main/t/tool_1.1_amd64.deb']
 const asked = { 'Cache-Control': 'max-age=0' }
 
-t.test('the origin has what the older of two suites names', { timeout: 60_000 }, async t => {
+/** Two suites whose indexes are adopted, and what a client of one of them gets of the package. */
+async function twoSuites(t: Test, name: string) {
   const origin = await ScriptedOrigin.listen(t)
   const clock = new ManualClock(Date.parse('2025-03-14T12:00:00Z'))
   const cache = await TestCache.start(t, { origins: [origin], clock })
@@ -33,11 +34,39 @@ t.test('the origin has what the older of two suites names', { timeout: 60_000 },
       await cache.until(async () => (await cache.metric('cachesvc_suites_being_adopted')) === 0)
     }
   }
-  origin.at(`/debian/${name}`, file({ content: 'as testing has it' }))
-  const asks = async (localAddress: string) => {
+  const has = (suite: string) =>
+    origin.at(`/debian/${name}`, file({ content: `as ${suite} has it`, etag: `"${suite}"` }))
+  const asks = async (suite: string) => {
+    const localAddress = suites.find(one => one.suite === suite)?.address ?? ''
     const client = await cache.client({ localAddress })
-    return (await client.get(url(name))).text
+    const { text } = await client.get(url(name))
+    await cache.quiet()
+    return text
   }
-  t.not(await asks('127.0.0.3'), 'as stable has it')
-  t.equal(await asks('127.0.0.2'), 'as testing has it')
+  return { has, asks, clock, cache }
+}
+
+t.test('the origin has what the older of two suites names', { timeout: 60_000 }, async t => {
+  const { has, asks, clock, cache } = await twoSuites(t, name)
+  await cache.quiet()
+  clock.advance(11 * 60_000)
+  has('testing')
+  t.not(await asks('stable'), 'as stable has it')
+  t.equal(await asks('testing'), 'as testing has it')
+})
+
+t.test('what fits one of two suites says nothing to clients of the other', async t => {
+  for (const [first, second] of [
+    ['testing', 'stable'],
+    ['stable', 'testing'],
+  ] as const) {
+    const { has, asks } = await twoSuites(t, versioned)
+    has(first)
+    for (const again of ['fetched', 'stored']) {
+      t.equal(await asks(first), `as ${first} has it`, again)
+    }
+    has(second)
+    t.equal(await asks(second), `as ${second} has it`)
+    t.equal(await asks(second), `as ${second} has it`, 'stored')
+  }
 })
