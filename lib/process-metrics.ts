@@ -26,16 +26,32 @@ export function measureProcess(metrics: Metrics): void {
   )
 }
 
+/** What one look at the metrics has read once, for all figures that it is the source of. */
+function oncePerLook<T>(read: () => T): () => T {
+  let kept: { readonly value: T } | undefined
+  return () => {
+    if (kept === undefined) {
+      kept = { value: read() }
+      // The metrics are written without a pause.
+      queueMicrotask(() => {
+        kept = undefined
+      })
+    }
+    return kept.value
+  }
+}
+
 function measureProcessor(metrics: Metrics): void {
+  const usage = oncePerLook(() => process.cpuUsage())
   const started = Math.round(Date.now() / 1000 - process.uptime())
   for (const [name, help, read] of [
-    ['user_seconds', 'Processor time in user mode.', () => process.cpuUsage().user],
-    ['system_seconds', 'Processor time in the kernel.', () => process.cpuUsage().system],
+    ['user_seconds', 'Processor time in user mode.', () => usage().user],
+    ['system_seconds', 'Processor time in the kernel.', () => usage().system],
     [
       'seconds',
       'Processor time.',
       () => {
-        const { user, system } = process.cpuUsage()
+        const { user, system } = usage()
         return user + system
       },
     ],
@@ -51,6 +67,7 @@ function measureProcessor(metrics: Metrics): void {
 
 /** Figures of proc(5). To read them asks the kernel and no disk. */
 function measureByLinux(metrics: Metrics): void {
+  const status = oncePerLook(() => readFileSync('/proc/self/status', 'utf8'))
   for (const [name, help, field] of [
     ['resident_memory', 'Memory of the process that is in the machine.', 'VmRSS'],
     ['virtual_memory', 'Address space of the process.', 'VmSize'],
@@ -58,7 +75,7 @@ function measureByLinux(metrics: Metrics): void {
   ] as const) {
     const line = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm')
     metrics.reading({ name: `process_${name}_bytes`, help }, () => {
-      const [, kibibytes] = line.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
+      const [, kibibytes] = line.exec(status()) ?? []
       return Number(kibibytes) * 1024
     })
   }
@@ -74,12 +91,14 @@ function measureByLinux(metrics: Metrics): void {
 }
 
 function measureHeap(metrics: Metrics): void {
+  const memory = oncePerLook(() => process.memoryUsage())
+  const spaces = oncePerLook(getHeapSpaceStatistics)
   for (const [name, help, of] of [
     ['heap_size_total', 'Memory that V8 has taken for its heap.', 'heapTotal'],
     ['heap_size_used', 'Memory of the heap that is in use.', 'heapUsed'],
     ['external_memory', 'Memory of objects outside the heap.', 'external'],
   ] as const) {
-    metrics.reading({ name: `nodejs_${name}_bytes`, help }, () => process.memoryUsage()[of])
+    metrics.reading({ name: `nodejs_${name}_bytes`, help }, () => memory()[of])
   }
   for (const [name, help, of] of [
     ['total', 'Memory of each space of the heap.', 'space_size'],
@@ -89,7 +108,7 @@ function measureHeap(metrics: Metrics): void {
     metrics.readings(
       { name: `nodejs_heap_space_size_${name}_bytes`, help, labels: ['space'] },
       () =>
-        getHeapSpaceStatistics().map(space => ({
+        spaces().map(space => ({
           labels: { space: space.space_name.replace(/_space$/, '') },
           value: space[of],
         })),

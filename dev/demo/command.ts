@@ -80,7 +80,8 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     })
     const reload = async () => ({ config })
     const gateway = await startService({
-      ...{ config, log, start, reload, modulusLength: 2048 },
+      ...{ config, log, start, reload },
+      makePair: wanted => selfSigned({ ...wanted, modulusLength: 2048 }),
       explainCommand: reference => `authproxy explain ${reference} --config ${file}`,
     })
     stop.unshift(...gateway.stop)

@@ -32,6 +32,7 @@ import { lastOwner } from './form-preservation/owner.ts'
 import { passesAgain } from './gate.ts'
 import { GroupNames } from './identity/group-names.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
+import type { Making } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
@@ -64,8 +65,8 @@ export interface ServiceOptions {
   readonly explainCommand?: (reference: string) => string
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
-  /** Bits of RSA keys made here; few in tests, to be fast. */
-  readonly modulusLength?: number
+  /** Makes the key pair for SAML where there is no dynamic file yet. */
+  readonly makePair?: Making['makePair']
 }
 
 /** A running instance, and where it listens. */
@@ -97,7 +98,7 @@ function propertyOf({ configPath }: Config): Property {
 
 async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthService> {
   const { config, log, clock = systemClock, random = randomBytes } = options
-  const { createSaml = createSamlService, modulusLength } = options
+  const { createSaml = createSamlService, makePair } = options
   const {
     explainCommand = (reference: string) =>
       `sudo -u authproxy authproxy explain ${reference} ${config.instance}`,
@@ -107,7 +108,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const keys = await KeyRing.open({
     ...{ path: config.configPath, entityId: config.saml.entityId, domain: config.domain },
     ...{ clock, random, log: log.child({ part: 'keys' }) },
-    ...(modulusLength === undefined ? {} : { modulusLength }),
+    ...(makePair === undefined ? {} : { makePair }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
   const owned = await own(propertyOf(config), { clock, log }).catch((error: unknown) => {

@@ -1,11 +1,11 @@
 /**
  * Makes the parts that answer requests for files: what asks origins, what indexes say, what answers from both.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock } from '../async/clock.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
+import { recent } from '../recent.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { Answerer } from './answer/answerer.ts'
 import { offlineFailure } from './answer/errors.ts'
@@ -85,7 +85,7 @@ export async function answering(parts: AnsweringParts) {
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => ahead.adopted(suite),
   })
-  const negative: NegativeMemory = new LRUCache({ max: mostMissing })
+  const negative: NegativeMemory = recent(mostMissing)
   const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
   const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })

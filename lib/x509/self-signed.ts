@@ -8,7 +8,7 @@ import { alternativeNames } from './extensions.ts'
 import { library } from './library.ts'
 import { exportKey } from './x509.ts'
 
-interface SelfSignedOptions {
+export interface SelfSignedOptions {
   /** Common name of subject and issuer. */
   readonly name: string
   readonly now: Milliseconds

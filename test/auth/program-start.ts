@@ -38,7 +38,7 @@ t.test('the four ways not to start: a sentence each, and an exit code', async t 
 })
 
 t.test('without the metadata of the identity provider no key file is made', async t => {
-  const { directory, settings } = await startable(t)
+  const { directory, settings } = await startable(t, { keys: false })
   const idpMetadataFile = join(directory, 'absent.xml')
   const gateway = await AuthproxyProcess.start(t, {
     ...{ directory, settings: { ...settings, idpMetadataFile } },
@@ -52,7 +52,7 @@ t.test(
   'a directory that is not the service user’s keeps it from starting',
   { skip: process.getuid?.() !== 0 && 'SKIPPED: only root can start programs as somebody else' },
   async t => {
-    const { directory, settings } = await startable(t)
+    const { directory, settings } = await startable(t, { keys: false })
     await chmod(directory, 0o755)
     const gateway = await AuthproxyProcess.start(t, { directory, settings, uid: 65_534 })
     t.equal(await gateway.exit, 1)

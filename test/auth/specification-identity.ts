@@ -12,6 +12,7 @@ import { ownDirectory, startWhole, type Whole } from '../fixtures/gateway/whole-
 import { eventually } from '../fixtures/process/ports.ts'
 import { htmlOf, readAsked } from '../fixtures/saml/browser.ts'
 import { alice, sp } from '../fixtures/saml/idp.ts'
+import { keptPair } from '../fixtures/saml/keys.ts'
 
 const nobody: DevUser = { name: 'nobody' }
 
@@ -65,7 +66,7 @@ t.test('2. Dynamic configuration: deleting or replacing it rotates the keys', as
   const seen = new Set([await certificate()])
   const making = { entityId: sp.entityId, domain: sp.domain, now: Date.now() }
   const random = (size: number) => Buffer.alloc(size, 7)
-  const other = await makeDynamicConfig({ ...making, random, modulusLength: 1024 })
+  const other = await makeDynamicConfig({ ...making, random, makePair: keptPair })
   for (const act of [
     () => rm(config.configPath),
     () => saveDynamicConfig(config.configPath, other),

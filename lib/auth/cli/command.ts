@@ -83,8 +83,8 @@ async function serveInstance(
   // Garbage is collected when it is a third of what is in use. By default V8 waits for three times as much, and an instance
   // that has become idle keeps that.
   setFlagsFromString('--heap-growing-percent=35')
-  // For the heaps of threads, which begin later: 1 MB each where the main one has what bin/authproxy says.
-  setFlagsFromString('--max-semi-space-size=1')
+  // For the heaps of threads, which begin later: what a message of a stranger leaves behind fits in, so that it is gone before it counts as old.
+  setFlagsFromString('--max-semi-space-size=4')
   const [{ startService }, { serve }, { createLog }, { hostName }] = await Promise.all([
     import('../service.ts'),
     import('../../daemon.ts'),

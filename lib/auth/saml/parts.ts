@@ -1,11 +1,11 @@
 /**
  * What the steps of login and logout share: the parts the service was given, and those it has made.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
 import type { AccessRule } from '../access/rules.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { KeptForms } from '../form-preservation/kept-forms.ts'
@@ -60,7 +60,7 @@ const MOST_KEYS = 50_000
  */
 export class DecryptionTries {
   /** Without an end in time, or an attacker would wait for it. The least recently tried is forgotten first. */
-  readonly #refused = new LRUCache<string, number>({ max: MOST_KEYS })
+  readonly #refused = recent<string, number>(MOST_KEYS)
 
   /** Allows or refuses what one message asks for. A try counts from its start, so that many at once are no more than one by one. */
   begin() {

@@ -33,8 +33,7 @@ import { comeBack } from './redirect-endpoint.ts'
 import { openReplayCache, type UsedIds } from './replay-cache.ts'
 import { signElementBehind } from './signature/sign.ts'
 import { logout } from './slo.ts'
-import { loginBounds, logoutBounds } from './worker/bounds.ts'
-import { WorkerPool } from './worker/pool.ts'
+import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
 export interface SamlReadings {
   /** Moments since the epoch; undefined when there is none. */

@@ -4,10 +4,7 @@
  * They are in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration.
  * NameIDs and users are kept as hashes.
  *
- * # Format of the file, version 1
- *     { "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }
- * Sessions made at or before `before` under a mark are over; the entry may be dropped after `until`. `allBefore`, when there, is
- * the same for every session. Moments are milliseconds since the epoch. Oldest entry first.
+ * Sessions made at or before `before` under a mark are over (keys/lapsing-marks.ts). The mark `*` is that of every session.
  *
  * # In doubt
  * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
@@ -18,12 +15,9 @@
 import { createHash } from 'node:crypto'
 import { rename } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { writeFileAtomically } from '../../atomic-file.ts'
-import { readBounded } from '../../bounded-file.ts'
-import { unlessMissing } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { WatchedFile } from '../keys/watched-file.ts'
+import { type Lapse, LapsingMarks } from '../keys/lapsing-marks.ts'
 import type { Session } from './token.ts'
 
 /**
@@ -48,24 +42,13 @@ interface RevocationOptions {
   readonly most?: number
 }
 
-interface RevocationEntry {
-  readonly before: Milliseconds
-  readonly until: Milliseconds
-}
-
-interface Revocations {
-  /** Every session made at or before this moment is over. */
-  readonly allBefore: Milliseconds
-  readonly entries: ReadonlyMap<string, RevocationEntry>
-}
-
-const noRevocations: Revocations = {
-  allBefore: Number.NEGATIVE_INFINITY,
-  entries: new Map(),
-}
+/** The mark of every session. */
+const ALL = '*'
+/** A moment that never comes; one of JSON, as no infinity is. */
+const NEVER: Milliseconds = Number.MAX_SAFE_INTEGER
 
 const MOST = 200_000
-/** Three times what the most entries take. */
+/** Bytes, twice what the most entries take, and as many that have lapsed. */
 const LARGEST = 64 * 1024 * 1024
 
 /** The file of an instance, beside its dynamic configuration. */
@@ -75,23 +58,24 @@ export function revocationsFile(configPath: string): string {
 
 export class RevocationList {
   readonly #options: RevocationOptions
-  readonly #file: WatchedFile
-  #entries = new Map<string, RevocationEntry>()
-  #allBefore = noRevocations.allBefore
+  readonly #marks: LapsingMarks
   /** The longest lifetime so far, of the setting and of sessions in use: a reload may have made the setting shorter. */
   #longest: Milliseconds = 0
 
   private constructor(options: RevocationOptions) {
     const { path, clock, log } = options
     this.#options = options
-    this.#file = new WatchedFile({
+    this.#marks = new LapsingMarks({
       path,
       clock,
-      changed: () => this.#changed(),
-      write: () => this.#write(),
-      failed: error =>
+      largest: LARGEST,
+      legacy: versionOne,
+      believed: (mark, lapse) => this.#believed(mark, lapse),
+      failed: (error, doing) =>
         log.error(
-          'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
+          doing === 'write'
+            ? 'ended sessions could not be written down: they stay ended here, but would be valid again after a restart'
+            : 'the list of ended sessions was changed and cannot be read; ours is written',
           { path, error },
         ),
     })
@@ -101,39 +85,36 @@ export class RevocationList {
   static async open(options: RevocationOptions): Promise<RevocationList> {
     const list = new RevocationList(options)
     const { path, clock, log } = options
-    await list.#file.look()
     try {
-      list.#merge(await readRevocations(path))
+      await list.#marks.load()
     } catch (error) {
       // Out of the way, so that it can be looked at.
       const aside = await rename(path, `${path}.damaged`).then(
         () => ({ kept_as: `${path}.damaged` }),
         () => ({}),
       )
-      list.#allBefore = clock.now()
+      list.#marks.set(ALL, { before: clock.now(), until: NEVER })
       log.error(
         'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
         { path, error, ...aside },
       )
-      await list.#file.write()
+      await list.#marks.save()
     }
-    list.#file.watch()
+    list.#marks.watch()
     return list
   }
 
   has(session: Session): boolean {
     this.#longest = Math.max(this.#longest, session.expires - session.created)
-    if (session.created <= this.#allBefore) return true
-    if (this.#entries.size === 0) return false
-    return marksOf(session).some(mark => {
-      const entry = this.#entries.get(mark)
-      return entry !== undefined && session.created <= entry.before
-    })
+    if (this.#marks.size === 0) return false
+    const isOver = (mark: string) =>
+      session.created <= (this.#marks.get(mark)?.before ?? Number.NEGATIVE_INFINITY)
+    return isOver(ALL) || marksOf(session).some(isOver)
   }
 
   /** Entries held. */
   get size(): number {
-    return this.#entries.size
+    return this.#marks.size - (this.#marks.get(ALL) === undefined ? 0 : 1)
   }
 
   /**
@@ -145,110 +126,80 @@ export class RevocationList {
     const now = clock.now()
     const marks = marksToRevoke(which)
     this.#prune(now)
-    if (by === 'anyone' && this.#entries.size + marks.length > most / 2) {
+    if (by === 'anyone' && this.size + marks.length > most / 2) {
       log.warn('an unsigned LogoutRequest ends no session: the list of ended sessions is half full')
       return false
     }
     this.#longest = Math.max(this.#longest, lifetime())
     const entry = { before: now, until: now + this.#longest }
-    for (const mark of marks) {
-      this.#entries.delete(mark)
-      this.#entries.set(mark, entry)
-    }
+    for (const mark of marks) this.#marks.set(mark, entry)
     this.#prune(now)
-    await this.#file.write()
+    await this.#marks.save()
     return true
   }
 
   /** Whether all entries are on disk. */
   get isWritten(): boolean {
-    return this.#file.isWritten
+    return this.#marks.isWritten
   }
 
   /** Looks at the file now. Never throws. */
   check(): Promise<void> {
-    return this.#file.check()
+    return this.#marks.check()
   }
 
   /** Ends the watch; settles when nothing is being read or written any more. */
   close(): Promise<void> {
-    return this.#file.close()
+    return this.#marks.close()
   }
 
   /** Drops entries that have lapsed, and the oldest when there are too many. The latest are at the end. */
   #prune(now: Milliseconds): void {
     const { most = MOST } = this.#options
-    for (const [mark, { before, until }] of this.#entries) {
-      if (until > now && this.#entries.size <= most) break
-      if (until > now) this.#allBefore = Math.max(this.#allBefore, before)
-      this.#entries.delete(mark)
+    let allBefore = 0
+    for (const [mark, { before, until }] of this.#marks) {
+      if (mark === ALL) continue
+      if (until > now && this.size <= most) break
+      if (until > now) allBefore = Math.max(allBefore, before)
+      this.#marks.remove(mark)
+    }
+    if (allBefore > (this.#marks.get(ALL)?.before ?? 0)) {
+      this.#marks.set(ALL, { before: allBefore, until: NEVER })
     }
   }
 
-  /** Adds what the file says; true when there is something here that it does not say. */
-  #merge(found: Revocations): boolean {
+  /** No line ends sessions of the future: no person could sign in. */
+  #believed(mark: string, lapse: Lapse): Lapse {
     const { clock, log, path } = this.#options
     const now = clock.now()
-    if (found.allBefore > now) {
-      const allBefore = new Date(found.allBefore)
-      log.warn('the list of ended sessions has an allBefore in the future, which is not believed', {
-        path,
-        allBefore,
-      })
-    }
-    const own = [...this.#entries].filter(([mark, { before }]) => {
-      return before > (found.entries.get(mark)?.before ?? Number.NEGATIVE_INFINITY)
+    if (mark !== ALL || lapse.before <= now) return lapse
+    const allBefore = new Date(lapse.before)
+    log.warn('the list of ended sessions has an allBefore in the future, which is not believed', {
+      path,
+      allBefore,
     })
-    const more = own.length > 0 || this.#allBefore > found.allBefore
-    this.#allBefore = Math.max(this.#allBefore, Math.min(found.allBefore, now))
-    const all = [...new Map([...found.entries, ...own])]
-    this.#entries = new Map(
-      own.length === 0 ? all : all.sort(([, a], [, b]) => a.before - b.before),
-    )
-    this.#prune(now)
-    return more
+    return { ...lapse, before: now }
   }
+}
 
-  /** Another process has written the file: what it says counts as well, and what it lacks is written again. */
-  async #changed(): Promise<void> {
-    const { path, log } = this.#options
-    try {
-      if (!this.#merge(await readRevocations(path))) return
-    } catch (error) {
-      log.error('the list of ended sessions was changed and cannot be read; ours is written', {
-        path,
-        error,
-      })
+/** What a file of version 1 says. Throws one sentence when it is not what that version wrote. */
+function* versionOne({
+  allBefore,
+  entries,
+}: Readonly<Record<string, unknown>>): Iterable<readonly [string, Lapse]> {
+  if (allBefore !== undefined) {
+    if (typeof allBefore !== 'number') throw new Error('its allBefore is no moment')
+    yield [ALL, { before: allBefore, until: NEVER }]
+  }
+  if (!Array.isArray(entries)) throw new Error('its entries are none')
+  for (const entry of entries) {
+    const [mark, lapse]: readonly unknown[] = Array.isArray(entry) ? entry : []
+    const { before, until } = isRecord(lapse) ? lapse : {}
+    if (typeof mark !== 'string' || typeof before !== 'number' || typeof until !== 'number') {
+      throw new Error('one of its entries is of another form')
     }
-    await this.#file.write()
+    yield [mark, { before, until }]
   }
-
-  async #write(): Promise<void> {
-    const { path } = this.#options
-    // What another process has written since is not to be lost.
-    if (await this.#file.look()) this.#merge(await readRevocations(path).catch(() => noRevocations))
-    const known = Number.isFinite(this.#allBefore) ? { allBefore: this.#allBefore } : {}
-    const text = JSON.stringify({ version: 1, ...known, entries: [...this.#entries] })
-    await writeFileAtomically(path, text, { mode: 0o600 })
-  }
-}
-
-/** Reads the file; nothing when there is none. Throws one sentence when it cannot be read, or is not what we write. */
-async function readRevocations(path: string): Promise<Revocations> {
-  const found = await unlessMissing(readBounded(path, LARGEST))
-  if (found === undefined) return noRevocations
-  const file: unknown = JSON.parse(found.bytes.toString())
-  if (!isRecord(file) || file['version'] !== 1) throw new Error('it has another version, or none')
-  const { allBefore = noRevocations.allBefore, entries } = file
-  if (typeof allBefore !== 'number') throw new Error('its allBefore is no moment')
-  if (!Array.isArray(entries) || !entries.every(isEntry)) throw new Error('its entries are none')
-  return { allBefore, entries: new Map(entries) }
-}
-
-function isEntry(found: unknown): found is readonly [string, RevocationEntry] {
-  const [mark, entry]: readonly unknown[] = Array.isArray(found) ? found : []
-  if (typeof mark !== 'string' || !isRecord(entry)) return false
-  return Number.isFinite(entry['before']) && Number.isFinite(entry['until'])
 }
 
 /** Marks of sessions that were asked about: hashing costs more than the rest of a request. */

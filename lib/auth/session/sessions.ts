@@ -1,11 +1,11 @@
 /**
  * Makes sessions of verified assertions, reads them from the cookies of a request, renews and ends them.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
 import type { Config } from '../config/config.ts'
 import type { GroupTable } from '../identity/group-names.ts'
 import { identityOf, type NoIdentity } from '../identity/identity.ts'
@@ -72,11 +72,11 @@ export class Sessions {
   readonly #options: SessionsOptions
   #toldTransient = false
   /** When the newest tokens of sessions lapse, by their IDs: what an older one let through goes on until then. */
-  readonly #renewed = new LRUCache<string, Milliseconds>({ max: 20_000 })
+  readonly #renewed = recent<string, Milliseconds>(20_000)
   /** The newest session of each browser that has made one here of late, by the hash of its name. */
-  readonly #newest = new LRUCache<string, Session>({ max: 20_000 })
+  readonly #newest = recent<string, Session>(20_000)
   /** IDs of sessions whose cookies were removed: without a list of ended sessions nothing else tells of their end. */
-  readonly #removed = new LRUCache<string, true>({ max: 20_000 })
+  readonly #removed = recent<string, true>(20_000)
   /**
    * Sessions of field blocks that have come before. A browser says the same about itself with hundreds of requests, and a
    * connection hands equal blocks on as one object. What may have ended meanwhile is asked each time: keys, time, revocation.

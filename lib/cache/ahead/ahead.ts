@@ -9,13 +9,13 @@
  * - Indexes decide what there is to fetch, clients which packages. So files and bytes are bounded for each day, whatever both do;
  *   a file counts when it is begun.
  */
-import { LRUCache } from 'lru-cache'
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { pause, within } from '../../async/deadline.ts'
 import { inThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
 import { classify, decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
@@ -58,7 +58,7 @@ const mostSeen = 10_000
 export class Ahead {
   readonly #parts: AheadParts
   readonly #waiting = new Map<string, Suite>()
-  readonly #seen = new LRUCache<string, true>({ max: mostSeen })
+  readonly #seen = recent<string, true>(mostSeen)
   readonly #closing = new AbortController()
   #spent = { since: Number.NEGATIVE_INFINITY, files: 0, bytes: 0 }
   #working: Promise<void> | undefined

@@ -54,19 +54,16 @@ export function arrivingRepresentation(
   // RFC 9111 section 5.1: content from another cache can be old already.
   const age = draft.initialAge > 0 ? ['Age', String(currentAge(draft, now))] : []
   const made = [...age, 'X-Cache', xCache, 'Cache-Status', cacheStatus, 'Via', via]
+  const facts = { outcome: 'miss', because, notStored, ...file.about }
+  // The disk may fail after the head was sent: the log is written at the end.
+  download.file.whenStopped(reason => {
+    facts.notStored = reason
+  })
   return {
     size: length,
     validators: validatorsGiven(draft, now),
     fields: baseFields(draft).followedBy(made),
-    facts: {
-      outcome: 'miss',
-      because,
-      // The disk may fail after the head was sent: the log is written at the end.
-      get notStored() {
-        return download.because
-      },
-      ...file.about,
-    },
+    facts,
     open: (first, last) =>
       download.canJoin(first)
         ? {

@@ -2,10 +2,10 @@
  * The certificates of the authorities that the system trusts, which a house adds its own to (`update-ca-certificates`). Node comes with a list
  * of its own and does not look there.
  */
+import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { rootCertificates } from 'node:tls'
 import { explainError, systemCode } from '../../errors.ts'
-import { readCertificates } from '../../x509/x509.ts'
 
 /** Where systems keep all of them in one file: Debian, Fedora, openSUSE, Alpine. The first that is there counts. */
 const stores = [
@@ -47,10 +47,10 @@ function withoutSpace(pem: string): string {
   return pem.replace(/\s/g, '')
 }
 
-/** The text if it is a certificate, else nothing: with a text that is none TLS would accept none of the others. */
+/** The text if it is a certificate for OpenSSL, else nothing: with a text that is none TLS would accept none of the others. */
 function readOne(pem: string, file: string, warn: (sentence: string) => void): readonly string[] {
   try {
-    return readCertificates(pem).map(certificate => certificate.pem)
+    return [new X509Certificate(pem).toString()]
   } catch (error) {
     warn(`one of the certificates in ${file} cannot be used for origins: ${explainError(error)}`)
     return []

@@ -9,11 +9,11 @@
  * - apt tries again after 1, 2 and 4 seconds when a transfer is cut, which shows no cause: the pause must be longer than the first
  *   delay, so that the next try is told the cause, and shorter than all of them together.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { ofBytes, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
+import { recent } from '../../recent.ts'
 import {
   type Impostor,
   impostor,
@@ -37,7 +37,7 @@ interface Wrong {
 
 export class WrongContent {
   readonly #clock: Clock
-  readonly #wrong = new LRUCache<string, Wrong>({ max: capacity })
+  readonly #wrong = recent<string, Wrong>(capacity)
 
   constructor(clock: Clock) {
     this.#clock = clock

@@ -11,13 +11,13 @@
  */
 import type { Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import type { Authority } from '../../http/message/target.ts'
 import { tlsRules } from '../../http/server/node-server.ts'
 import type { Adopt } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
 import { intercepts, type Rules } from '../policy/policy.ts'
 import type { Leaves } from './leaf.ts'
 
@@ -219,7 +219,7 @@ const mostRemembered = 10_000
 export class DistrustMemory {
   readonly #clock: Clock
   readonly #length: () => Milliseconds
-  readonly #known = new LRUCache<string, Distrust>({ max: mostRemembered })
+  readonly #known = recent<string, Distrust>(mostRemembered)
 
   /** `length`: for how long one is remembered; 0 for not at all. */
   constructor(clock: Clock, length: () => Milliseconds) {

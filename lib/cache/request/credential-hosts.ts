@@ -9,8 +9,8 @@
  * - Two archives may have the same password. Hosts that the operator lists by name are not compared.
  */
 import { createHmac, randomBytes } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { recent } from '../../recent.ts'
 
 /** Clients and credentials that are remembered. */
 const most = 10_000
@@ -20,7 +20,7 @@ const memory: Milliseconds = 10 * 60_000
 export class CredentialHosts {
   readonly #clock: Pick<Clock, 'elapsed'>
   /** The host that got them, and when it did last, by a digest of the client and its credentials. */
-  readonly #hosts = new LRUCache<string, { readonly host: string; at: Milliseconds }>({ max: most })
+  readonly #hosts = recent<string, { readonly host: string; at: Milliseconds }>(most)
   readonly #key = randomBytes(32)
 
   constructor(clock: Pick<Clock, 'elapsed'>) {

@@ -5,17 +5,17 @@
  * - apt asks for an index once after each change of its Release file, under its plain name or its digest. So the questions for one
  *   architecture are about as many as the machines that use it.
  */
-import { LRUCache } from 'lru-cache'
 import type { Milliseconds } from '../../async/clock.ts'
+import { recent } from '../../recent.ts'
 
 const mostIndexes = 10_000
 const mostArchitectures = 10_000
 
 export class AskedIndexes {
   /** When a client last asked for an index, by the key of the index. */
-  readonly #at = new LRUCache<string, Milliseconds>({ max: mostIndexes })
+  readonly #at = recent<string, Milliseconds>(mostIndexes)
   /** How often clients asked, by the key of the architecture's directory. */
-  readonly #times = new LRUCache<string, number>({ max: mostArchitectures })
+  readonly #times = recent<string, number>(mostArchitectures)
 
   /** A client asks for the index with this key. */
   note(key: string, now: Milliseconds): void {

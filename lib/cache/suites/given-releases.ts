@@ -2,9 +2,9 @@
  * Remembers which Release of a suite a client was given last: its update ends with the indexes that Release names, and for days it
  * installs what they name.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Peer } from '../../http/message/message.ts'
+import { recent } from '../../recent.ts'
 
 /** An update takes minutes at most, over the slowest line. */
 const lifetime: Milliseconds = 10 * 60 * 1000
@@ -19,9 +19,7 @@ export type Client = Pick<Peer, 'address' | 'port'>
 
 export class GivenReleases {
   readonly #clock: Clock
-  readonly #given = new LRUCache<string, { readonly digest: string; readonly at: Milliseconds }>({
-    max: capacity,
-  })
+  readonly #given = recent<string, { readonly digest: string; readonly at: Milliseconds }>(capacity)
 
   constructor(clock: Clock) {
     this.#clock = clock

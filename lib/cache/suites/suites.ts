@@ -2,10 +2,10 @@
  * Finds what the adopted indexes of archives say about a file. It is told what is stored and what clients are given
  * (docs/decisions/0030-what-adopted-indexes-say.md).
  */
-import { LRUCache } from 'lru-cache'
 import type { Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
+import { recent } from '../../recent.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { decodedUrl, directoriesOf, packageIndexOf, parentOf } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
@@ -87,10 +87,10 @@ export class Suites {
   #confirmed = new WeakSet<object>()
   readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
-  readonly #lost = new LRUCache<string, Milliseconds>({ max: mostLost })
+  readonly #lost = recent<string, Milliseconds>(mostLost)
 
   /** SHA-512 of contents by their SHA-256; an entry is removed when it could not be found out. */
-  readonly #sha512s = new LRUCache<string, Promise<string | undefined>>({ max: mostHashed })
+  readonly #sha512s = recent<string, Promise<string | undefined>>(mostHashed)
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { placeKeys } from '../../fixtures/gateway/authproxy-process.ts'
 import { ownDirectory } from '../../fixtures/gateway/whole-gateway.ts'
 import { attempt } from '../../fixtures/process/command.ts'
 import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
@@ -118,14 +119,7 @@ t.test(
 
 t.test('a file of keys of a former domain is taken, as the service takes it, and said', async t => {
   const directory = await ownDirectory(t)
-  const other = [
-    'domain: other.example.org',
-    'idpMetadataFile: /idp.xml',
-    `configPath: ${directory}/other.json`,
-    'proxy: { listenAddress: "127.0.0.1:8081", targetURL: "http://127.0.0.1:3000" }',
-  ]
-  await writeFile(join(directory, 'other.yaml'), other.join('\n'))
-  t.equal((await said('rotate-keys', 'other', '--config-dir', directory)).code, 0)
+  await placeKeys(join(directory, 'other.json'), 'other.example.org')
   const { code, err } = await instance(t, () => `configPath: ${directory}/other.json`)
   t.equal(code, 0)
   t.match(

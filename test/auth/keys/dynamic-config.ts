@@ -12,6 +12,7 @@ import {
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
 import { spMetadataXml } from '../../../lib/auth/saml/metadata/sp-metadata.ts'
+import { type SelfSignedOptions, selfSigned } from '../../../lib/x509/self-signed.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
@@ -22,7 +23,7 @@ const making = {
   domain: 'app.example.org',
   now: start,
   random: randomBytes,
-  modulusLength: 1024,
+  makePair: (wanted: SelfSignedOptions) => selfSigned({ ...wanted, modulusLength: 1024 }),
 }
 
 async function place(t: Test): Promise<string> {

@@ -18,6 +18,7 @@ import { makeDynamicConfig, rotated } from '../../../lib/auth/keys/dynamic-confi
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
+import { keptPair } from '../../fixtures/saml/keys.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
@@ -27,7 +28,7 @@ const making = {
   domain: 'app.example.org',
   now: start,
   random: randomBytes,
-  modulusLength: 1024,
+  makePair: keptPair,
 }
 const made = await makeDynamicConfig(making)
 const other = await makeDynamicConfig(making)

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { loginBounds, logoutBounds } from '../../../lib/auth/saml/worker/bounds.ts'
-import { WorkerPool } from '../../../lib/auth/saml/worker/pool.ts'
+import { loginBounds, logoutBounds, WorkerPool } from '../../../lib/auth/saml/worker/pool.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 

@@ -51,6 +51,13 @@ function lab(t: Test, directory = t.testdir()) {
   return { path, clock, log, open, errors, directory }
 }
 
+/** The marks in the file, line by line. */
+function linesOf(path: string): ReadonlyArray<readonly [string, ...number[]]> {
+  const [head, ...lines] = readFileSync(path, 'utf8').trimEnd().split('\n')
+  t.equal(head, '{"version":2}')
+  return lines.map(line => JSON.parse(line))
+}
+
 t.test('an ended session stays ended after a restart, and others live', async t => {
   const { open, errors } = lab(t)
   const list = await open()
@@ -170,12 +177,12 @@ t.test('on a full disk likewise', withTmpfs, async t => {
   const list = await open()
   await list.add({ sessionId: 'a' })
   const before = readFileSync(path, 'utf8')
-  writeFileSync(join(directory, 'ballast'), Buffer.alloc(40_000))
+  writeFileSync(join(directory, 'ballast'), Buffer.alloc(56_000))
   for (let i = 0; i < 500; i += 1) void list.add({ sessionId: `b${i}` })
   await list.add({ sessionId: 'c' })
   t.ok(list.has(session('c')))
   t.ok(errors().length > 0)
-  t.equal(readFileSync(path, 'utf8'), before, 'the old file is whole')
+  t.ok(readFileSync(path, 'utf8').startsWith(before), 'what was written before is whole')
   rmSync(join(directory, 'ballast'))
   clock.advance(60_000)
   await list.check()
@@ -199,7 +206,7 @@ t.test('thousands of logouts at a time share their writes', async t => {
     Promise.all(Array.from({ length: 5000 }, (_, i) => list.add({ sessionId: `s${i}` }))),
   )
   t.ok(time < 5000, 'each on its own would write half a gigabyte')
-  t.equal(JSON.parse(readFileSync(path, 'utf8')).entries.length, 5000)
+  t.equal(linesOf(path).length, 5000)
   await list.close()
   const again = await open()
   t.equal(again.size, 5000)
@@ -286,10 +293,7 @@ t.test('two processes with one file lose nothing of each other', async t => {
   for (const list of [one, two]) {
     for (const id of ['a', 'b', 'c']) t.ok(list.has(session(id)), id)
   }
-  const written: { entries: ReadonlyArray<readonly [string]> } = JSON.parse(
-    readFileSync(path, 'utf8'),
-  )
-  t.same(written.entries.map(([mark]) => mark).sort(), ['a', 'b', 'c'])
+  t.same([...new Set(linesOf(path).map(([mark]) => mark))].sort(), ['a', 'b', 'c'])
   t.same(errors(), [])
 })
 

@@ -16,8 +16,7 @@ import {
   judgeMetadata,
   readMetadata,
 } from '../../saml/metadata/idp-metadata-document.ts'
-import { metadataBounds } from '../../saml/worker/bounds.ts'
-import { WorkerPool } from '../../saml/worker/pool.ts'
+import { metadataBounds, WorkerPool } from '../../saml/worker/pool.ts'
 import { ask, type Outcome, originClient, type Reach } from '../ask.ts'
 import {
   type Answer,

@@ -13,6 +13,7 @@
 import {
   escapeXml,
   type Growing,
+  localName,
   Namespaces,
   NOTHING,
   type Prefixes,
@@ -169,8 +170,11 @@ class Scan {
       const text = this.#withoutReferences(data)
       parent.text += text
       // Comments, where they are allowed, do not split the text around them.
-      const before = typeof parent.content.at(-1) === 'string' ? parent.content.pop() : ''
-      parent.content.push(`${before}${text}`)
+      const before = parent.content.at(-1)
+      if (typeof before === 'string') parent.content[parent.content.length - 1] = before + text
+      // An array that is grown from nothing has room for sixteen, and most elements hold one text.
+      else if (before === undefined) parent.content = [text]
+      else parent.content.push(text)
     }
     this.#at = end
   }
@@ -194,58 +198,61 @@ class Scan {
   }
 
   #endTag(): void {
-    const tag = this.#match(END_TAG)
+    const end = this.#after(END_TAG)
     const element = this.#open.pop()
-    if (tag === undefined || element === undefined || element.tag !== tag[1])
+    if (end === undefined || element === undefined) this.#stop('not-well-formed')
+    if (this.#text.slice(this.#at + 2, end - 1).trimEnd() !== element.tag)
       this.#stop('not-well-formed')
-    this.#at += tag[0].length
-    this.#namespaces.close(element, this.#at)
+    this.#at = end
+    this.#namespaces.close(element, end)
   }
 
   #startTag(): void {
     const { elements, depth } = this.#limits
-    const start = this.#match(START_TAG)
-    const tag = start?.[1]
-    if (start === undefined || tag === undefined) this.#stop('not-well-formed')
+    const at = this.#at
+    const named = this.#after(START_TAG)
+    if (named === undefined) this.#stop('not-well-formed')
     // One root (section 2.1).
     if (this.#open.length === 0 && this.#root !== undefined) this.#stop('not-well-formed')
     if (this.#elements >= elements) this.#stop('too-many-elements')
     if (this.#open.length >= depth) this.#stop('too-deep')
     this.#elements += 1
-    const at = this.#at
-    this.#at += start[0].length
+    this.#at = named
     const written = this.#attributesOf()
-    const end = this.#match(TAG_END)
+    const end = this.#after(TAG_END)
     if (end === undefined) this.#stop('not-well-formed')
-    this.#at += end[0].length
-    const element = this.#namespaces.element(tag, written, { start: at, inside: this.#at })
+    this.#at = end
+    const element = this.#namespaces.element(this.#text.slice(at + 1, named), written, at, end)
     this.#root ??= element
     const parent = this.#open.at(-1)
     parent?.content.push(element)
     parent?.children.push(element)
     if (this.#namespaces.declared > this.#limits.declarations) this.#stop('too-many-attributes')
-    if (end[1] === undefined) this.#open.push(element)
-    else this.#namespaces.close(element, this.#at)
+    if (this.#text.charCodeAt(end - 2) !== SLASH) this.#open.push(element)
+    else this.#namespaces.close(element, end)
   }
 
-  #attributesOf(): Written {
-    let attribute = this.#match(ATTRIBUTE)
-    if (attribute === undefined) return NONE
-    const found: Array<readonly [string, string]> = []
-    const seen = new Set<string>()
-    while (attribute !== undefined) {
-      const name = attribute[1] ?? ''
-      if (seen.has(name)) this.#stop('duplicate-attribute')
+  #attributesOf(): readonly Written[] {
+    let end = this.#after(ATTRIBUTE)
+    if (end === undefined) return NONE
+    const text = this.#text
+    const found: Written[] = []
+    for (; end !== undefined; end = this.#after(ATTRIBUTE)) {
+      let start = this.#at
+      while (text.charCodeAt(start) <= SPACE) start += 1
+      const equals = text.indexOf('=', start)
+      const tag = text.slice(start, equals).trimEnd()
+      for (const each of found) if (each.tag === tag) this.#stop('duplicate-attribute')
       this.#attributes += 1
-      if (seen.size >= this.#limits.attributes || this.#attributes > this.#limits.allAttributes) {
+      const { attributes, allAttributes } = this.#limits
+      if (found.length >= attributes || this.#attributes > allAttributes) {
         this.#stop('too-many-attributes')
       }
-      seen.add(name)
-      // Section 3.3.3: white space in a value is a space, unless it is written as a reference.
-      const written = (attribute[2] ?? attribute[3] ?? '').replace(/[\t\n]/g, ' ')
-      found.push([name, this.#withoutReferences(written)])
-      this.#at += attribute[0].length
-      attribute = this.#match(ATTRIBUTE)
+      // The value ends with the quote it begins with. Section 3.3.3: white space in it is a space, unless it is written as a reference.
+      const from = text.indexOf(text.charAt(end - 1), equals) + 1
+      const value = this.#withoutReferences(text.slice(from, end - 1).replace(/[\t\n]/g, ' '))
+      found.push({ name: localName(tag), namespace: '', tag, value })
+      this.#at = end
     }
     return found
   }
@@ -266,9 +273,10 @@ class Scan {
     })
   }
 
-  #match(pattern: RegExp): RegExpExecArray | undefined {
+  /** Where what the pattern finds here ends. It names no parts: a list of them for each tag would cost more than the tag. */
+  #after(pattern: RegExp): number | undefined {
     pattern.lastIndex = this.#at
-    return pattern.exec(this.#text) ?? undefined
+    return pattern.test(this.#text) ? pattern.lastIndex : undefined
   }
 
   #stop(because: keyof typeof problems): never {
@@ -277,8 +285,10 @@ class Scan {
 }
 
 const LESS = 0x3c
+const SLASH = 0x2f
+const SPACE = 0x20
 
-const NONE: Written = []
+const NONE: readonly Written[] = []
 /** What XML 1.0 section 2.2 leaves out of its characters; half a surrogate pair cannot come out of UTF-8. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ILLEGAL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/
@@ -289,13 +299,13 @@ const DECLARATION =
 
 /** Names with at most one colon (Namespaces in XML 1.0 section 4). Letters beyond ASCII occur in no SAML vocabulary. */
 const NAME = '[A-Za-z_][\\w.-]*(?::[A-Za-z_][\\w.-]*)?'
-const START_TAG = new RegExp(`<(${NAME})`, 'y')
-const END_TAG = new RegExp(`</(${NAME})[\\t\\n\\r ]*>`, 'y')
+const START_TAG = new RegExp(`<${NAME}`, 'y')
+const END_TAG = new RegExp(`</${NAME}[\\t\\n\\r ]*>`, 'y')
 const ATTRIBUTE = new RegExp(
-  `[\\t\\n\\r ]+(${NAME})[\\t\\n\\r ]*=[\\t\\n\\r ]*(?:"([^"<]*)"|'([^'<]*)')`,
+  `[\\t\\n\\r ]+${NAME}[\\t\\n\\r ]*=[\\t\\n\\r ]*(?:"[^"<]*"|'[^'<]*')`,
   'y',
 )
-const TAG_END = /[\t\n\r ]*(\/)?>/y
+const TAG_END = /[\t\n\r ]*\/?>/y
 /** A reference, or an `&` that begins none. */
 const ANY_REFERENCE = /&(?:#(\d{1,7});|#x([0-9a-fA-F]{1,6});|(amp|lt|gt|quot|apos);)?/g
 

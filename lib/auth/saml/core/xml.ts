@@ -60,12 +60,14 @@ export interface XmlDocument {
 export interface Growing extends XmlElement {
   end: number
   text: string
-  readonly content: Array<XmlElement | string>
-  readonly children: XmlElement[]
+  content: Array<XmlElement | string>
+  children: XmlElement[]
 }
 
-/** Attributes as they were written, namespace declarations included. */
-export type Written = ReadonlyArray<readonly [tag: string, value: string]>
+/** An attribute or a namespace declaration as it was written; Namespaces says what its prefix means. */
+export interface Written extends XmlAttribute {
+  namespace: string
+}
 
 /** Namespaces by their prefixes; the empty prefix is the default namespace. */
 export type Prefixes = ReadonlyMap<string, string>
@@ -88,18 +90,24 @@ export class Namespaces {
     this.#around = around
   }
 
-  /** The element of a start tag, with its declarations in force. */
-  element(
-    tag: string,
-    written: Written,
-    place: { readonly start: number; readonly inside: number },
-  ): Growing {
+  /** The element of a start tag that stands from `start` to `inside`, with its declarations in force. */
+  element(tag: string, written: readonly Written[], start: number, inside: number): Growing {
     const declares = this.#declare(written)
-    const attributes = declares.size === written.length ? [] : this.#attributesOf(written)
-    const [prefix, name] = partsOf(tag)
-    const namespace = this.#namespaceOf(prefix)
-    const empty = { end: place.inside, content: [], children: [], text: '' }
-    const element = { name, namespace, tag, ...place, declares, attributes, ...empty }
+    const attributes =
+      declares.size === written.length ? NONE : this.#attributesOf(written, declares)
+    const element: Growing = {
+      name: localName(tag),
+      namespace: this.#namespaceOf(prefixOf(tag)),
+      tag,
+      start,
+      inside,
+      end: inside,
+      declares,
+      attributes,
+      content: [],
+      children: [],
+      text: '',
+    }
     this.#root ??= element
     return element
   }
@@ -112,10 +120,10 @@ export class Namespaces {
   }
 
   /** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
-  #declare(written: Written): Prefixes {
+  #declare(written: readonly Written[]): Prefixes {
     if (!written.some(isDeclaration)) return NOTHING
     const declares = new Map<string, string>()
-    for (const [name, uri] of written.filter(isDeclaration)) {
+    for (const { tag: name, value: uri } of written.filter(isDeclaration)) {
       const prefix = name.slice('xmlns:'.length)
       if (prefix !== '' && uri === '') this.breach ??= `${name} is empty`
       // `xml` may be declared as what it is (section 3).
@@ -132,16 +140,15 @@ export class Namespaces {
     return declares
   }
 
-  #attributesOf(written: Written): readonly XmlAttribute[] {
-    const attributes = written
-      .filter(each => !isDeclaration(each))
-      .map(([tag, value]) => {
-        // Section 6.2: the default namespace is not that of attributes.
-        const [prefix, name] = partsOf(tag)
-        return { name, namespace: prefix === '' ? '' : this.#namespaceOf(prefix), tag, value }
-      })
+  #attributesOf(written: readonly Written[], declares: Prefixes): readonly XmlAttribute[] {
+    // A copy has no room for more, unlike the list that has grown.
+    const attributes =
+      declares.size === 0 ? written.slice() : written.filter(each => !isDeclaration(each))
+    const prefixed = attributes.filter(({ tag }) => tag.includes(':'))
+    if (prefixed.length === 0) return attributes
+    // Section 6.2: the default namespace is not that of attributes.
+    for (const each of prefixed) each.namespace = this.#namespaceOf(prefixOf(each.tag))
     // Section 6.3: two prefixes for one namespace do not make two attributes. The scan has refused what is written twice.
-    const prefixed = attributes.filter(({ namespace }) => namespace !== '')
     const names = new Set(prefixed.map(({ namespace, name }) => `${namespace} ${name}`))
     if (names.size < prefixed.length) this.breach ??= 'an attribute occurs twice'
     return attributes
@@ -169,13 +176,20 @@ export const NOTHING: Prefixes = new Map()
 const XML = 'http://www.w3.org/XML/1998/namespace'
 const XMLNS = 'http://www.w3.org/2000/xmlns/'
 
-function isDeclaration([tag]: Written[number]): boolean {
+const NONE: readonly XmlAttribute[] = []
+
+function isDeclaration({ tag }: Written): boolean {
   return tag === 'xmlns' || tag.startsWith('xmlns:')
 }
 
-function partsOf(tag: string): readonly [prefix: string, name: string] {
-  const colon = tag.indexOf(':')
-  return colon < 0 ? ['', tag] : [tag.slice(0, colon), tag.slice(colon + 1)]
+/** The prefix of a name as written; empty without one. */
+export function prefixOf(tag: string): string {
+  return tag.slice(0, Math.max(0, tag.indexOf(':')))
+}
+
+/** A name as written, without its prefix. */
+export function localName(tag: string): string {
+  return tag.slice(tag.indexOf(':') + 1)
 }
 
 /** The value of the attribute without a namespace; undefined when it, or the element, is not there. */
@@ -216,18 +230,22 @@ export function prefixesAt(root: XmlElement, element: XmlElement): Prefixes {
 
 /** The element itself and everything below it, in document order. */
 export function allElements(element: XmlElement): readonly XmlElement[] {
-  const all: XmlElement[] = []
-  const collect = (each: XmlElement) => {
-    all.push(each)
-    each.children.forEach(collect)
-  }
-  collect(element)
-  return all
+  return collect(element, [], () => true)
 }
 
 /** Every element of one of these local names, in any namespace, the root included. */
 export function allNamed(root: XmlElement, ...names: readonly string[]): readonly XmlElement[] {
-  return allElements(root).filter(element => names.includes(element.name))
+  return collect(root, [], ({ name }) => names.includes(name))
+}
+
+function collect(
+  element: XmlElement,
+  found: XmlElement[],
+  wanted: (element: XmlElement) => boolean,
+): readonly XmlElement[] {
+  if (wanted(element)) found.push(element)
+  for (const child of element.children) collect(child, found, wanted)
+  return found
 }
 
 /** Text as it stands in element content or in an attribute in quotes; line ends survive as references. */

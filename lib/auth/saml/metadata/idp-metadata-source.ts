@@ -20,8 +20,7 @@ import { explainError } from '../../../errors.ts'
 import type { OriginClient } from '../../../http/client/client.ts'
 import type { Logger } from '../../../log/log.ts'
 import type { SamlConfig } from '../../config/config.ts'
-import { metadataBounds, type PoolBounds } from '../worker/bounds.ts'
-import { WorkerPool } from '../worker/pool.ts'
+import { metadataBounds, type PoolBounds, WorkerPool } from '../worker/pool.ts'
 import type { IdpMetadata } from './idp-metadata.ts'
 import {
   type DocumentValidators,

@@ -4,7 +4,7 @@
  * A mistake here can only refuse a good message, never take a bad one: what is read in the end is read from the very text
  * that is made here, and hashed.
  */
-import { type Prefixes, prefixesAt, type XmlElement } from '../core/xml.ts'
+import { type Prefixes, prefixesAt, prefixOf, type XmlElement } from '../core/xml.ts'
 
 interface CanonicalOptions {
   /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
@@ -17,60 +17,120 @@ interface CanonicalOptions {
 export function canonicalText(
   root: XmlElement,
   element: XmlElement,
-  { inclusive = [], without }: CanonicalOptions = {},
+  options: CanonicalOptions = {},
 ): string {
-  let text = ''
+  return canonicalBytes(root, element, options).toString()
+}
+
+/** The canonical text in UTF-8. */
+export function canonicalBytes(
+  root: XmlElement,
+  element: XmlElement,
+  { inclusive = [], without }: CanonicalOptions = {},
+): Buffer {
+  const made = new Utf8()
+  const pair = (name: string, value: string) => {
+    made.add(name)
+    made.add('="')
+    made.add(escapeValue(value))
+    made.add('"')
+  }
   // `rendered`: what the text made so far has declared and is in force here; `around`: what the document has.
   const write = (each: XmlElement, before: Prefixes, around: Prefixes) => {
     let rendered = before
     const scope = each.declares.size === 0 ? around : new Map([...around, ...each.declares])
-    text += `<${each.tag}`
-    for (const [prefix, uri] of used(each, scope, inclusive)) {
-      if ((rendered.get(prefix) ?? '') === uri) continue
+    made.add('<')
+    made.add(each.tag)
+    for (const [prefix, uri] of undeclared(each, rendered, { scope, inclusive })) {
       rendered = new Map(rendered).set(prefix, uri)
-      text += ` ${prefix === '' ? 'xmlns' : `xmlns:${prefix}`}="${escapeValue(uri)}"`
+      pair(prefix === '' ? ' xmlns' : ` xmlns:${prefix}`, uri)
     }
     for (const { tag, value } of sorted(each.attributes, byNamespace)) {
-      text += ` ${tag}="${escapeValue(value)}"`
+      made.add(' ')
+      pair(tag, value)
     }
-    text += '>'
+    made.add('>')
     for (const piece of each.content) {
-      if (typeof piece === 'string') text += escapeText(piece)
+      if (typeof piece === 'string') made.add(escapeText(piece))
       else if (piece !== without) write(piece, rendered, scope)
     }
-    text += `</${each.tag}>`
+    made.add('</')
+    made.add(each.tag)
+    made.add('>')
   }
   write(element, new Map(), prefixesAt(root, element))
-  return text
+  return made.bytes
 }
 
-/** The namespaces to be declared at an element, by prefix: those its own names use, and the inclusive ones in scope. */
-function used(
+/**
+ * Text as the bytes of UTF-8 while it is made. A string that grows is a chain of all that was added to it, which the garbage collector
+ * copies again and again.
+ */
+class Utf8 {
+  #buffer = Buffer.allocUnsafe(16_384)
+  #length = 0
+
+  get bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length)
+  }
+
+  add(text: string): void {
+    const most = this.#length + 3 * text.length
+    if (most > this.#buffer.length) {
+      this.#buffer = Buffer.concat([this.bytes], 2 * most)
+    }
+    const buffer = this.#buffer
+    let length = this.#length
+    let i = 0
+    for (; i < text.length; i += 1) {
+      const code = text.charCodeAt(i)
+      if (code > 0x7f) break
+      buffer[length++] = code
+    }
+    this.#length = length + (i < text.length ? buffer.write(text.slice(i), length) : 0)
+  }
+}
+
+type Declaration = readonly [prefix: string, uri: string]
+
+const NONE: readonly Declaration[] = []
+
+/** The namespaces an element has to declare, by prefix: those its own names use, and the inclusive ones in scope. */
+function undeclared(
   { tag, namespace, attributes }: XmlElement,
-  scope: Prefixes,
-  inclusive: readonly string[],
-): ReadonlyArray<readonly [prefix: string, uri: string]> {
+  rendered: Prefixes,
+  { scope, inclusive }: { readonly scope: Prefixes; readonly inclusive: readonly string[] },
+): readonly Declaration[] {
   const own = prefixOf(tag)
-  const prefixed = attributes.filter(attribute => attribute.tag.includes(':'))
   // Most elements use the prefix of their name alone.
-  if (prefixed.length + inclusive.length === 0) return own === 'xml' ? [] : [[own, namespace]]
+  if (inclusive.length === 0 && !attributes.some(isPrefixed)) {
+    return own === 'xml' || (rendered.get(own) ?? '') === namespace ? NONE : [[own, namespace]]
+  }
   const found = new Map([[own, namespace]])
-  for (const attribute of prefixed) found.set(prefixOf(attribute.tag), attribute.namespace)
+  for (const attribute of attributes.filter(isPrefixed)) {
+    found.set(prefixOf(attribute.tag), attribute.namespace)
+  }
   for (const prefix of inclusive) {
     const uri = scope.get(prefix)
     if (uri !== undefined) found.set(prefix, uri)
   }
   found.delete('xml')
-  return sorted([...found], ([a], [b]) => compare(a, b))
+  const used = [...found].filter(([prefix, uri]) => (rendered.get(prefix) ?? '') !== uri)
+  return sorted(used, ([a], [b]) => compare(a, b))
 }
 
-/** Most elements have one attribute or none. */
+function isPrefixed({ tag }: Named): boolean {
+  return tag.includes(':')
+}
+
+/** Most lists are in order as they came. */
 function sorted<T>(list: readonly T[], order: (a: T, b: T) => number): readonly T[] {
-  return list.length < 2 ? list : [...list].sort(order)
-}
-
-function prefixOf(tag: string): string {
-  return tag.slice(0, Math.max(0, tag.indexOf(':')))
+  let before: T | undefined
+  for (const each of list) {
+    if (before !== undefined && order(before, each) > 0) return [...list].sort(order)
+    before = each
+  }
+  return list
 }
 
 type Named = XmlElement['attributes'][number]
@@ -85,11 +145,15 @@ function compare(a: string, b: string): number {
 
 /** Canonical XML 1.0 section 2.3. */
 function escapeText(text: string): string {
-  return text.replace(/[&<>\r]/g, character => ESCAPES.get(character) ?? '')
+  return text.replace(/[&<>\r]/g, escapeOf)
 }
 
 function escapeValue(value: string): string {
-  return value.replace(/[&<"\t\n\r]/g, character => ESCAPES.get(character) ?? '')
+  return value.replace(/[&<"\t\n\r]/g, escapeOf)
+}
+
+function escapeOf(character: string): string {
+  return ESCAPES.get(character) ?? ''
 }
 
 const ESCAPES: ReadonlyMap<string, string> = new Map([

@@ -20,7 +20,7 @@ import {
   type XmlDocument,
   type XmlElement,
 } from '../core/xml.ts'
-import { canonicalText } from './canonical.ts'
+import { canonicalBytes, canonicalText } from './canonical.ts'
 import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
 
 /** Whether an element carries a signature of its own. */
@@ -59,13 +59,13 @@ export function verifySignature(
   const value = decodeBase64(childOf(signature, ns.signature, 'SignatureValue')?.text ?? '')
   if (value === undefined) return fail()
   if (!isSignedBy(certificates, method, { data: info.text, value })) return fail()
-  const text = canonicalText(root, element, { inclusive, without: signature })
+  const bytes = canonicalBytes(root, element, { inclusive, without: signature })
   const expected = decodeBase64(allNamed(info.root, 'DigestValue')[0]?.text ?? '')
   const hash = digests.get(digest)
   if (expected === undefined || hash === undefined) return fail()
-  const found = createHash(hash).update(text).digest()
+  const found = createHash(hash).update(bytes).digest()
   if (found.length !== expected.length || !timingSafeEqual(found, expected)) return fail()
-  return { text, methods: [method, digest] }
+  return { text: bytes.toString(), methods: [method, digest] }
 }
 
 /** Elements of a signature: enough for a chain of certificates in KeyInfo, and for nothing to hide in. */

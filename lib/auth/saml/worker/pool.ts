@@ -1,7 +1,10 @@
 /**
- * A pool of worker threads: a few, started when first needed, one job each at a time, every job with a deadline. A job that runs
- * beyond its deadline ends its thread and no other. A thread without a job ends soon: it takes 16 MB, and another one is there within a
- * quarter of a second, or before its job when a browser is at the IdP.
+ * A pool of worker threads, one job each at a time, every job with a deadline. A job that runs beyond its deadline ends its thread
+ * and no other.
+ *
+ * One thread does the work. It is there before its first job when a browser goes to the IdP, and lives as long as messages come or
+ * the browser is awaited; then it ends soon, since it takes 16 MB and more. To start another costs 0.2 s of processor time, and its first messages
+ * cost twice as much as later ones, so that happens only when many jobs wait.
  *
  * Logins, logouts and metadata have a pool each, so that none waits for another: strangers may send messages, and an aggregate of a
  * federation takes seconds. What waits is bounded by time and by bytes and not by number: on a Monday morning hundreds of
@@ -21,8 +24,47 @@ import { within } from '../../../async/deadline.ts'
 import { Line } from '../../../async/line.ts'
 import { Failure } from '../../../errors.ts'
 import type { MayDecrypt } from '../core/verify-response.ts'
-import type { PoolBounds } from './bounds.ts'
 import type { DecryptionQuestion, Job, JobAnswer, ResultOf } from './jobs.ts'
+
+/** How many threads do a kind of job, how long a job may take or wait, and how much memory it may have. */
+export interface PoolBounds {
+  /** Threads at a time; all but the first only while many jobs wait. */
+  readonly threads: number
+  /** The time for one job in its thread. */
+  readonly deadline: Milliseconds
+  /** How long a job may wait for a thread. */
+  readonly patience: Milliseconds
+  /** Bytes of all jobs that wait; none waits with 0. */
+  readonly waiting: number
+  readonly heapMegabytes: number
+  /** How long a thread without a job is kept for the next one. */
+  readonly idle: Milliseconds
+}
+
+export const loginBounds: PoolBounds = {
+  threads: 2,
+  deadline: 10_000,
+  patience: 30_000,
+  waiting: 64 * 1024 * 1024,
+  heapMegabytes: 192,
+  idle: 3000,
+}
+
+/** Logout messages are small, and whether one is answered a second later does not matter. */
+export const logoutBounds: PoolBounds = { ...loginBounds, threads: 1, waiting: 8 * 1024 * 1024 }
+
+/**
+ * An aggregate of 10 MiB takes two seconds, with its signature ten, and half of this memory; the deadline allows for a small
+ * machine under load.
+ */
+export const metadataBounds: PoolBounds = {
+  threads: 1,
+  deadline: 120_000,
+  patience: 120_000,
+  waiting: 64 * 1024 * 1024,
+  heapMegabytes: 512,
+  idle: 0,
+}
 
 /** The client for whom a job is done. */
 export interface Client {
@@ -56,6 +98,9 @@ interface Waiter {
 
 /** How long a thread waits for a browser that has gone to the IdP. */
 const expected: Milliseconds = 60_000
+
+/** So many jobs that wait are worth another thread: they take the one thread as long as another takes to start. */
+const WORTH_A_THREAD = 8
 
 /** What a job takes beside its bytes. */
 const ENTRY = 4096
@@ -129,10 +174,6 @@ export class WorkerPool {
 
   /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
   async #turn(size: number, { address, known }: Client, stop: AbortSignal): Promise<void> {
-    if (this.#running < this.#bounds.threads) {
-      this.#running += 1
-      return
-    }
     await new Promise<void>((resolve, giveUp) => {
       let begun = false
       const begin = () => {
@@ -143,6 +184,7 @@ export class WorkerPool {
       const line = known ? this.#known : this.#strangers
       line.add(waiter)
       this.#waiting += size
+      this.#begin()
       stop.addEventListener('abort', () => {
         if (begun) this.#release()
         else if (line.delete(waiter)) this.#waiting -= size
@@ -157,15 +199,28 @@ export class WorkerPool {
     })
   }
 
-  /** Gives the place of a job that is over to the next that waits. */
+  /** A job is over. */
   #release(): void {
-    const next = this.#known.take() ?? this.#strangers.take()
-    if (next === undefined) {
-      this.#running -= 1
-      return
+    this.#running -= 1
+    this.#begin()
+  }
+
+  /** Begins jobs that wait, as far as there are threads for them. */
+  #begin(): void {
+    while (this.#hasPlace) {
+      const next = this.#known.take() ?? this.#strangers.take()
+      if (next === undefined) return
+      this.#running += 1
+      this.#waiting -= next.size
+      next.begin()
     }
-    this.#waiting -= next.size
-    next.begin()
+  }
+
+  /** Whether one more job may begin. */
+  get #hasPlace(): boolean {
+    if (this.#running >= this.#bounds.threads) return false
+    const waiting = this.#known.size + this.#strangers.size
+    return this.#running < Math.max(1, this.#alive) || waiting >= WORTH_A_THREAD
   }
 
   async #ask<J extends Job>(

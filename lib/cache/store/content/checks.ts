@@ -18,12 +18,12 @@
  * one wants the lane of, it begins anew in the background.
  */
 import { createHash, hash } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
 import { iterate, type Source, type Take } from '../../../bytes/source.ts'
 import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
+import { recent } from '../../../recent.ts'
 import type { StoreEvents } from '../events.ts'
 import type { Blobs } from './blobs.ts'
 import { heldBytes } from './expectation.ts'
@@ -50,7 +50,7 @@ export class Checks {
   /** Digests whose contents must be hashed before they are used. */
   readonly unproven = new Set<string>()
   readonly #parts: ChecksParts
-  readonly #last = new LRUCache<string, Milliseconds>({ max: remembered })
+  readonly #last = recent<string, Milliseconds>(remembered)
   /** Checks that are not over, of the contents as they are now. */
   readonly #checks = new Map<string, Check>()
   readonly #queue: CheckQueue

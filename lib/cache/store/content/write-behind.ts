@@ -48,6 +48,7 @@ export class WriteBehind {
   written = 0
   /** Why nothing more is written; undefined while all goes well. */
   because: string | undefined
+  readonly #told: Array<(because: string) => void> = []
   readonly path: string | undefined
   readonly #parts: WriteBehindParts
   #file: DiskFile | undefined
@@ -183,8 +184,14 @@ export class WriteBehind {
     return because !== undefined
   }
 
+  /** Calls `tell` once when `because` is set later. */
+  whenStopped(tell: (because: string) => void): void {
+    this.#told.push(tell)
+  }
+
   #stop(because: string): void {
     this.because = because
+    for (const tell of this.#told) tell(because)
     void this.remove()
     this.#tell()
     this.#parts.changed()

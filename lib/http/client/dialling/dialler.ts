@@ -91,7 +91,11 @@ const MOST_SESSIONS = 500
 export class Dialler {
   readonly #options: DialOptions
   readonly #names: NameLookup
-  #secureContext: SecureContext
+  /**
+   * That of the well-known authorities alone is made for the first connection with TLS: it takes tens of milliseconds, and many a service
+   * needs none. What the configuration adds is read at once, because it may be wrong.
+   */
+  #secureContext: SecureContext | undefined
   #trusted: readonly string[]
   #identity: ShownCertificate | undefined
   readonly #blocks: BlockPool
@@ -104,13 +108,13 @@ export class Dialler {
     this.#names = new NameLookup(clock, lookup)
     this.#trusted = ca
     this.#identity = identity
-    this.#secureContext = contextOf(ca, identity)
+    this.#secureContext = configuredContext(ca, identity)
   }
 
   /** Trusts these authorities (PEM) besides the well-known ones from now on, in place of those given before. */
   trust(ca: readonly string[]): void {
     this.#trusted = ca
-    this.#secureContext = contextOf(ca, this.#identity)
+    this.#secureContext = configuredContext(ca, this.#identity)
   }
 
   /**
@@ -217,6 +221,7 @@ export class Dialler {
 
   #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
     const key = formatAuthority(to)
+    this.#secureContext ??= contextOf(this.#trusted, this.#identity)
     const context = this.#secureContext
     const { serverName = to.host } = this.#options
     const session = this.#sessions.get(key)
@@ -282,6 +287,14 @@ export class Dialler {
       }),
     )
   }
+}
+
+/** Undefined when the configuration adds nothing to what Node has. */
+function configuredContext(
+  ca: readonly string[],
+  identity: ShownCertificate | undefined,
+): SecureContext | undefined {
+  return ca.length === 0 && identity === undefined ? undefined : contextOf(ca, identity)
 }
 
 function contextOf(ca: readonly string[], identity: ShownCertificate | undefined): SecureContext {

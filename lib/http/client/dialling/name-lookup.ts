@@ -13,10 +13,10 @@
  * answer that is older serves when no new one comes within a second (RFC 8767 section 4).
  */
 import { lookup as systemLookup } from 'node:dns/promises'
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { inTime } from '../../../async/deadline.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
+import { recent } from '../../../recent.ts'
 
 /** Answers with every address of a name, in the order to try them; throws when there is none. */
 export type Lookup = (host: string) => Promise<readonly string[]>
@@ -40,7 +40,7 @@ const MOST_WAITING = 1000
 export class NameLookup {
   readonly #clock: Clock
   readonly #lookup: Lookup
-  readonly #memory = new LRUCache<string, Memory>({ max: MOST_REMEMBERED })
+  readonly #memory = recent<string, Memory>(MOST_REMEMBERED)
   readonly #flights = new SingleFlight<readonly string[]>()
   readonly #waiting: Array<() => void> = []
   #running = 0

@@ -9,8 +9,11 @@ import {
   type SourceParts,
 } from '../../../../lib/auth/saml/metadata/idp-metadata-source.ts'
 import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
-import { metadataBounds, type PoolBounds } from '../../../../lib/auth/saml/worker/bounds.ts'
-import { WorkerPool } from '../../../../lib/auth/saml/worker/pool.ts'
+import {
+  metadataBounds,
+  type PoolBounds,
+  WorkerPool,
+} from '../../../../lib/auth/saml/worker/pool.ts'
 import { makeClient } from '../../../fixtures/http/origin-client.ts'
 import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'

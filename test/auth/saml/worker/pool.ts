@@ -1,8 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { loginBounds, type PoolBounds } from '../../../../lib/auth/saml/worker/bounds.ts'
-import { WorkerPool } from '../../../../lib/auth/saml/worker/pool.ts'
+import { loginBounds, type PoolBounds, WorkerPool } from '../../../../lib/auth/saml/worker/pool.ts'
 import { ScriptedIdp } from '../../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
@@ -132,4 +131,21 @@ t.test('closing ends what is under way and what waits', async t => {
   await pool.close()
   t.match(await settled, [{ status: 'rejected' }, { status: 'rejected' }])
   await t.rejects(verify(), { code: 'verifier_crashed' })
+})
+
+t.test('another thread begins only when many jobs wait, and then does its part', async t => {
+  const created: Worker[] = []
+  const onWorker = (worker: Worker) => void created.push(worker)
+  process.on('worker', onWorker)
+  t.teardown(() => process.off('worker', onWorker))
+  const { verify } = open(t)
+  const few = Array.from({ length: 8 }, () => verify())
+  await setImmediate()
+  t.equal(created.length, 1)
+  const more = Array.from({ length: 8 }, () => verify())
+  await setImmediate()
+  t.equal(created.length, 2)
+  for (const { ok } of await Promise.all([...few, ...more])) t.equal(ok, true)
+  await Promise.all([verify(), verify(), verify()])
+  t.equal(created.length, 2)
 })
