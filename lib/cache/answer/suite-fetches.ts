@@ -100,9 +100,9 @@ export class SuiteFetches {
     const staged = path === listed.path ? `${key}${incoming}` : key
     // Servers of several origins have validators of their own.
     const several = (archiveOf(uri, rules().config.archives)?.archive.origins.length ?? 0) > 1
-    const wrong = several ? undefined : behind.wrong(key, digest)
-    if (wrong !== undefined && !wrong.has('ETag') && !wrong.has('Last-Modified'))
-      return otherThanSaid
+    // A date alone does not tell that it is still wrong: a mirror that copies a file once more gives it the date of the original.
+    const before = several ? undefined : behind.wrong(key, digest)
+    const wrong = before?.has('ETag') ? before : undefined
     const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
     const found = await fetcher.fetch({ ...wanted, unless: wrong }).found
     if (wrong !== undefined && found.kind === 'answered' && found.status === 304)

@@ -225,6 +225,18 @@ t.test('a bad file is fetched once, and the questions back off', async t => {
   t.equal(whole.length, 1)
 })
 
+t.test('a bad file is mended, and has the same date', async t => {
+  const archive = await changingArchive(t)
+  const broken = await inUse(archive)
+  const lastModified = 'Fri, 14 Mar 2025 10:00:00 GMT'
+  const right = contentOf(packages, 2)
+  broken(packages, 2, () => file({ content: Buffer.alloc(right.length, 'x'), lastModified }))
+  t.equal(await dayOf(archive), '1')
+  archive.origin.at(`/${archive.suite}/${packages}`, file({ content: right, lastModified }))
+  await passing(archive, 10_000)
+  t.equal(await dayOf(archive), '2')
+})
+
 t.test('an index that may not be stored holds nothing back', async t => {
   const large = 'Contents-amd64.gz'
   const archive = await changingArchive(t)
