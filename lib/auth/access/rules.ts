@@ -60,9 +60,17 @@ export interface AccessRules {
   readonly known: Map<string, RulesOfPath>
 }
 
-/** A rule with what is worked out once. */
+/** A rule as it stands among the candidates of a path: made once, and no copy for each path. */
 interface ReadyRule {
   readonly rule: AccessRule
+  readonly deciding: Candidate
+  readonly mistakable: Candidate
+}
+
+interface Candidate {
+  readonly rule: AccessRule
+  /** Whether the rule is for the path. */
+  readonly decides: boolean
   /** Undefined: the rule has a word in place of descriptions. */
   readonly descriptions: ReadonlyArray<readonly Needed[]> | undefined
   readonly allowed: AccessVerdict
@@ -82,11 +90,6 @@ interface RulesOfPath {
   readonly ambiguous: boolean
   /** Those that are for it, and those that an application could take it to be meant by, in their order. */
   readonly candidates: readonly Candidate[]
-}
-
-interface Candidate extends ReadyRule {
-  /** Whether the rule is for the path. */
-  readonly decides: boolean
 }
 
 /** What a request asks for. */
@@ -149,7 +152,12 @@ function readyRule(rule: AccessRule): ReadyRule {
       : rule.allow.map(description =>
           [...description].map(([name, texts]) => ({ name, patterns: texts.map(patternOf) })),
         )
-  return { rule, descriptions, allowed: { verdict: 'allowed', rule } }
+  const common = { rule, descriptions, allowed: { verdict: 'allowed', rule } } as const
+  return {
+    rule,
+    deciding: { ...common, decides: true },
+    mistakable: { ...common, decides: false },
+  }
 }
 
 /** The first name of a folded path; empty for that of the root. */
@@ -213,7 +221,8 @@ function findRules({ byFirstName, elsewhere, restrict }: AccessRules, path: Aske
   if (restrict && path.ambiguous) return { ambiguous: true, candidates }
   for (const ready of byFirstName.get(firstName(path.folded)) ?? elsewhere) {
     const decides = isFor(ready.rule.path, path)
-    if (decides || couldBeFor(ready.rule.path, path)) candidates.push({ ...ready, decides })
+    if (decides) candidates.push(ready.deciding)
+    else if (couldBeFor(ready.rule.path, path)) candidates.push(ready.mistakable)
     if (decides && ready.rule.methods === undefined) break
   }
   return { ambiguous: false, candidates }
@@ -246,7 +255,7 @@ function verdictAmong(
 
 /** What one rule says. */
 function verdictOf(
-  { rule, descriptions, allowed }: ReadyRule,
+  { rule, descriptions, allowed }: Candidate,
   person: Person | undefined,
   now: Milliseconds,
 ): AccessVerdict {

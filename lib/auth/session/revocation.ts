@@ -4,7 +4,10 @@
  * They are in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration.
  * NameIDs and users are kept as hashes.
  *
- * Sessions made at or before `before` under a mark are over (keys/lapsing-marks.ts). The mark `*` is that of every session.
+ * # Format of the file, version 1
+ *     { "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }
+ * Sessions made at or before `before` under a mark are over; the entry may be dropped after `until`. `allBefore`, when there, is
+ * the same for every session. Moments are milliseconds since the epoch. Oldest entry first.
  *
  * # In doubt
  * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
@@ -13,11 +16,14 @@
  *   which any stranger can send, fill half of the list at most.
  */
 import { createHash } from 'node:crypto'
-import { rename } from 'node:fs/promises'
+import { link, rename, rm } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { writeFileAtomically } from '../../atomic-file.ts'
+import { readBounded } from '../../bounded-file.ts'
+import { unlessMissing } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { type Lapse, LapsingMarks } from '../keys/lapsing-marks.ts'
+import { WatchedFile } from '../keys/watched-file.ts'
 import type { Session } from './token.ts'
 
 /**
@@ -42,13 +48,24 @@ interface RevocationOptions {
   readonly most?: number
 }
 
-/** The mark of every session. */
-const ALL = '*'
-/** A moment that never comes; one of JSON, as no infinity is. */
-const NEVER: Milliseconds = Number.MAX_SAFE_INTEGER
+interface RevocationEntry {
+  readonly before: Milliseconds
+  readonly until: Milliseconds
+}
+
+interface Revocations {
+  /** Every session made at or before this moment is over. */
+  readonly allBefore: Milliseconds
+  readonly entries: ReadonlyMap<string, RevocationEntry>
+}
+
+const noRevocations: Revocations = {
+  allBefore: Number.NEGATIVE_INFINITY,
+  entries: new Map(),
+}
 
 const MOST = 200_000
-/** Bytes, twice what the most entries take, and as many that have lapsed. */
+/** Three times what the most entries take. */
 const LARGEST = 64 * 1024 * 1024
 
 /** The file of an instance, beside its dynamic configuration. */
@@ -58,24 +75,23 @@ export function revocationsFile(configPath: string): string {
 
 export class RevocationList {
   readonly #options: RevocationOptions
-  readonly #marks: LapsingMarks
+  readonly #file: WatchedFile
+  #entries = new Map<string, RevocationEntry>()
+  #allBefore = noRevocations.allBefore
   /** The longest lifetime so far, of the setting and of sessions in use: a reload may have made the setting shorter. */
   #longest: Milliseconds = 0
 
   private constructor(options: RevocationOptions) {
     const { path, clock, log } = options
     this.#options = options
-    this.#marks = new LapsingMarks({
+    this.#file = new WatchedFile({
       path,
       clock,
-      largest: LARGEST,
-      legacy: versionOne,
-      believed: (mark, lapse) => this.#believed(mark, lapse),
-      failed: (error, doing) =>
+      changed: () => this.#changed(),
+      write: () => this.#write(),
+      failed: error =>
         log.error(
-          doing === 'write'
-            ? 'ended sessions could not be written down: they stay ended here, but would be valid again after a restart'
-            : 'the list of ended sessions was changed and cannot be read; ours is written',
+          'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
           { path, error },
         ),
     })
@@ -85,36 +101,39 @@ export class RevocationList {
   static async open(options: RevocationOptions): Promise<RevocationList> {
     const list = new RevocationList(options)
     const { path, clock, log } = options
+    await list.#file.look()
     try {
-      await list.#marks.load()
+      list.#merge(await readRevocations(path))
     } catch (error) {
-      // Out of the way, so that it can be looked at.
-      const aside = await rename(path, `${path}.damaged`).then(
+      // Kept, so that it can be looked at. It stays in its place until another is written: without a file no session would be over.
+      const aside = await keepAs(path, `${path}.damaged`).then(
         () => ({ kept_as: `${path}.damaged` }),
         () => ({}),
       )
-      list.#marks.set(ALL, { before: clock.now(), until: NEVER })
+      list.#allBefore = clock.now()
       log.error(
         'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
         { path, error, ...aside },
       )
-      await list.#marks.save()
+      await list.#file.write()
     }
-    list.#marks.watch()
+    list.#file.watch()
     return list
   }
 
   has(session: Session): boolean {
     this.#longest = Math.max(this.#longest, session.expires - session.created)
-    if (this.#marks.size === 0) return false
-    const isOver = (mark: string) =>
-      session.created <= (this.#marks.get(mark)?.before ?? Number.NEGATIVE_INFINITY)
-    return isOver(ALL) || marksOf(session).some(isOver)
+    if (session.created <= this.#allBefore) return true
+    if (this.#entries.size === 0) return false
+    return marksOf(session).some(mark => {
+      const entry = this.#entries.get(mark)
+      return entry !== undefined && session.created <= entry.before
+    })
   }
 
   /** Entries held. */
   get size(): number {
-    return this.#marks.size - (this.#marks.get(ALL) === undefined ? 0 : 1)
+    return this.#entries.size
   }
 
   /**
@@ -126,80 +145,118 @@ export class RevocationList {
     const now = clock.now()
     const marks = marksToRevoke(which)
     this.#prune(now)
-    if (by === 'anyone' && this.size + marks.length > most / 2) {
+    if (by === 'anyone' && this.#entries.size + marks.length > most / 2) {
       log.warn('an unsigned LogoutRequest ends no session: the list of ended sessions is half full')
       return false
     }
     this.#longest = Math.max(this.#longest, lifetime())
-    const entry = { before: now, until: now + this.#longest }
-    for (const mark of marks) this.#marks.set(mark, entry)
+    const longest = now + this.#longest
+    for (const mark of marks) {
+      // The lifetime may have been longer before.
+      const until = Math.max(longest, this.#entries.get(mark)?.until ?? longest)
+      this.#entries.delete(mark)
+      this.#entries.set(mark, { before: now, until })
+    }
     this.#prune(now)
-    await this.#marks.save()
+    await this.#file.write()
     return true
   }
 
   /** Whether all entries are on disk. */
   get isWritten(): boolean {
-    return this.#marks.isWritten
+    return this.#file.isWritten
   }
 
   /** Looks at the file now. Never throws. */
   check(): Promise<void> {
-    return this.#marks.check()
+    return this.#file.check()
   }
 
   /** Ends the watch; settles when nothing is being read or written any more. */
   close(): Promise<void> {
-    return this.#marks.close()
+    return this.#file.close()
   }
 
   /** Drops entries that have lapsed, and the oldest when there are too many. The latest are at the end. */
   #prune(now: Milliseconds): void {
     const { most = MOST } = this.#options
-    let allBefore = 0
-    for (const [mark, { before, until }] of this.#marks) {
-      if (mark === ALL) continue
-      if (until > now && this.size <= most) break
-      if (until > now) allBefore = Math.max(allBefore, before)
-      this.#marks.remove(mark)
-    }
-    if (allBefore > (this.#marks.get(ALL)?.before ?? 0)) {
-      this.#marks.set(ALL, { before: allBefore, until: NEVER })
+    for (const [mark, { before, until }] of this.#entries) {
+      if (until > now && this.#entries.size <= most) break
+      if (until > now) this.#allBefore = Math.max(this.#allBefore, before)
+      this.#entries.delete(mark)
     }
   }
 
-  /** No line ends sessions of the future: no person could sign in. */
-  #believed(mark: string, lapse: Lapse): Lapse {
+  /** Adds what the file says; true when there is something here that it does not say. */
+  #merge(found: Revocations): boolean {
     const { clock, log, path } = this.#options
     const now = clock.now()
-    if (mark !== ALL || lapse.before <= now) return lapse
-    const allBefore = new Date(lapse.before)
-    log.warn('the list of ended sessions has an allBefore in the future, which is not believed', {
-      path,
-      allBefore,
+    if (found.allBefore > now) {
+      const allBefore = new Date(found.allBefore)
+      log.warn('the list of ended sessions has an allBefore in the future, which is not believed', {
+        path,
+        allBefore,
+      })
+    }
+    const own = [...this.#entries].filter(([mark, { before }]) => {
+      return before > (found.entries.get(mark)?.before ?? Number.NEGATIVE_INFINITY)
     })
-    return { ...lapse, before: now }
+    const more = own.length > 0 || this.#allBefore > found.allBefore
+    this.#allBefore = Math.max(this.#allBefore, Math.min(found.allBefore, now))
+    const all = [...new Map([...found.entries, ...own])]
+    this.#entries = new Map(
+      own.length === 0 ? all : all.sort(([, a], [, b]) => a.before - b.before),
+    )
+    this.#prune(now)
+    return more
+  }
+
+  /** Another process has written the file: what it says counts as well, and what it lacks is written again. */
+  async #changed(): Promise<void> {
+    const { path, log } = this.#options
+    try {
+      if (!this.#merge(await readRevocations(path))) return
+    } catch (error) {
+      log.error('the list of ended sessions was changed and cannot be read; ours is written', {
+        path,
+        error,
+      })
+    }
+    await this.#file.write()
+  }
+
+  async #write(): Promise<void> {
+    const { path } = this.#options
+    // What another process has written since is not to be lost.
+    if (await this.#file.look()) this.#merge(await readRevocations(path).catch(() => noRevocations))
+    const known = Number.isFinite(this.#allBefore) ? { allBefore: this.#allBefore } : {}
+    const text = JSON.stringify({ version: 1, ...known, entries: [...this.#entries] })
+    await writeFileAtomically(path, text, { mode: 0o600 })
   }
 }
 
-/** What a file of version 1 says. Throws one sentence when it is not what that version wrote. */
-function* versionOne({
-  allBefore,
-  entries,
-}: Readonly<Record<string, unknown>>): Iterable<readonly [string, Lapse]> {
-  if (allBefore !== undefined) {
-    if (typeof allBefore !== 'number') throw new Error('its allBefore is no moment')
-    yield [ALL, { before: allBefore, until: NEVER }]
-  }
-  if (!Array.isArray(entries)) throw new Error('its entries are none')
-  for (const entry of entries) {
-    const [mark, lapse]: readonly unknown[] = Array.isArray(entry) ? entry : []
-    const { before, until } = isRecord(lapse) ? lapse : {}
-    if (typeof mark !== 'string' || typeof before !== 'number' || typeof until !== 'number') {
-      throw new Error('one of its entries is of another form')
-    }
-    yield [mark, { before, until }]
-  }
+/** Gives a file another name besides its own; what can have no second name, such as a directory, is moved. */
+async function keepAs(path: string, kept: string): Promise<void> {
+  await rm(kept, { force: true })
+  await link(path, kept).catch(() => rename(path, kept))
+}
+
+/** Reads the file; nothing when there is none. Throws one sentence when it cannot be read, or is not what we write. */
+async function readRevocations(path: string): Promise<Revocations> {
+  const found = await unlessMissing(readBounded(path, LARGEST))
+  if (found === undefined) return noRevocations
+  const file: unknown = JSON.parse(found.bytes.toString())
+  if (!isRecord(file) || file['version'] !== 1) throw new Error('it has another version, or none')
+  const { allBefore = noRevocations.allBefore, entries } = file
+  if (typeof allBefore !== 'number') throw new Error('its allBefore is no moment')
+  if (!Array.isArray(entries) || !entries.every(isEntry)) throw new Error('its entries are none')
+  return { allBefore, entries: new Map(entries) }
+}
+
+function isEntry(found: unknown): found is readonly [string, RevocationEntry] {
+  const [mark, entry]: readonly unknown[] = Array.isArray(found) ? found : []
+  if (typeof mark !== 'string' || !isRecord(entry)) return false
+  return Number.isFinite(entry['before']) && Number.isFinite(entry['until'])
 }
 
 /** Marks of sessions that were asked about: hashing costs more than the rest of a request. */

@@ -51,13 +51,6 @@ function lab(t: Test, directory = t.testdir()) {
   return { path, clock, log, open, errors, directory }
 }
 
-/** The marks in the file, line by line. */
-function linesOf(path: string): ReadonlyArray<readonly [string, ...number[]]> {
-  const [head, ...lines] = readFileSync(path, 'utf8').trimEnd().split('\n')
-  t.equal(head, '{"version":2}')
-  return lines.map(line => JSON.parse(line))
-}
-
 t.test('an ended session stays ended after a restart, and others live', async t => {
   const { open, errors } = lab(t)
   const list = await open()
@@ -102,6 +95,20 @@ for (const [what, content] of Object.entries(damaged)) {
     },
   )
 }
+
+t.test(
+  'a damaged file that cannot be replaced ends all sessions at the next start too',
+  withTmpfs,
+  async t => {
+    const { path, open } = lab(t, mountTmpfs(t, 'size=64k'))
+    writeFileSync(path, 'hunter2')
+    writeFileSync(`${path}.ballast`, Buffer.alloc(60_000))
+    const list = await open()
+    t.ok(list.has(session('any')))
+    await list.close()
+    t.ok((await open()).has(session('any')))
+  },
+)
 
 t.test('a directory in the place of the file is put aside as well', async t => {
   const { path, open, errors } = lab(t)
@@ -177,12 +184,12 @@ t.test('on a full disk likewise', withTmpfs, async t => {
   const list = await open()
   await list.add({ sessionId: 'a' })
   const before = readFileSync(path, 'utf8')
-  writeFileSync(join(directory, 'ballast'), Buffer.alloc(56_000))
+  writeFileSync(join(directory, 'ballast'), Buffer.alloc(40_000))
   for (let i = 0; i < 500; i += 1) void list.add({ sessionId: `b${i}` })
   await list.add({ sessionId: 'c' })
   t.ok(list.has(session('c')))
   t.ok(errors().length > 0)
-  t.ok(readFileSync(path, 'utf8').startsWith(before), 'what was written before is whole')
+  t.equal(readFileSync(path, 'utf8'), before, 'the old file is whole')
   rmSync(join(directory, 'ballast'))
   clock.advance(60_000)
   await list.check()
@@ -206,7 +213,7 @@ t.test('thousands of logouts at a time share their writes', async t => {
     Promise.all(Array.from({ length: 5000 }, (_, i) => list.add({ sessionId: `s${i}` }))),
   )
   t.ok(time < 5000, 'each on its own would write half a gigabyte')
-  t.equal(linesOf(path).length, 5000)
+  t.equal(JSON.parse(readFileSync(path, 'utf8')).entries.length, 5000)
   await list.close()
   const again = await open()
   t.equal(again.size, 5000)
@@ -270,6 +277,19 @@ t.test('a lifetime that is made shorter lets no ended session live again', async
   t.ok(list.has(session('a')))
 })
 
+t.test('a second end under a shorter lifetime keeps the first', async t => {
+  const { path, clock, open } = lab(t)
+  const list = await open()
+  await list.add({ sessionId: 'a' })
+  await list.close()
+  clock.advance(1000)
+  const again = await open({ lifetime: () => hour })
+  await again.add({ sessionId: 'a' })
+  clock.advance(2 * hour)
+  await again.add({ sessionId: 'other' })
+  t.ok(again.has(session('a')), path)
+})
+
 t.test('one made shorter and longer again does not either', async t => {
   const { open, clock } = lab(t)
   let lifetime = 12 * hour
@@ -293,7 +313,10 @@ t.test('two processes with one file lose nothing of each other', async t => {
   for (const list of [one, two]) {
     for (const id of ['a', 'b', 'c']) t.ok(list.has(session(id)), id)
   }
-  t.same([...new Set(linesOf(path).map(([mark]) => mark))].sort(), ['a', 'b', 'c'])
+  const written: { entries: ReadonlyArray<readonly [string]> } = JSON.parse(
+    readFileSync(path, 'utf8'),
+  )
+  t.same(written.entries.map(([mark]) => mark).sort(), ['a', 'b', 'c'])
   t.same(errors(), [])
 })
 
