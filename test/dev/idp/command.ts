@@ -28,10 +28,12 @@ t.test(
     ] as const) {
       const said = await refused(...parameters)
       t.equal(said.exit, 78)
-      t.equal(
+      // The demonstration takes the port behind its own as well, which may be that of another program.
+      t.match(
         said.message,
-        `cannot start: cannot listen on 127.0.0.1:${port}: another process listens there; name another port with ${option}`,
+        /^cannot start: cannot listen on 127.0.0.1:\d+: another process listens there; name another port with --\w+$/,
       )
+      t.ok(said.message.endsWith(option))
       t.equal(said.error, undefined, 'no trace')
     }
   },
