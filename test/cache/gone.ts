@@ -109,11 +109,12 @@ for (const [name, other] of [
     both(file({ content: name, etag: '"1"' }))
     t.equal(await ask(name), '200 validated', 'it is back')
     both(gone)
-    for (const passes of [0, 40, 19]) {
+    // Waiting for the disk moves the clock as well: some minutes are left for that.
+    for (const passes of [0, 40, 10]) {
       await passMinutes(passes)
       t.equal(await ask(name), '200 stale-origin-failed', `for ${passes} minutes more`)
     }
-    await passMinutes(2)
+    await passMinutes(11)
     t.match(await ask(name), /^404/)
     t.strictSame(await cache.stored(), [])
   })
