@@ -14,6 +14,7 @@ import {
   issuer,
   lineOf,
   looser,
+  looserTogether,
   messages,
   stricter,
 } from '../fixtures/sso/compared.ts'
@@ -78,5 +79,9 @@ t.test('the manual has a row for each difference', async t => {
       why.trim(),
     ]),
   )
-  for (const [what, why] of [...stricter, ...looser]) t.equal(rows.get(what), why, what)
+  const together = [...looserTogether].map(
+    ([what, { and, why }]) => [`${what}; ${and}…`, why] as const,
+  )
+  for (const [what, why] of [...stricter, ...looser, ...together])
+    t.equal(rows.get(what), why, what)
 })
