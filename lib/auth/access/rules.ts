@@ -85,7 +85,7 @@ interface Needed {
 /** The parts of a pattern between its wildcards: one part when it has none. */
 type Pattern = readonly string[]
 
-/** What the rules have for a path, whoever asks and by whatever method. */
+/** The rules that concern a path, for any person and any method. */
 interface RulesOfPath {
   readonly ambiguous: boolean
   /** Those that are for it, and those that an application could take it to be meant by, in their order. */
@@ -199,7 +199,7 @@ export function isClosed(access: AccessRules, method: string, path: string): boo
   return true
 }
 
-/** What the rules have for a path. That of a path of usual length is kept, of so many at most. */
+/** The rules that concern a path. They are kept for a path of usual length, for so many at most. */
 function rulesOf(access: AccessRules, path: string): RulesOfPath {
   const { known } = access
   const before = known.get(path)
