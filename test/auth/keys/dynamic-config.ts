@@ -11,7 +11,7 @@ import {
 } from '../../../lib/auth/keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
-import { spMetadataXml } from '../../../lib/auth/saml/metadata/sp-metadata.ts'
+import { spMetadataXml } from '../../../lib/saml/metadata/sp-metadata.ts'
 import { type SelfSignedOptions, selfSigned } from '../../../lib/x509/self-signed.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
