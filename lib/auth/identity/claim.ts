@@ -6,8 +6,8 @@
  * 2.7.3.1): it gives attributes, never the subject.
  */
 
-import type { SamlAttribute } from '../../saml/core/read-assertion.ts'
 import { trimXml } from '../../saml/core/xml.ts'
+import type { SamlAttribute } from '../../saml/subject.ts'
 import type { Config } from '../config/config.ts'
 
 export interface Claim {

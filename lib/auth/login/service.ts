@@ -16,7 +16,12 @@ import type { FormSender } from '../form-preservation/form-reader.ts'
 import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
-import { publishedFor, type SamlKeyPair, signingKey } from '../keys/dynamic-config.ts'
+import {
+  publishedCertificates,
+  publishedFor,
+  type SamlKeyPair,
+  signingKey,
+} from '../keys/dynamic-config.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
 import { IdpMetadataSource } from './idp-metadata-source.ts'
@@ -180,7 +185,7 @@ async function metadataOf(saml: Saml, signed: ReturnType<typeof lastSigned>): Pr
   const pairs = saml.keys.saml()
   const now = saml.clock.now()
   const signs = signsRequests(config, saml.source.last)
-  const { xml, id } = spMetadataXml(config, pairs, { signs, now })
+  const { xml, id } = spMetadataXml(config, publishedCertificates(pairs, now), { signs, now })
   const key = config.signMetadata ? signingKey(pairs, now, publishedFor.saml) : undefined
   return {
     type: 'application/samlmetadata+xml',

@@ -3,11 +3,10 @@
  * Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { SamlConfig } from '../../auth/config/config.ts'
 import { formatInstant } from '../core/instant.ts'
-import type { NameId } from '../core/read-assertion.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'
+import type { NameId } from '../subject.ts'
 
 interface MessageValues {
   readonly id: string
@@ -17,15 +16,22 @@ interface MessageValues {
   readonly destination: string
 }
 
+/** What an AuthnRequest asks for. */
+export interface AskedLogin {
+  readonly acsUrl: string
+  /** URI; undefined asks for none. */
+  readonly nameIdFormat: string | undefined
+  readonly forceAuthn: boolean
+  readonly authnContext: readonly string[]
+  readonly authnContextComparison: string
+}
+
 /** A request for an answer by HTTP-POST at our ACS (3.4.1). With `isPassive` the IdP must not show anything to the person. */
 export function authnRequestXml(
   values: MessageValues & { readonly isPassive: boolean },
-  config: Pick<
-    SamlConfig,
-    'acsUrl' | 'nameIdFormat' | 'forceAuthn' | 'authnContext' | 'authnContextComparison'
-  >,
+  asked: AskedLogin,
 ): string {
-  const { acsUrl, nameIdFormat, forceAuthn, authnContext, authnContextComparison } = config
+  const { acsUrl, nameIdFormat, forceAuthn, authnContext, authnContextComparison } = asked
   const more = {
     ForceAuthn: forceAuthn ? 'true' : undefined,
     IsPassive: values.isPassive ? 'true' : undefined,

@@ -6,25 +6,16 @@
  * can only ever make us refuse.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { SamlConfig } from '../../auth/config/config.ts'
+import type { AssertionFinding, VerifiedSubject } from '../subject.ts'
 import { formatInstant } from './instant.ts'
 import type {
   AssertionFacts,
   AuthnStatementFacts,
   Confirmation,
   MessageHead,
-  VerifiedSubject,
   WrittenInstant,
 } from './read-assertion.ts'
 import { bearer } from './vocabulary.ts'
-
-/** One thing that was checked: `Audience`, what was expected, what was received. */
-export interface AssertionFinding {
-  readonly what: string
-  readonly ok: boolean
-  readonly expected: string
-  readonly received: string
-}
 
 /** What the identity provider is asked for by one login alone. */
 export interface LoginAsks {
@@ -34,8 +25,26 @@ export interface LoginAsks {
   readonly contexts: readonly string[]
 }
 
+/** What an assertion has to be, for any person: our names, and what the operator wants. */
+export interface AssertionRules {
+  /** Our entity ID, and the address of our ACS. */
+  readonly entityId: string
+  readonly acsUrl: string
+  /** Whether an assertion that answers no request is taken. */
+  readonly idpInitiated: boolean
+  /** Whether the person has to authenticate for each login. */
+  readonly forceAuthn: boolean
+  /** What the IdP is asked for as the context; none: any will do. */
+  readonly authnContext: readonly string[]
+  readonly authnContextComparison: string
+  /** How far the clock of the IdP may differ from ours. */
+  readonly clockSkew: Milliseconds
+  /** The time after its IssueInstant in which an assertion is taken. */
+  readonly assertionAge: Milliseconds
+}
+
 export interface Expected {
-  readonly config: SamlConfig
+  readonly config: AssertionRules
   /** Entity ID of the IdP. */
   readonly idp: string
   /** IDs of the requests this browser has under way, with the moment each was made. */

@@ -3,45 +3,13 @@
  * The values can be sent between threads.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import type { NameId, SamlAttribute } from '../subject.ts'
 import { parseInstant } from './instant.ts'
 import { nameIdFormats, ns } from './vocabulary.ts'
 import { allNamed, attributeOf, childOf, childrenOf, trimXml, type XmlElement } from './xml.ts'
 
 /** An instant as it was written, so that a malformed one differs from one that is not there. */
 export type WrittenInstant = { readonly text: string; readonly moment: Milliseconds | undefined }
-
-export interface NameId {
-  readonly value: string
-  /** URI of its format; undefined when the assertion names none. */
-  readonly format: string | undefined
-  readonly nameQualifier: string | undefined
-  readonly spNameQualifier: string | undefined
-}
-
-/** One attribute as it came: its Name, its FriendlyName, its values in order, each as text. */
-export interface SamlAttribute {
-  readonly name: string
-  readonly friendlyName: string | undefined
-  readonly values: readonly string[]
-}
-
-/** What a verified assertion says of a person, before any of it is chosen or renamed. */
-export interface VerifiedSubject {
-  readonly nameId: NameId | undefined
-  /** Attributes in the order of the assertion; the same Name may come more than once. */
-  readonly attributes: readonly SamlAttribute[]
-  /** Entity ID of the identity provider. */
-  readonly issuer: string
-  readonly assertionId: string
-  /** The IdP's name of this session, for logout. */
-  readonly sessionIndex: string | undefined
-  readonly authenticated: Milliseconds
-  /** AuthnInstant and AuthnContextClassRef, as far as the IdP said them. */
-  readonly authnInstant?: Milliseconds | undefined
-  readonly authnContext?: string | undefined
-  /** SessionNotOnOrAfter: the session must not outlive it. */
-  readonly sessionEnds: Milliseconds | undefined
-}
 
 /** What every protocol message says of itself (3.2.1 and 3.2.2). */
 export type MessageHead = Readonly<ReturnType<typeof readHead>>

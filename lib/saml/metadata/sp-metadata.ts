@@ -7,32 +7,37 @@
  */
 import { createHash } from 'node:crypto'
 import { hour, type Milliseconds } from '../../async/clock.ts'
-import type { SamlConfig } from '../../auth/config/config.ts'
-import { publishedFor, type SamlKeyPair, signingKey } from '../../auth/keys/dynamic-config.ts'
 import { formatInstant } from '../core/instant.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'
 
-type Described = Pick<
-  SamlConfig,
-  'entityId' | 'acsUrl' | 'sloUrl' | 'nameIdFormat' | 'metadataValidity' | 'metadataCacheDuration'
->
+/** What the document says of this service provider besides its keys. */
+interface Described {
+  readonly entityId: string
+  readonly acsUrl: string
+  readonly sloUrl: string
+  /** URI; undefined names none. */
+  readonly nameIdFormat: string | undefined
+  readonly metadataValidity: Milliseconds | undefined
+  readonly metadataCacheDuration: Milliseconds | undefined
+}
 
-/**
- * The EntityDescriptor, and its ID. Every key pair that still decrypts is published for encryption, newest first; for signatures the
- * newest and those that still sign in its place. `signs` says whether AuthnRequests are signed.
- */
+/** Certificates in PEM, newest first. */
+export interface PublishedKeys {
+  readonly signing: readonly string[]
+  readonly encryption: readonly string[]
+}
+
+/** The EntityDescriptor, and its ID. `signs` says whether AuthnRequests are signed. */
 export function spMetadataXml(
   config: Described,
-  pairs: readonly SamlKeyPair[],
+  { signing, encryption }: PublishedKeys,
   { signs, now }: { readonly signs: boolean; readonly now: Milliseconds },
 ): { readonly xml: string; readonly id: string } {
   const { entityId, acsUrl, sloUrl, nameIdFormat } = config
-  const signing = signingKey(pairs, now, publishedFor.saml)
-  const current = signing === undefined ? 0 : pairs.indexOf(signing) + 1
   const keys = [
-    ...pairs.slice(0, current).map(pair => keyDescriptor('signing', pair)),
-    ...pairs.map(pair => keyDescriptor('encryption', pair)),
+    ...signing.map(certificate => keyDescriptor('signing', certificate)),
+    ...encryption.map(certificate => keyDescriptor('encryption', certificate)),
   ]
   const dates = datesOf(config, now)
   // The ID follows from the content, so that the document stays the same as long as it says the same.
@@ -69,8 +74,8 @@ function datesOf(
 }
 
 /** 2.4.1.1; the methods say what decryption.ts takes, best first. */
-function keyDescriptor(use: 'signing' | 'encryption', pair: SamlKeyPair): string {
-  const base64 = pair.certificate.replace(/-----[^-]+-----|\s/g, '')
+function keyDescriptor(use: 'signing' | 'encryption', certificate: string): string {
+  const base64 = certificate.replace(/-----[^-]+-----|\s/g, '')
   const methods =
     use === 'signing'
       ? ''
