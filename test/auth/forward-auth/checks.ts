@@ -98,21 +98,23 @@ for (const edge of edges) {
     const { gateway, ask, send } = await startChecks(t, { edge, settings })
     const cookie = await gateway.logIn(ada)
     const token = 'Bearer a-token-of-sixteen'
+    // What servers read in different ways; nginx would make an error of 400.
+    const unclear = byField(edge) ? 403 : 400
     for (const [target, fields, more, status] of [
       ['/x', { Cookie: cookie }, {}, 200],
       ['/x', { Cookie: cookie }, { method: 'POST' }, 200],
       ['/x', { Cookie: cookie }, { method: 'DELETE' }, 403],
-      ['/x', { Cookie: cookie, 'X-HTTP-Method-Override': 'DELETE' }, { method: 'POST' }, 403],
-      ['/x?_method=DELETE', { Cookie: cookie }, { method: 'POST' }, 403],
+      ['/x', { Cookie: cookie, 'X-HTTP-Method-Override': 'DELETE' }, { method: 'POST' }, unclear],
+      ['/x?_method=DELETE', { Cookie: cookie }, { method: 'POST' }, unclear],
       ['/x', { Cookie: cookie }, { method: 'TRACE' }, 403],
       ['/admin/', { Cookie: cookie }, {}, 403],
       ['/admin/', { Cookie: cookie, ...navigation }, {}, 403],
       ['/open/', {}, {}, 200],
       ['/public/x', {}, {}, 200],
-      ['/public/../admin/', {}, {}, byField(edge) ? 403 : 400],
-      ['/public/%2e%2e/admin/', { Cookie: cookie }, {}, byField(edge) ? 403 : 400],
-      ['/public//admin/', { Cookie: cookie }, {}, byField(edge) ? 403 : 400],
-      ['//admin/', { Cookie: cookie }, {}, byField(edge) ? 403 : 400],
+      ['/public/../admin/', {}, {}, unclear],
+      ['/public/%2e%2e/admin/', { Cookie: cookie }, {}, unclear],
+      ['/public//admin/', { Cookie: cookie }, {}, unclear],
+      ['//admin/', { Cookie: cookie }, {}, unclear],
       ['/health', { 'X-Authproxy-Authorization': token }, {}, 200],
       ['/health', { 'X-Authproxy-Authorization': token }, { client: '198.51.100.1' }, 401],
       [
@@ -124,7 +126,7 @@ for (const edge of edges) {
       ['/x', { 'X-Authproxy-Authorization': token, Cookie: cookie }, {}, 401],
     ] as const) {
       const answer = await ask(target, fields, more)
-      t.equal(answer.status, status, `${target} ${JSON.stringify({ ...fields, ...more })}`)
+      t.equal(answer.status, status, `${target} ${Object.keys(fields)} ${JSON.stringify(more)}`)
       if (status === 200) {
         const user = 'Cookie' in fields ? 'ada@example.org' : ''
         t.same(answer.fields.all('X-Authproxy-User'), [user], target)
@@ -413,6 +415,8 @@ t.test(
       ...listening,
       forwardAuth: { listenAddress: `unix:${directory}/none/app.sock` },
     }
-    await t.rejects(startChecks(t, missing), { message: /its directory does not exist/ })
+    await t.rejects(startChecks(t, missing), {
+      message: /its directory does not exist, or this user may not/,
+    })
   },
 )
