@@ -140,7 +140,7 @@ for (const edge of edges) {
     t.equal((await send('GET / HTTP/1.1\r\nHost: x\r\n\r\n')).status, 404)
   })
 
-  t.test(`${edge}: a page of another origin opens no WebSocket`, async t => {
+  t.test(`88: a page of another origin opens no WebSocket by way of ${edge}`, async t => {
     const { gateway, ask } = await startChecks(t, { edge })
     const Cookie = await gateway.logIn(ada)
     const key = { Cookie, 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==' }
@@ -168,7 +168,7 @@ for (const edge of edges) {
     }
   })
 
-  t.test(`${edge}: a session is renewed on the way to a page, once in its time`, async t => {
+  t.test(`87: a session is renewed on the way to a page, once in its time, at ${edge}`, async t => {
     const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
     const session = { idle: '1h', lifetime: '12h' }
     const { gateway, ask } = await startChecks(t, { edge, clock, settings: { session } })
@@ -211,7 +211,7 @@ for (const edge of edges) {
   })
 }
 
-t.test('the renewal leads to a path of its own host, whatever it is asked', async t => {
+t.test('87: the renewal leads to a path of its own host, whatever it is asked', async t => {
   const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const { gateway, ask } = await startChecks(t, { edge: 'nginx', clock })
   const Cookie = await gateway.logIn(ada)

@@ -52,16 +52,19 @@ t.test(
   },
 )
 
-t.test('CVE-2026-40575: no peer is trusted that is not named, and no network of all', async t => {
-  for (const trustedProxies of [[], ['0.0.0.0/0'], ['::/0'], ['0.0.0.0/1', '128.0.0.0/1']]) {
-    const forwardAuth = { trustedProxies }
-    await t.rejects(startChecks(t, { edge: 'nginx', forwardAuth }), {
-      message: /needs forwardAuth.trustedProxies beside it|is a network of strangers/,
-    })
-  }
-})
+t.test(
+  '85: CVE-2026-40575: no peer is trusted that is not named, and no network of all',
+  async t => {
+    for (const trustedProxies of [[], ['0.0.0.0/0'], ['::/0'], ['0.0.0.0/1', '128.0.0.0/1']]) {
+      const forwardAuth = { trustedProxies }
+      await t.rejects(startChecks(t, { edge: 'nginx', forwardAuth }), {
+        message: /needs forwardAuth.trustedProxies beside it|is a network of strangers/,
+      })
+    }
+  },
+)
 
-t.test('CVE-2025-64484, GHSA-f59h: a field in another spelling makes no identity', async t => {
+t.test('84: CVE-2025-64484, GHSA-f59h: a field in another spelling makes no identity', async t => {
   for (const edge of edges) {
     const { gateway, ask } = await startChecks(t, { edge })
     const Cookie = await gateway.logIn(ada)
@@ -79,20 +82,23 @@ t.test('CVE-2025-64484, GHSA-f59h: a field in another spelling makes no identity
   }
 })
 
-t.test('GHSA-7r4p: an identity that has no value is told, so that the client’s goes', async t => {
-  for (const edge of edges) {
-    const { gateway, ask } = await startChecks(t, { edge, settings })
-    const Cookie = await gateway.logIn({ email: ['bob@example.org'] })
-    const known = await ask('/', { Cookie, 'X-Authproxy-Groups': 'admins' })
-    t.equal(known.status, 200)
-    t.same(known.fields.all('X-Authproxy-Groups'), [''])
-    const open = await ask('/public/', { 'X-Authproxy-User': 'admin@example.org' })
-    t.equal(open.status, 200)
-    t.same(open.fields.all('X-Authproxy-User'), [''])
-    const names = (fields: typeof known.fields) => [...fields].map(([name]) => name).sort()
-    t.same(names(known.fields), names(open.fields), 'the same names, whoever asks')
-  }
-})
+t.test(
+  '84: GHSA-7r4p: an identity that has no value is told, so that the client’s goes',
+  async t => {
+    for (const edge of edges) {
+      const { gateway, ask } = await startChecks(t, { edge, settings })
+      const Cookie = await gateway.logIn({ email: ['bob@example.org'] })
+      const known = await ask('/', { Cookie, 'X-Authproxy-Groups': 'admins' })
+      t.equal(known.status, 200)
+      t.same(known.fields.all('X-Authproxy-Groups'), [''])
+      const open = await ask('/public/', { 'X-Authproxy-User': 'admin@example.org' })
+      t.equal(open.status, 200)
+      t.same(open.fields.all('X-Authproxy-User'), [''])
+      const names = (fields: typeof known.fields) => [...fields].map(([name]) => name).sort()
+      t.same(names(known.fields), names(open.fields), 'the same names, whoever asks')
+    }
+  },
+)
 
 t.test('GHSA-5hvv: no User-Agent passes for a health check', async t => {
   for (const edge of edges) {
