@@ -8,7 +8,6 @@ import type { WriteListener } from '../../bytes/small-writes.ts'
 import { Members } from '../../members.ts'
 import type { Peer } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
-import { lingerAtEnd } from './lingering.ts'
 import type { Ends, LiveRequest } from './live-request.ts'
 import {
   bytesTaken,
@@ -277,4 +276,35 @@ function plainAddress(address: string | undefined): string {
   const zone = address.indexOf('%')
   const bare = zone === -1 ? address : address.slice(0, zone)
   return bare.startsWith('::ffff:') && bare.includes('.') ? bare.slice(7) : bare
+}
+
+/** How long a client may take to end its side when all is written. */
+const patience: Milliseconds = 2000
+
+/**
+ * The end of a connection, so that its client receives all that was written to it (RFC 9112 section 9.6).
+ *
+ * # Facts
+ * - The kernel answers bytes that lie unread when a connection is closed, or that come later, with a reset, and drops what it still had
+ *   to send. A client that sends a pipeline, or asks at the moment of the end, then loses the tail of a response, or sees an error.
+ * - Node's server and ours end a connection by `destroySoon`, which closes it when the last byte is with the kernel.
+ *
+ * Makes `destroySoon` end our side only, and close the connection when the client has ended its side too, at the latest after
+ * `patience`. `begin` is called first: from then on what the client sends is to be read and dropped.
+ */
+function lingerAtEnd(socket: Socket, clock: Clock, begin: () => void): void {
+  let ending = false
+  socket.destroySoon = () => {
+    if (ending || socket.destroyed) return
+    ending = true
+    begin()
+    let cancel = (): void => undefined
+    const wait = (): void => {
+      cancel = clock.after(patience, () => socket.destroy())
+    }
+    socket.once('close', () => cancel())
+    if (socket.writableFinished) wait()
+    else socket.once('finish', wait)
+    if (!socket.writableEnded) socket.end()
+  }
 }

@@ -11,8 +11,7 @@ import type { LiveRequest } from './live-request.ts'
 import type { LoopShare } from './loop-share.ts'
 import type { HttpServerOptions } from './options.ts'
 import { MalformedContent } from './request-content.ts'
-import type { ResponseWriter } from './response-writer.ts'
-import { type Sent, send } from './send.ts'
+import { type ResponseWriter, type Sent, send } from './send.ts'
 
 export class Exchanges {
   readonly #options: HttpServerOptions
