@@ -1,6 +1,5 @@
 /**
- * Makes the client for origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities,
- * mirrors.
+ * Makes the client for origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -10,15 +9,11 @@ import type { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
-import { Fields } from '../../http/message/field.ts'
-import type { TargetUri } from '../../http/message/target.ts'
 import { isPublicAddress } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import { closestPattern, hostList } from '../policy/hosts.ts'
-import type { Answer, Mirrors, Question } from './mirrors.ts'
-import { type FollowOptions, follow } from './redirects.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
@@ -73,52 +68,6 @@ export async function originAuthorities(files: readonly string[]): Promise<reado
     }
   }
   return found
-}
-
-interface AskParts extends FollowOptions {
-  readonly mirrors: Mirrors
-  /** Our name in Via; undefined when it is not sent. */
-  readonly via: () => string | undefined
-  readonly agent: () => string
-}
-
-/**
- * `more` are the fields for one origin: conditions and ranges. `others` says whether the archive has further origins. `fresh`: only a new
- * connection will do.
- */
-export type Ask = (
-  question: Question & {
-    readonly method?: 'HEAD'
-    readonly fresh?: boolean
-    readonly more?: (place: TargetUri, others: boolean) => Fields
-  },
-) => Promise<Answer>
-
-/** Asks the origins of an archive in turn, redirects followed or passed, nothing of the client in it. */
-export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
-  return question => {
-    const { method = 'GET', fresh = false, more, lifetime: within } = question
-    const own = via()
-    const chain = own === undefined || question.via === undefined ? own : `${question.via}, ${own}`
-    const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', chain])
-    return mirrors.ask(question, (uri, others, hurry) => {
-      const fields = shared.followedBy(more?.(uri, others).flat ?? [])
-      const deadlines = hurry?.deadlines
-      const signal = hurry?.signal
-      return follow(uri, { method, fields, fresh, within, deadlines, signal }, follows)
-    })
-  }
-}
-
-/**
- * Asks with HEAD. An address that is signed for GET alone, as those of object stores are, refuses that: then GET is asked, whose content is
- * closed by the caller.
- */
-export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
-  const answer = await ask({ ...question, method: 'HEAD' })
-  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
-  answer.response.content.close()
-  return ask(question)
 }
 
 /** Where systems keep all of them in one file: Debian, Fedora, openSUSE, Alpine. The first that is there counts. */
