@@ -12,7 +12,7 @@ import type { Logger } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { exitCodes } from '../program.ts'
 import type { Config } from './config/config.ts'
-import type { SamlReadings } from './saml/service.ts'
+import type { SamlReadings } from './login/service.ts'
 import type { EndedUser } from './session/sessions.ts'
 
 interface ControlParts {

@@ -54,8 +54,12 @@ export interface ServiceOptions {
   readonly disk?: StoreOptions['disk']
 }
 
-/** The service, and where it listens. */
-type CacheService = Service & { readonly listeners: readonly Listener[] }
+/** The service, where it listens, and whether it has nothing to do. */
+export type CacheService = Service & {
+  readonly listeners: readonly Listener[]
+  /** How many files are being fetched, and how many are not yet whole on disk. */
+  readonly working: () => { readonly fetches: number; readonly writes: number }
+}
 
 /** What is open when the service is made, whatever becomes of the rest. */
 interface OpenParts extends ServiceOptions {
@@ -191,7 +195,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const stop = stopSteps(running, takeBack)
-  return { status: statusLine(listeners, config), stop, reload, listeners }
+  const working = () => ({ fetches: answers.fetcher.count, writes: store.writing })
+  return { status: statusLine(listeners, config), stop, reload, listeners, working }
 }
 
 /** The parts that a reload changes and a stop ends. */

@@ -5,10 +5,10 @@
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Path } from '../../config/reading.ts'
+import { nameIdFormats } from '../../saml/core/vocabulary.ts'
 import { tokenDigest } from '../access/passthrough.ts'
 import { tokenScope } from '../access/token-scope.ts'
 import { fieldNames, strippedNames } from '../identity/field-names.ts'
-import { nameIdFormats } from '../saml/core/vocabulary.ts'
 import { accessOf, ruleAttributes } from './setting-access.ts'
 import type { SettingValues } from './settings.ts'
 
