@@ -12,10 +12,10 @@ import { Gathered } from '../../bytes/gathered.ts'
 import { flushWrites, type WriteListener, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import { formatDate } from '../message/date.ts'
 import { Fields } from '../message/field.ts'
+import type { TargetReader } from '../message/target.ts'
 import { leaveReads, takeReads } from '../server/accepted.ts'
-import type { Connection, RequestReading } from '../server/connections.ts'
+import { type Connection, LiveRequest, type RequestReading } from '../server/connections.ts'
 import type { Exchanges } from '../server/exchanges.ts'
-import { LiveRequest } from '../server/live-request.ts'
 import type { HttpServerOptions } from '../server/options.ts'
 import { emptyContent, MalformedContent, restTime } from '../server/request-content.ts'
 import { hintsOf, type ResponseWriter } from '../server/send.ts'
@@ -27,7 +27,6 @@ import {
   responseText,
 } from '../wire/message-writer.ts'
 import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
-import type { TargetReader } from '../wire/target-reader.ts'
 
 /** Bytes of requests that wait for the answers to those before; then no more are read. */
 const mostUnread = 64 * 1024

@@ -16,7 +16,7 @@ import {
   type StreamedContent,
 } from '../message/message.ts'
 import { type OutgoingHead, responseText } from '../wire/message-writer.ts'
-import type { LiveRequest } from './live-request.ts'
+import type { LiveRequest } from './connections.ts'
 import type { LoopShare } from './loop-share.ts'
 
 /** What became of a response. */

@@ -15,13 +15,18 @@ import { FastPath } from '../fast-path/fast-path.ts'
 import { Fields } from '../message/field.ts'
 import { noContent, type Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
-import type { Authority } from '../message/target.ts'
+import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
-import { TargetReader } from '../wire/target-reader.ts'
 import { sharingReads } from './accepted.ts'
-import { afterLast, type Connection, Connections, peerOf } from './connections.ts'
+import {
+  afterLast,
+  type Connection,
+  Connections,
+  type LiveRequest,
+  nodeRequest,
+  peerOf,
+} from './connections.ts'
 import { Exchanges, malformed } from './exchanges.ts'
-import { type LiveRequest, nodeRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
 import { notLooked } from './movement.ts'
 import type {
