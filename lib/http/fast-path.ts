@@ -7,26 +7,26 @@
  * Rules, limits, handler and report are the same; what is saved is what Node does for each message without need (docs/decisions/0025).
  */
 import { Socket } from 'node:net'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Gathered } from '../../bytes/gathered.ts'
-import { flushWrites, type WriteListener, writeNow, writeSoon } from '../../bytes/small-writes.ts'
-import { formatDate } from '../message/date.ts'
-import { Fields } from '../message/field.ts'
-import type { TargetReader } from '../message/target.ts'
-import { leaveReads, takeReads } from '../server/accepted.ts'
-import { type Connection, LiveRequest, type RequestReading } from '../server/connections.ts'
-import type { Exchanges } from '../server/exchanges.ts'
-import type { HttpServerOptions } from '../server/options.ts'
-import { emptyContent, MalformedContent, restTime } from '../server/request-content.ts'
-import { hintsOf, type ResponseWriter } from '../server/send.ts'
+import type { Clock, Milliseconds } from '../async/clock.ts'
+import { Gathered } from '../bytes/gathered.ts'
+import { flushWrites, type WriteListener, writeNow, writeSoon } from '../bytes/small-writes.ts'
+import { formatDate } from './message/date.ts'
+import { Fields } from './message/field.ts'
+import type { TargetReader } from './message/target.ts'
+import { leaveReads, takeReads } from './server/accepted.ts'
+import { type Connection, LiveRequest, type RequestReading } from './server/connections.ts'
+import type { Exchanges } from './server/exchanges.ts'
+import type { HttpServerOptions } from './server/options.ts'
+import { emptyContent, MalformedContent, restTime } from './server/request-content.ts'
+import { hintsOf, type ResponseWriter } from './server/send.ts'
 import {
   chunkEnd,
   chunkStart,
   lastChunk,
   type OutgoingHead,
   responseText,
-} from '../wire/message-writer.ts'
-import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
+} from './wire/message-writer.ts'
+import { type PlainHead, PlainHeadReader } from './wire/request-head.ts'
 
 /** Bytes of requests that wait for the answers to those before; then no more are read. */
 const mostUnread = 64 * 1024
