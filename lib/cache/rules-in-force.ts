@@ -27,16 +27,14 @@ export class RulesInForce {
   #warnings: readonly string[]
   #pending: readonly string[] = []
   #rules: Rules
+  /** The rules of this moment, for parts that ask anew each time. */
+  readonly current = (): Rules => this.#rules
 
   constructor({ config, warnings = [] }: LoadedConfig, parts: RulesInForceParts) {
     this.#parts = parts
     this.#started = config
     this.#warnings = warnings
     this.#rules = rulesOf(config, parts.listening.ports)
-  }
-
-  get rules(): Rules {
-    return this.#rules
   }
 
   get config(): Config {

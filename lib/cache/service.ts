@@ -95,7 +95,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const where = places(config, options.start.sockets)
   const listening = new Listening()
   const settings = new RulesInForce(options, { listening, clock })
-  const rules = () => settings.rules
+  const rules = settings.current
   const secure = where.secure.length > 0
   const https = await Https.open({ rules, clock, log: log.child({ part: 'https' }), secure })
   const origin = await originClient(config, options)

@@ -15,10 +15,9 @@ import { Fields } from './message/field.ts'
 import type { TargetReader } from './message/target.ts'
 import { leaveReads, takeReads } from './server/accepted.ts'
 import { type Connection, LiveRequest, type RequestReading } from './server/connections.ts'
-import type { Exchanges } from './server/exchanges.ts'
+import { type Exchanges, hintsOf, type ResponseWriter } from './server/exchanges.ts'
 import type { HttpServerOptions } from './server/options.ts'
 import { emptyContent, MalformedContent, restTime } from './server/request-content.ts'
-import { hintsOf, type ResponseWriter } from './server/send.ts'
 import {
   chunkEnd,
   chunkStart,

@@ -332,7 +332,7 @@ export class GatheredLines {
   /** Writes `rest`, the end of `batches`. */
   #writeAll(rest: Buffer[], batches: readonly Batch[]): void {
     this.#write(rest, (error, written) => {
-      const code = systemCode(error)
+      const code = error === null ? undefined : systemCode(error)
       if (code === 'EAGAIN') {
         this.#options.clock.after(retry, () => this.#writeAll(rest, batches))
         return

@@ -24,11 +24,10 @@ import { networkOf } from '../../ip.ts'
 import { type Member, Members } from '../../members.ts'
 import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
-import { LastBlock } from '../wire/last-block.ts'
+import { LastBlock } from '../wire/field-lines.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import { type Bound, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
-import { type ConnectionOwner, isHandshakeStep } from './connection-authentication.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
@@ -42,6 +41,8 @@ import {
 } from './pool.ts'
 import {
   type ConnectionLine,
+  type ConnectionOwner,
+  isHandshakeStep,
   type OriginDeadlines,
   type OriginRequest,
   type OriginResponse,

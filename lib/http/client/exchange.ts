@@ -11,14 +11,15 @@ import { ChunkReader } from '../wire/chunks.ts'
 import { type Framing, framingOf, keepAliveTime, persists } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { OriginConnection, Reader } from './connection.ts'
-import { continuesHandshake, offersBinding } from './connection-authentication.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
-import type {
-  OriginDeadlines,
-  OriginResponse,
-  OriginSource,
-  OriginSwitched,
-  WireRequest,
+import {
+  continuesHandshake,
+  type OriginDeadlines,
+  type OriginResponse,
+  type OriginSource,
+  type OriginSwitched,
+  offersBinding,
+  type WireRequest,
 } from './request.ts'
 import { mostCopied, Upload, type UploadOwner } from './upload.ts'
 

@@ -26,7 +26,13 @@ import {
   nodeRequest,
   peerOf,
 } from './connections.ts'
-import { Exchanges, malformed } from './exchanges.ts'
+import {
+  Exchanges,
+  interimSender,
+  malformed,
+  NodeResponseWriter,
+  wholeResponse,
+} from './exchanges.ts'
 import { LoopShare } from './loop-share.ts'
 import { notLooked } from './movement.ts'
 import type {
@@ -39,7 +45,6 @@ import type {
 } from './options.ts'
 import { awaitIntroduction } from './proxy-protocol.ts'
 import { emptyContent, passOver, RequestContent } from './request-content.ts'
-import { interimSender, NodeResponseWriter, wholeResponse } from './send.ts'
 
 /** How long a new connection is kept for its first request when the server stops. */
 const forFirstRequest: Milliseconds = 1000

@@ -15,8 +15,7 @@
  */
 import { Fields } from '../message/field.ts'
 import type { Target, TargetReader } from '../message/target.ts'
-import { alphanumeric, byteTable, FieldLines } from './field-lines.ts'
-import { LastBlock } from './last-block.ts'
+import { alphanumeric, byteTable, FieldLines, LastBlock } from './field-lines.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
 
 /** Methods of requests that are taken, the most frequent ones first. */
