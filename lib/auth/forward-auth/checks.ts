@@ -14,6 +14,7 @@ import { allowed, decide, misrouted } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 import { contracts } from './contract.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
+import { ShownCookies } from './shown-cookies.ts'
 
 export interface CheckParts
   extends Pick<
@@ -26,6 +27,7 @@ export interface CheckParts
 /** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
   const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const cookies = new ShownCookies()
   return check => {
     const rules = parts.rules()
     const { config } = rules
@@ -46,8 +48,7 @@ export function checkHandler(parts: CheckParts): Handler {
     const verdict = gate(
       {
         ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
-        // The fields as they came: equal ones of a connection are one object, whose session is known.
-        session: () => sessions.read(check),
+        session: () => sessions.read({ fields: cookies.of(check.fields) }),
       },
       config,
     )
@@ -55,7 +56,7 @@ export function checkHandler(parts: CheckParts): Handler {
       const denied = { request, place, config, saml, failurePage }
       const decision = decide(judged, denied, {
         contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
-        leadsToRenewal: session => sessions.leadsToRenewal(session),
+        sessions,
       })
       if ('answer' in decision) return told(decision.answer)
       const { pass, facts } = decision
