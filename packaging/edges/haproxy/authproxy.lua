@@ -4,7 +4,7 @@
 --     setenv AUTHPROXY_CHECKS 127.0.0.1:9090        # forwardAuth.listenAddress; unix@/run/authproxy/app-auth.sock for a socket
 --     lua-load /etc/haproxy/authproxy.lua
 --   frontend
---     http-request lua.authproxy
+--     http-request lua.authproxy_check
 --
 -- The action sets txn.authproxy to `allowed`, `denied` or `failed`; the configuration decides what comes of it, and what is not `allowed` must
 -- not reach the application. Needs HAProxy 2.6 or newer.
@@ -46,7 +46,7 @@ local function values(list)
   return found
 end
 
-core.register_action("authproxy", { "http-req" }, function(txn)
+core.register_action("authproxy_check", { "http-req" }, function(txn)
   txn:set_var("txn.authproxy", "failed")
   local came = txn.http:req_get_headers()
   local asked = {}
