@@ -82,8 +82,7 @@ export async function sendProbe(
   const keys = (await dynamicFile(of)).dynamic?.sealing ?? []
   const nonce = random(16).toString('hex')
   const asked = { nonce, padding, about, fails }
-  const value =
-    keys.length === 0 ? undefined : sealQuestion(asked, clock.now(), { keys, random })
+  const value = keys.length === 0 ? undefined : sealQuestion(asked, clock.now(), { keys, random })
   const fields = Fields.of(
     ['Accept', '*/*'],
     ['User-Agent', 'authproxy-doctor'],

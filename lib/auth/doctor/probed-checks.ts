@@ -11,7 +11,14 @@ import { asksForWebSocket } from '../../http/message/upgrade.ts'
 import { recent } from '../../recent.ts'
 import type { AskedAbout, CheckProblem } from '../forward-auth/read-check.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
-import { oddPath, probePath, questionIn, readQuestion, type SeenCheck } from './probe.ts'
+import {
+  oddPath,
+  type ProbeQuestion,
+  probePath,
+  questionIn,
+  readQuestion,
+  type SeenCheck,
+} from './probe.ts'
 
 /** What stands in every field of the identity of a probe. */
 export const probedIdentity = 'authproxy-doctor'
@@ -31,12 +38,12 @@ export class ProbedChecks {
     this.#clock = clock
   }
 
-  /** The nonce of the question that a check carries; undefined for every other check. */
-  nonceOf(check: Request, asked: AskedAbout | CheckProblem): string | undefined {
+  /** The question that a check carries; undefined for every other check. */
+  questionIn(check: Request, asked: AskedAbout | CheckProblem): ProbeQuestion | undefined {
     const place = 'code' in asked ? { path: '' } : asked.place
     const value = questionIn(check.fields, place)
     if (value === undefined) return undefined
-    return readQuestion(value, this.#clock.now(), this.#keys.sealing())?.nonce
+    return readQuestion(value, this.#clock.now(), this.#keys.sealing())
   }
 
   /** Remembers a check with a question, and how it was answered. */

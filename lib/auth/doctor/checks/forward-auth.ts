@@ -136,10 +136,10 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
       ),
     )
   }
-  const valueOf = (name: string) =>
+  const arrivingAs = (name: string) =>
     lines.find(line => line.name.toLowerCase() === name.toLowerCase())?.value
   const wanted = names.filter(name => !claims.some(claim => isSameField(claim, name)))
-  const missing = wanted.filter(name => valueOf(name) === undefined)
+  const missing = wanted.filter(name => arrivingAs(name) === undefined)
   if (missing.length > 0) {
     findings.push(
       wrong(
