@@ -26,7 +26,7 @@ const CLAIM = 'doctor-claims-to-be-another'
 /** Names that an application could read as X-Authproxy-User, or as names of other proxies. */
 const SPELLINGS = [
   ...['X_Authproxy_User', 'X-Authproxy_User', 'X_Authproxy-User', 'X.Authproxy.User'],
-  ...['X-Authproxy.User', 'x!authproxy!user', 'X-AUTHPROXY-USER_', 'X--Authproxy--User'],
+  ...['X-Authproxy.User', 'x!authproxy!user', 'X-AUTHPROXY-USER_'],
   ...['Remote_User', 'Remote.User', 'X_Auth_Request_User', 'X_WEBAUTH_USER'],
 ]
 /** Ways to say how a request came or which path it is for, which applications believe. */
@@ -197,7 +197,7 @@ export async function target(of: Examination, { edge }: ForwardAuth): Promise<An
 
 /** A check is a GET at most edges, whatever it asks about. */
 export async function method(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
-  const fields = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'])
+  const fields = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'], ...WAYS)
   const content = { kind: 'bytes', bytes: Buffer.from('doctor=1') } as const
   const { outcome, check } = await sendChecked(of, { path: '/', method: 'POST', fields, content })
   if (check === undefined) {
@@ -283,9 +283,10 @@ function some(all: readonly string[]): string {
   return more > 0 ? `${named} and ${more} more` : named
 }
 
-/** The name an application reads the first of these as. */
-function nearest([first = '']: readonly string[], names: readonly string[]): string {
-  return names.find(name => isSameField(name, first)) ?? 'one that tells who asks'
+/** The name an application reads one of these as. */
+function nearest(odd: readonly string[], names: readonly string[]): string {
+  const read = names.find(name => odd.some(one => isSameField(name, one)))
+  return read ?? 'one that tells who asks'
 }
 
 /** The lines of an edge that a mistake is mended with. */
