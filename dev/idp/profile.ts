@@ -2,7 +2,7 @@
  * Profiles of identity providers: what they sign and encrypt, and how they name users and attributes. Each profile answers as
  * the product of its name does with its default settings.
  */
-import { nameIdFormats } from '../../lib/auth/saml/core/vocabulary.ts'
+import { nameIdFormats } from '../../lib/saml/core/vocabulary.ts'
 import type { ContentMethod, KeyMethod } from './encrypt.ts'
 
 /** A user as the file of users describes one. */

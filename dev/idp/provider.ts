@@ -3,12 +3,12 @@
  * It hands out every password it accepts, so it is for development only.
  */
 import type { Clock, Milliseconds } from '../../lib/async/clock.ts'
-import { readLogout } from '../../lib/auth/saml/binding/logout-message.ts'
-import { logoutRequestXml, logoutResponseXml } from '../../lib/auth/saml/binding/message-xml.ts'
-import { readRedirect, redirectAddress } from '../../lib/auth/saml/binding/redirect.ts'
-import { decodeBase64 } from '../../lib/auth/saml/core/encoding.ts'
-import { shortName, status } from '../../lib/auth/saml/core/vocabulary.ts'
-import type { SigningKey } from '../../lib/auth/saml/signature/sign.ts'
+import { readLogout } from '../../lib/saml/binding/logout-message.ts'
+import { logoutRequestXml, logoutResponseXml } from '../../lib/saml/binding/message-xml.ts'
+import { readRedirect, redirectAddress } from '../../lib/saml/binding/redirect.ts'
+import { decodeBase64 } from '../../lib/saml/core/encoding.ts'
+import { shortName, status } from '../../lib/saml/core/vocabulary.ts'
+import type { SigningKey } from '../../lib/saml/signature/sign.ts'
 import {
   metadataXml,
   type ReadAuthnRequest,

@@ -13,7 +13,7 @@ import { packageVersion } from '../package.ts'
 import { exitCodes } from '../program.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './forward-auth/check-address.ts'
-import type { SamlReadings } from './saml/service.ts'
+import type { SamlReadings } from './login/service.ts'
 import type { EndedUser } from './session/sessions.ts'
 
 interface ControlParts {

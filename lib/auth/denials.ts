@@ -6,10 +6,10 @@ import { pathAndQuery } from '../http/message/target.ts'
 import { isForeignSocket, isOwnPost, type Place, pageOf } from './access/own-origin.ts'
 import type { Config } from './config/config.ts'
 import type { Verdict } from './gate.ts'
+import type { SamlService } from './login/service.ts'
 import { challenge, type FailurePage, needsLogin } from './pages/failure-page.ts'
 import { type NotKept, whyNotKept } from './pages/failures.ts'
 import { accessRefused } from './pages/refused-access.ts'
-import type { SamlService } from './saml/service.ts'
 
 /** A request that does not pass, and what its answer is made with. */
 export interface Denied {

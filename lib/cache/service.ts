@@ -56,8 +56,12 @@ export interface ServiceOptions {
   readonly disk?: StoreOptions['disk']
 }
 
-/** The service, and where it listens. */
-type CacheService = Service & { readonly listeners: readonly Listener[] }
+/** The service, where it listens, and whether it has nothing to do. */
+export type CacheService = Service & {
+  readonly listeners: readonly Listener[]
+  /** How many files are being fetched, and how many are not yet whole on disk. */
+  readonly working: () => { readonly fetches: number; readonly writes: number }
+}
 
 /** How often the addresses of the machine are read again. */
 const identityInterval = 60_000
@@ -286,7 +290,8 @@ async function startWith(
     stopStep('write the statistics', 5000, () => days.close()),
     stopStep('close the store', 10_000, () => store.close()),
   ]
-  return { status: statusLine(listeners, config), stop, reload, listeners }
+  const working = () => ({ fetches: fetcher.count, writes: store.writing })
+  return { status: statusLine(listeners, config), stop, reload, listeners, working }
 }
 
 /** Facts of a request for the log. The key of a file is left out where it is what the client wrote: that is most of the lines. */

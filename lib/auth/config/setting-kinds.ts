@@ -13,8 +13,8 @@ import {
   parseUri,
   type TargetUri,
 } from '../../http/message/target.ts'
+import { parseInstant } from '../../saml/core/instant.ts'
 import { prefixProblem, tokenDigest } from '../access/passthrough.ts'
-import { parseInstant } from '../saml/core/instant.ts'
 
 const string = { type: 'string' }
 

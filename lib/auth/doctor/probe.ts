@@ -116,6 +116,8 @@ const checkFields = {
   target: text,
   host: text,
   client: text,
+  /** The field for which a request that is no probe is refused: one that could be taken for an identity. */
+  claim: text,
   /** Cookies that came with it. */
   cookiePairs: amount,
   /** Whether it showed a WebSocket. */

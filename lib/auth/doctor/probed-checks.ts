@@ -50,7 +50,15 @@ export class ProbedChecks {
   remember(
     nonce: string,
     check: Request,
-    { asked, answer }: { readonly asked: AskedAbout | CheckProblem; readonly answer: Response },
+    {
+      asked,
+      answer,
+      claim = '',
+    }: {
+      readonly asked: AskedAbout | CheckProblem
+      readonly answer: Response
+      readonly claim: string | undefined
+    },
   ): void {
     const cookiePairs = check.fields
       .all('Cookie')
@@ -66,7 +74,7 @@ export class ProbedChecks {
             client: asked.client,
           }
     const upgrade = asksForWebSocket(check) || check.fields.has('Sec-WebSocket-Key')
-    this.#seen.set(nonce, { ...about, cookiePairs, upgrade, status: answer.status })
+    this.#seen.set(nonce, { ...about, claim, cookiePairs, upgrade, status: answer.status })
   }
 
   /** The check for the question with this nonce, if it is still known. */

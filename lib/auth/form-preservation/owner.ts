@@ -11,7 +11,7 @@ import { createHash } from 'node:crypto'
 import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { seal, unseal } from '../keys/seal.ts'
-import type { Saml } from '../saml/parts.ts'
+import type { Saml } from '../login/parts.ts'
 import { longestSession, ownValues } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
 

@@ -35,8 +35,8 @@ export async function listenForChecks(server: HttpServer, at: CheckAddress): Pro
     if (error instanceof Failure) throw error
     const reasons: Readonly<Record<string, string>> = {
       EADDRINUSE: inUse,
-      EACCES: 'this user may not make a file in its directory',
-      ENOENT: 'its directory does not exist',
+      // Node says so of a directory that does not exist as well.
+      EACCES: 'its directory does not exist, or this user may not make a file in it',
     }
     throw failure(reasons[systemCode(error) ?? ''] ?? explainError(error), error)
   }

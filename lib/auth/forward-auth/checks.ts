@@ -13,6 +13,7 @@ import { isProbePath, type ProbedChecks, probedIdentity } from '../doctor/probed
 import { gate, samlPaths } from '../gate.ts'
 import type { PipelineParts, Rules } from '../pipeline.ts'
 import { allowed, decide, misrouted } from './check-answer.ts'
+import { claimedIdentity } from './claimed-identity.ts'
 import { contracts } from './contract.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
 
@@ -37,7 +38,8 @@ export function checkHandler(parts: CheckParts): Handler {
     if (question === undefined) return judge(check, { asked, rules, parts })
     const answer = answerProbe(question, asked, rules) ?? judge(check, { asked, rules, parts })
     return whenReady(answer, answer => {
-      probed.remember(question.nonce, check, { asked, answer })
+      const claim = claimedIdentity(check.fields, rules.config)
+      probed.remember(question.nonce, check, { asked, answer, claim })
       return answer
     })
   }
@@ -74,6 +76,13 @@ function judge(
   if ('code' in asked) return malformed(check, asked, log)
   const { request, place, client } = asked
   const told = (answer: Response) => withAsked(answer, asked)
+  const claim = claimedIdentity(check.fields, config)
+  if (claim !== undefined) {
+    const code = 'identity_field'
+    const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
+    log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
+    return told(refusedClaim)
+  }
   if (isOwnPath(place.path)) return told(misrouted())
   if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
   const verdict = gate(
@@ -104,6 +113,13 @@ function isOwnPath(path: string): boolean {
 }
 
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
+
+/** To an edge that would pass such a field on: the application could take the client for another user. */
+const refusedClaim = textResponse(
+  403,
+  'A field of this request could be taken for the identity of a user, and the edge does not overwrite it.',
+  { fields: NOT_STORED, facts: { outcome: 'refused', because: 'identity-field' } },
+)
 
 const noMethod = textResponse(403, 'The method of this request is not allowed.', {
   fields: NOT_STORED,

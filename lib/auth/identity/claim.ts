@@ -5,9 +5,10 @@
  * each the first alias with a value wins. FriendlyName is for people to read and identifies nothing (saml-core-2.0-os section
  * 2.7.3.1): it gives attributes, never the subject.
  */
+
+import { trimXml } from '../../saml/core/xml.ts'
+import type { SamlAttribute } from '../../saml/subject.ts'
 import type { Config } from '../config/config.ts'
-import type { SamlAttribute } from '../saml/core/read-assertion.ts'
-import { trimXml } from '../saml/core/xml.ts'
 
 export interface Claim {
   /** Canonical name, as it stands in the session. */

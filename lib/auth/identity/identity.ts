@@ -1,10 +1,11 @@
 /**
  * Chooses the subject and the attributes that are kept of a verified assertion. Pure.
  */
+
+import { nameIdFormats } from '../../saml/core/vocabulary.ts'
+import { trimXml } from '../../saml/core/xml.ts'
+import type { VerifiedSubject } from '../../saml/subject.ts'
 import type { Config } from '../config/config.ts'
-import type { VerifiedSubject } from '../saml/core/read-assertion.ts'
-import { nameIdFormats } from '../saml/core/vocabulary.ts'
-import { trimXml } from '../saml/core/xml.ts'
 import { mapClaims } from './claim.ts'
 import { claimsName, type GroupTable, nameOfGroup } from './group-names.ts'
 

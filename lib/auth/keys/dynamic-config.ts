@@ -131,6 +131,17 @@ export function signingKey<K extends IdentityKey>(
   return keys.find(({ created, signs = created + wait }) => signs <= now) ?? keys.at(-1)
 }
 
+/**
+ * The certificates of key pairs, newest first, that our metadata publishes: all that still decrypt for encryption, and for signatures
+ * the newest and those that still sign in its place.
+ */
+export function publishedCertificates(pairs: readonly SamlKeyPair[], now: Milliseconds) {
+  const current = signingKey(pairs, now, publishedFor.saml)
+  const encryption = pairs.map(({ certificate }) => certificate)
+  const signing = encryption.slice(0, current === undefined ? 0 : pairs.indexOf(current) + 1)
+  return { signing, encryption }
+}
+
 /** Whether a key has not retired at `now`. */
 export function isLive(now: Milliseconds): (key: Key) => boolean {
   return ({ retires }) => retires === undefined || retires > now

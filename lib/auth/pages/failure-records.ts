@@ -9,7 +9,7 @@ import { readBounded } from '../../bounded-file.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { clean } from '../../log/redact.ts'
-import type { AssertionFinding } from '../saml/core/check-assertion.ts'
+import type { AssertionFinding } from '../../saml/subject.ts'
 
 /**
  * Who sent a request, as far as its cookies prove: a browser that has been signed in, one that logs in, or neither. What the rules

@@ -6,12 +6,12 @@ import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import { recent } from '../../recent.ts'
+import type { VerifiedSubject } from '../../saml/subject.ts'
 import type { Config } from '../config/config.ts'
 import type { GroupTable } from '../identity/group-names.ts'
 import { identityOf, type NoIdentity } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
-import type { VerifiedSubject } from '../saml/core/read-assertion.ts'
 import {
   browserHash,
   browserIn,

@@ -15,9 +15,9 @@ import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { isRecord } from '../../json.ts'
+import type { NameId } from '../../saml/subject.ts'
 import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
-import type { NameId } from '../saml/core/read-assertion.ts'
 
 export interface Session {
   /** The browser it was made in (cookie.ts). */

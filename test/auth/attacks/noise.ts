@@ -2,9 +2,9 @@
  * Seeded noise in what strangers send: queries, forms, RelayState and metadata never crash the gateway and make no session.
  */
 import t from 'tap'
-import { readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
-import { readIdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
-import { safeReturn } from '../../../lib/auth/saml/parts.ts'
+import { safeReturn } from '../../../lib/auth/login/parts.ts'
+import { readRedirect } from '../../../lib/saml/binding/redirect.ts'
+import { readIdpMetadata } from '../../../lib/saml/metadata/idp-metadata.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 import { formOf } from '../../fixtures/saml/browser.ts'
 import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'

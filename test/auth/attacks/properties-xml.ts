@@ -3,10 +3,10 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
-import { messageLimits, metadataLimits } from '../../../lib/auth/saml/core/message.ts'
-import { parseXml } from '../../../lib/auth/saml/core/scan.ts'
-import type { XmlElement } from '../../../lib/auth/saml/core/xml.ts'
-import { readIdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
+import { messageLimits, metadataLimits } from '../../../lib/saml/core/message.ts'
+import { parseXml } from '../../../lib/saml/core/scan.ts'
+import type { XmlElement } from '../../../lib/saml/core/xml.ts'
+import { readIdpMetadata } from '../../../lib/saml/metadata/idp-metadata.ts'
 import { settings, textOf, within } from '../../fixtures/chance/properties.ts'
 import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
 

@@ -5,11 +5,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
-import { readPost } from '../../../lib/auth/saml/binding/post.ts'
-import { readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
-import { messageLimits } from '../../../lib/auth/saml/core/message.ts'
-import { flowIdIn } from '../../../lib/auth/saml/login-state.ts'
-import { safeReturn } from '../../../lib/auth/saml/parts.ts'
+import { flowIdIn } from '../../../lib/auth/login/login-state.ts'
+import { safeReturn } from '../../../lib/auth/login/parts.ts'
+import { readPost } from '../../../lib/auth/login/post.ts'
 import {
   isOwnCookie,
   ownCookies,
@@ -19,6 +17,8 @@ import {
 } from '../../../lib/auth/session/cookie.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { Allowance } from '../../../lib/http/server/gather.ts'
+import { readRedirect } from '../../../lib/saml/binding/redirect.ts'
+import { messageLimits } from '../../../lib/saml/core/message.ts'
 import { PLENTY, settings, textOf, within } from '../../fixtures/chance/properties.ts'
 import { makeRequest } from '../../fixtures/saml/browser.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'

@@ -119,11 +119,7 @@ const mistakes: readonly Mistake[] = [
     'names with underscores pass',
     ...(['nginx', site] as const),
     ['underscores_in_headers off;', 'underscores_in_headers on;'],
-    [
-      'identity',
-      /X_Authproxy_User.*may read it as X-Authproxy-User/,
-      /underscores_in_headers off;/,
-    ],
+    ['identity', /X_Authproxy_User.*may read as X-Authproxy-User/, /underscores_in_headers off;/],
   ],
   [
     'no way to the login',
@@ -196,7 +192,7 @@ const mistakes: readonly Mistake[] = [
     'other spellings pass',
     ...(['caddy', 'caddy/Caddyfile'] as const),
     [/\trequest_header (-\*authproxy\*|`-\*[_.!]\*`)\n/g, ''],
-    ['identity', /may read it as X-Authproxy-User/, /request_header/],
+    ['identity', /may read as X-Authproxy-User/, /request_header/],
   ],
 ]
 
@@ -215,6 +211,6 @@ for (const [what, edge, file, [from, to], [name, found, mend]] of mistakes) {
       said.some(one => found.test(one.found) && mend.test(`${one.found} ${one.mend}`)),
       JSON.stringify(said),
     )
-    t.ok(said.some(({ state }) => state === 'wrong'))
+    t.ok(said.some(({ state }) => state !== 'right'))
   })
 }

@@ -21,9 +21,9 @@ import {
   size,
 } from '../../../lib/auth/doctor/checks/sessions.ts'
 import type { Examination } from '../../../lib/auth/doctor/facts.ts'
-import type { IdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
 import { formatDate } from '../../../lib/http/message/date.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
+import type { IdpMetadata } from '../../../lib/saml/metadata/idp-metadata.ts'
 import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 

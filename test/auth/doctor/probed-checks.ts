@@ -52,7 +52,7 @@ t.test('checks with a question', async t => {
     t.equal(status, 401)
     t.same(await noted('a'), {
       ...{ problem: '', method: 'GET', target: '/page?a=1', host: domain, client: '192.0.2.7' },
-      ...{ cookiePairs: 2, upgrade: false, status: 401 },
+      ...{ claim: '', cookiePairs: 2, upgrade: false, status: 401 },
     })
     t.equal(await noted('b'), undefined)
   })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { claims, mapClaims } from '../../../lib/auth/identity/claim.ts'
-import type { SamlAttribute } from '../../../lib/auth/saml/core/read-assertion.ts'
+import type { SamlAttribute } from '../../../lib/saml/subject.ts'
 
 function attribute(name: string, values: readonly string[], friendlyName?: string): SamlAttribute {
   return { name, friendlyName, values }

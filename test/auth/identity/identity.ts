@@ -7,8 +7,8 @@ import {
   identityFields,
   mayBeBasicUser,
 } from '../../../lib/auth/identity/identity-fields.ts'
-import type { VerifiedSubject } from '../../../lib/auth/saml/core/read-assertion.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
+import type { VerifiedSubject } from '../../../lib/saml/subject.ts'
 import { subject } from '../../fixtures/gateway/gateway.ts'
 
 const rules: Config['identity'] = {

@@ -5,13 +5,14 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import {
   makeDynamicConfig,
+  publishedCertificates,
   publishedFor,
   rotated,
   signingKey,
 } from '../../../lib/auth/keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
-import { spMetadataXml } from '../../../lib/auth/saml/metadata/sp-metadata.ts'
+import { spMetadataXml } from '../../../lib/saml/metadata/sp-metadata.ts'
 import { type SelfSignedOptions, selfSigned } from '../../../lib/x509/self-signed.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
@@ -161,8 +162,10 @@ t.test('a new key pair is published before it signs, unless it has to sign at on
   }
   const signer = () => signingKey(ring.saml(), clock.now(), publishedFor.saml)?.kid
   const published = () =>
-    spMetadataXml(config, ring.saml(), { signs: true, now: clock.now() }).xml.split('use="signing"')
-      .length - 1
+    spMetadataXml(config, publishedCertificates(ring.saml(), clock.now()), {
+      signs: true,
+      now: clock.now(),
+    }).xml.split('use="signing"').length - 1
   t.equal(signer(), before.saml[0]?.kid)
   t.equal(published(), 2)
   clock.advance(300_000)

@@ -108,7 +108,7 @@ export async function asks(of: Examination, { edge }: ForwardAuth): Promise<Find
 
 /** Do the fields that tell who asks come from the check, and from nowhere else? */
 export async function identity(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
-  const { answer } = await wholeWay(of)
+  const { answer, check } = await wholeWay(of)
   if (answer === undefined) return undefined
   const lines = answer.telling.map(line => {
     const [, name = line, value = ''] = /^([^:]*): (.*)$/.exec(line) ?? []
@@ -129,11 +129,12 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
   }
   const odd = claims.filter(name => !isPlain(name))
   if (odd.length > 0) {
+    const passed = `the edge passes a client's own ${some(odd)} on, which an application may read as ${nearest(odd, names)}`
+    const mend = LINES[edge].spelling
     findings.push(
-      wrong(
-        `a client's own ${some(odd)} reaches the application, which may read it as ${nearest(odd, names)}`,
-        LINES[edge].spelling,
-      ),
+      check === undefined || check.claim === ''
+        ? wrong(`${passed}: it can claim to be any user`, mend)
+        : doubtful(`${passed}. The check refuses such requests`, mend),
     )
   }
   const arrivingAs = (name: string) =>

@@ -7,16 +7,12 @@ import { explainError } from '../../../errors.ts'
 import { OriginFailure } from '../../../http/client/errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, parseUri } from '../../../http/message/target.ts'
+import type { IdpMetadata } from '../../../saml/metadata/idp-metadata.ts'
 import { issuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
 import { proxyForMetadata } from '../../config/load-config.ts'
-import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
-import {
-  fetchMetadata,
-  judgeMetadata,
-  readMetadata,
-} from '../../saml/metadata/idp-metadata-document.ts'
-import { metadataBounds, WorkerPool } from '../../saml/worker/pool.ts'
+import { fetchMetadata, judgeMetadata, readMetadata } from '../../login/idp-metadata-document.ts'
+import { metadataBounds, WorkerPool } from '../../login/worker/pool.ts'
 import { ask, type Outcome, originClient, type Reach } from '../ask.ts'
 import {
   type Answer,

@@ -1,0 +1,352 @@
+/**
+ * Takes the IdP's answer to a login at the ACS (assertion consumer service), in this order: size limit, login state, a thread with a
+ * deadline for strict base64 and UTF-8, scan, structure and algorithms and the cryptography, our own checks of the signed
+ * assertion, request ID and assertion ID used up in one step, session.
+ *
+ * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
+ */
+
+import { setCookie } from '../../http/message/cookie.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import {
+  type AssertionVerdict,
+  type CheckedAssertion,
+  checkAssertion,
+} from '../../saml/core/check-assertion.ts'
+import { messageLimits } from '../../saml/core/message.ts'
+import type { WrittenInstant } from '../../saml/core/read-assertion.ts'
+import type { VerifiedResponse } from '../../saml/core/verify-response.ts'
+import { ownerCookie } from '../form-preservation/owner.ts'
+import { browserIn, ownValues } from '../session/cookie.ts'
+import type { Session } from '../session/token.ts'
+import {
+  dropFlow,
+  type Flow,
+  flowIdIn,
+  keepFlow,
+  keepKnown,
+  type LoginState,
+  requestIdOf,
+  stateOf,
+} from './login-state.ts'
+import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
+import { type PostedMessage, readPost } from './post.ts'
+import { type Refusal, refused } from './refusal-page.ts'
+import { formPage, linkPage, redirect } from './send.ts'
+import { clientOf, verifyLogin } from './verify.ts'
+
+/** Answers POST /saml/acs. */
+export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
+  const state = stateOf(saml, request)
+  const open = state.flows.filter(flow => !flow.done)
+  const posted = await readPost(request, saml, messageLimits)
+  const relayState = typeof posted === 'object' ? posted.relayState : undefined
+  const back = wayBack(saml, open, relayState)
+  const refuse = (refusal: Refusal) => refused(saml, request, { ...refusal, back })
+  if (typeof posted === 'string') return refuse({ code: posted })
+  if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
+
+  const { idpInitiated } = saml.config()
+  // Its RelayState says that it answers a login begun here, so it is not one begun at the IdP.
+  const heldBack = state.found === 'absent' && flowIdIn(posted.relayState) !== undefined
+  if (open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request)))) {
+    return withoutLogin(saml, request, { found: state.found, posted, back })
+  }
+  if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
+
+  const { encoded } = posted
+  const client = clientOf(saml, request, open.length > 0)
+  const verified = await verifyLogin(saml, encoded, client)
+  if (!verified.ok) {
+    const { renewing, refusal } = verified
+    const asking = open.find(flow => flow.id === relayState)
+    if (asking?.passive === true && refusal.code === 'idp_status') {
+      return notPassive(saml, request, { flow: asking, state, facts: refusal.facts })
+    }
+    const asksAgain = asking !== undefined && refusal.facts?.['idpMessage'] === ASK_AGAIN
+    return renewing || asksAgain
+      ? resumed(saml, request, { posted, back, refusal })
+      : refuse(refusal)
+  }
+
+  const expected = {
+    config: saml.config(),
+    idp: saml.source.last?.entityId ?? '',
+    requests: new Map(open.map(flow => [requestIdOf(flow), flow.began])),
+    asks: new Map(open.map(flow => [requestIdOf(flow), flow.asks])),
+  }
+  const checked = checkAssertion(verified, expected, saml.clock.now())
+  if (!checked.ok) {
+    const { because: code, findings, clockAhead } = checked
+    const unsolicited = code === 'unsolicited' && flowIdIn(relayState) === undefined
+    if (!unknownAlone(checked, posted)) return refuse({ code, findings, clockAhead })
+    if (unsolicited && mayBegin(request, open)) return begunHere(saml, request, posted)
+    return resumed(saml, request, { posted, back, refusal: { code, findings } })
+  }
+  const flow = open.find(each => requestIdOf(each) === checked.requestId)
+  const used = [`assertion ${checked.subject.assertionId}`]
+  if (flow !== undefined) used.push(`request ${flow.id}`)
+  if (!(await saml.replayCache.consume(used, checked.until))) {
+    return refuse({ code: 'replay', findings: checked.findings })
+  }
+  return startSession(saml, request, { verified, checked, flow, posted, back })
+}
+
+/** The AuthnInstant that was not believed, for the log: rules with maxAge do not count such a login as young. */
+function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Session) {
+  return written?.moment === undefined || authnInstant !== undefined
+    ? {}
+    : { futureAuthnInstant: written.text.slice(0, 40) }
+}
+
+/**
+ * Sends a browser back to where its passive login began, without a session: the IdP would have had to ask the person (NoPassive,
+ * saml-core-2.0-os section 3.4.1), or does not do that. Such an answer need not be signed. A stranger who knew the ID of the login could
+ * do no more by one than end it.
+ */
+function notPassive(
+  saml: Saml,
+  request: Request,
+  of: {
+    readonly flow: Flow
+    readonly state: LoginState
+    readonly facts: Refusal['facts']
+  },
+): Response {
+  const { flow, state, facts } = of
+  saml.count('not_passive')
+  saml.log.info('a passive login ends without a session', { request: request.id, ...facts })
+  const { last, logout } = state
+  const known = { last, logout, notPassive: saml.clock.now() }
+  return linkPage(saml, {
+    ...{ request, title: 'Signing in', label: 'Continue', restore: flow.id },
+    href: `${saml.config().baseUrl}${flow.returnTo}`,
+    fields: Fields.of(['Set-Cookie', dropFlow(flow.id)], ['Set-Cookie', keepKnown(saml, known)]),
+  })
+}
+
+/** Makes the session and sends the browser on to the redirect endpoint. */
+async function startSession(
+  saml: Saml,
+  request: Request,
+  arrival: {
+    readonly verified: VerifiedResponse
+    readonly checked: CheckedAssertion
+    readonly flow: Flow | undefined
+    readonly posted: PostedMessage
+    readonly back: string
+  },
+): Promise<Response> {
+  const { verified, checked, flow, posted, back } = arrival
+  const { encrypted, assertion } = verified
+  const established = await saml.sessions.establish(checked.subject, request, back)
+  if ('refuse' in established) {
+    saml.count('session_refused')
+    return established.refuse
+  }
+  const { session, setCookie } = established
+  saml.count('accepted')
+  const now = saml.clock.now()
+  const ahead = (assertion.issued?.moment ?? now) - now
+  saml.log.info('signed in', {
+    request: request.id,
+    session: session.id,
+    subject: session.subject,
+    assertion: checked.subject.assertionId,
+    idp: checked.subject.issuer,
+    encrypted,
+    client: saml.clientAddress(request),
+    clockAheadMs: ahead,
+    // With these facts other rules can judge the log (cli/replay.ts).
+    attributes: loggedAttributes(saml, session),
+    authnInstant: session.authnInstant && new Date(session.authnInstant),
+    authnContext: session.authnContext,
+    ...futureLogin(assertion.statements[0]?.instant, session),
+    ...(assertion.unread.length === 0 ? {} : { unread: assertion.unread }),
+  })
+  const { baseUrl } = saml.config()
+  let fields = setCookie.plus('Set-Cookie', ownerCookie(saml, session))
+  let location = loginAddress(baseUrl, relayedReturn(baseUrl, posted.relayState ?? ''))
+  if (flow !== undefined) {
+    location = backAddress(baseUrl, flow.id)
+    const last = { at: now, depth: flow.depth, ahead, asks: flow.asks }
+    fields = fields
+      .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
+      // A logout of before is over: a late answer to it must not end this session.
+      .plus('Set-Cookie', keepKnown(saml, { last }))
+  }
+  return { ...redirect(303, location, fields), facts: { saml: 'accepted' } }
+}
+
+function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'>) {
+  const names = saml.config().ruleAttributes
+  return Object.fromEntries(names.map(name => [name, attributes.get(name) ?? []]))
+}
+
+/**
+ * Where an unsolicited answer leads: IdPs let a path, or a whole address, be written into its RelayState (saml-profiles-2.0-os
+ * section 4.1.5). One of ours is taken, anything else is "/".
+ */
+function relayedReturn(baseUrl: string, relayState: string): string {
+  if (relayState.length > LONGEST_RELAY) return '/'
+  const own = relayState.startsWith(`${baseUrl}/`)
+  return safeReturn(own ? relayState.slice(baseUrl.length) : relayState)
+}
+
+/** saml-bindings-2.0-os section 3.5.3 says 80 bytes; IdPs let more be written. */
+const LONGEST_RELAY = 2000
+
+/**
+ * Handles an answer that no login of this browser waits for. A user already signed in goes on (a reload, a second tab). Browsers do
+ * not send the session cookie with a post of another site (SameSite=Lax), and strict ones send no cookie at all: so when cookies
+ * are missing, the browser posts the answer again from a page of ours, once.
+ */
+async function withoutLogin(
+  saml: Saml,
+  request: Request,
+  arrived: Pick<LoginState, 'found'> & { readonly posted: PostedMessage; readonly back: string },
+): Promise<Response> {
+  const { found, posted, back } = arrived
+  const { encoded, relayState } = posted
+  const signedIn = (await saml.sessions.read(request)) !== undefined
+  const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
+  const heldBack = !signedIn && (found === 'absent' || (found === 'state' && !sent))
+  const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
+  if (heldBack && !isAgain(request) && isPlain) {
+    return formPage(saml, {
+      request,
+      title: 'Signing in',
+      label: 'Continue to sign in',
+      action: `/saml/acs?${AGAIN}`,
+      values: { SAMLResponse: encoded, RelayState: relayState },
+      // Shows the next time whether the browser takes cookies at all. Its name may be among those that were held back: another name
+      // in its place would end the sessions of that one.
+      fields: Fields.of(['Set-Cookie', setCookie(PROBE, '1', { maxAge: 600, sameSite: 'None' })]),
+    })
+  }
+  if (!signedIn && flowIdIn(relayState) === undefined && mayBegin(request, [])) {
+    return begunHere(saml, request, posted)
+  }
+  const cookies = request.fields.all('Cookie').join('; ')
+  const count = cookies === '' ? 0 : cookies.split(';').length
+  const finding = {
+    what: 'Cookie of the login',
+    ok: false,
+    expected: 'one of a login that is under way in this browser',
+    received: `${received[found]}; ${count} cookies in all`,
+  }
+  const isOurs = flowIdIn(relayState) !== undefined
+  const state = {
+    what: 'RelayState',
+    ok: isOurs,
+    expected: 'the ID of a login begun here',
+    received: isOurs ? 'the ID of a login begun here' : relayState ? 'something else' : '(nothing)',
+  }
+  const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
+  const findings = [finding, state]
+  const refusal = { code: codes[found], findings, facts }
+  return resumed(saml, request, { posted, back, signedIn, refusal })
+}
+
+const received = {
+  state: 'one of a login that is over',
+  absent: 'none',
+  invalid: 'one that our keys do not open',
+}
+
+/**
+ * Whether an answer that no login here asked for may begin one: once, and in a browser that takes cookies, or the browser would go
+ * round without end.
+ */
+function mayBegin(request: Request, open: readonly Flow[]): boolean {
+  const { fields } = request
+  const takesCookies = browserIn(fields) !== undefined || ownValues(fields, PROBE).length > 0
+  return takesCookies && !open.some(flow => flowIdIn(flow.id)?.again)
+}
+
+/** A cookie that says nothing. */
+const PROBE = '__Host-authproxy_probe'
+
+/**
+ * Begins a login in the place of one that was begun at the IdP, which `saml.idpInitiated` does not allow: the answer is dropped, and
+ * the IdP, where the person is signed in, is asked for another. It ends where the first would have ended.
+ */
+function begunHere(saml: Saml, request: Request, { relayState }: PostedMessage): Response {
+  const { baseUrl } = saml.config()
+  saml.count('login_begun_here')
+  const facts = { request: request.id, setting: 'saml.idpInitiated' }
+  saml.log.info('a login begun at the identity provider begins here instead', facts)
+  const address = loginAddress(baseUrl, relayedReturn(baseUrl, relayState ?? ''))
+  return redirect(303, `${address}&again=1`)
+}
+
+/** Where the link of a page leads that refuses an answer: to the login it answers, so that the person arrives where that one was going. */
+function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefined): string {
+  const { baseUrl } = saml.config()
+  const only = open.length === 1 ? open[0]?.id : undefined
+  const id = flowIdIn(relayState)?.id ?? only
+  return id === undefined ? `${baseUrl}/` : backAddress(baseUrl, id, 'resume')
+}
+
+/** What Keycloak says in a StatusMessage when a login was finished in another tab: the person is signed in, ask again. */
+const ASK_AGAIN = 'authentication_expired'
+
+const AGAIN = 'again'
+
+/** Whether a page of ours has posted the answer once more. */
+function isAgain({ target }: Request): boolean {
+  return target.form === 'origin' && target.query === AGAIN
+}
+
+/**
+ * Answers when nothing is wrong but that the login is not known: it was begun too long ago, more tabs logged in than cookies
+ * have room for, or the IdP itself has lost it; or when the IdP may have changed its keys. A browser with a session goes on, one without
+ * begins again, once: the redirect endpoint sees to both. Without
+ * the ID of a login, or after the second time, the answer is refused.
+ */
+function resumed(
+  saml: Saml,
+  request: Request,
+  lost: {
+    readonly posted: PostedMessage
+    readonly back: string
+    readonly signedIn?: boolean
+    readonly refusal: Refusal
+  },
+): Response {
+  const { posted, back, refusal, signedIn = false } = lost
+  const { baseUrl } = saml.config()
+  const flow = flowIdIn(posted.relayState)
+  if (flow === undefined && signedIn) {
+    return redirect(303, `${baseUrl}${relayedReturn(baseUrl, posted.relayState ?? '')}`)
+  }
+  if (flow === undefined || (flow.again && !signedIn)) {
+    return refused(saml, request, { ...refusal, back })
+  }
+  const { code, facts } = refusal
+  saml.count('login_resumed')
+  saml.log.info('the login begins again', { request: request.id, flow: flow.id, code, ...facts })
+  return redirect(303, backAddress(baseUrl, flow.id, 'resume'))
+}
+
+/**
+ * Whether everything about an assertion is right, but the login its RelayState names is not known any more, here or at the IdP:
+ * one that has lost its own state (SimpleSAMLphp, when the same person has just signed in in another tab) answers no request,
+ * and repeats the RelayState alone.
+ */
+function unknownAlone(
+  { because, findings }: Extract<AssertionVerdict, { ok: false }>,
+  { relayState = '' }: PostedMessage,
+): boolean {
+  const [failed, ...more] = findings.filter(({ ok }) => !ok)
+  if (more.length > 0) return false
+  if (because === 'unsolicited') return true
+  return because === 'in_response_to' && failed?.received === requestIdOf({ id: relayState })
+}
+
+const codes = {
+  state: 'login_unknown',
+  absent: 'login_cookie_missing',
+  invalid: 'login_cookie_invalid',
+}

@@ -1,0 +1,152 @@
+/**
+ * Fetches or reads a document of IdP metadata and judges it as a whole: structure, signature, dates. The service and `authproxy
+ * doctor` use it. Remote: only 200 counts, 30 seconds, 10 MiB (specification, section 8).
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
+import { readBounded } from '../../bounded-file.ts'
+import { iterate } from '../../bytes/source.ts'
+import { explainError, Failure } from '../../errors.ts'
+import type { OriginClient } from '../../http/client/client.ts'
+import { Fields } from '../../http/message/field.ts'
+import { parseUri } from '../../http/message/target.ts'
+import { metadataLimits } from '../../saml/core/message.ts'
+import { type IdpMetadata, readIdpMetadata } from '../../saml/metadata/idp-metadata.ts'
+import type { SamlConfig } from '../config/config.ts'
+import type { WorkerPool } from './worker/pool.ts'
+
+const DOWNLOAD_TIME: Milliseconds = 30_000
+
+/** Metadata could not be had, or is of no use. The message says which, and where it was looked for. */
+export class MetadataFailure extends Failure {
+  constructor(message: string, cause?: unknown) {
+    const publicText = 'The identity provider is not known at the moment.'
+    super(message, { code: 'idp_metadata', fault: 'upstream', publicText, cause })
+  }
+}
+
+/** What a server says of a document, to be asked later whether it is another one (RFC 9110 sections 8.8.2 and 8.8.3). */
+export interface DocumentValidators {
+  readonly etag: string | undefined
+  readonly lastModified: string | undefined
+}
+
+/**
+ * Downloads a document; undefined when the server says that it is the one `known` is of (304). Throws a MetadataFailure.
+ */
+export async function fetchMetadata(
+  url: string,
+  by: {
+    readonly origin: OriginClient
+    readonly clock: Clock
+    readonly signal: AbortSignal
+    readonly known?: DocumentValidators | undefined
+  },
+): Promise<{ readonly bytes: Buffer; readonly validators: DocumentValidators } | undefined> {
+  const { origin, clock, signal: closing, known } = by
+  const uri = parseUri(url)
+  if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
+  const late = () =>
+    new MetadataFailure(`${uri.host} did not deliver within ${DOWNLOAD_TIME / 1000} s`)
+  const aborted = () => new MetadataFailure('the service stops')
+  const fields = Fields.of(
+    ['Accept', 'application/samlmetadata+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.1'],
+    ['Accept-Encoding', 'identity'],
+    ['User-Agent', 'authproxy'],
+    ['If-None-Match', known?.etag],
+    ['If-Modified-Since', known?.lastModified],
+  )
+  return within({ clock, after: DOWNLOAD_TIME, signal: closing, late, aborted }, async signal => {
+    const response = await origin.request({ method: 'GET', uri, fields, signal, trusted: true })
+    if (response.status !== 200) {
+      response.content.close()
+      if (response.status === 304 && isSaid(known)) return undefined
+      throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
+    }
+    const blocks: Buffer[] = []
+    let size = 0
+    for await (const block of iterate(response.content)) {
+      size += block.length
+      if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
+      blocks.push(Buffer.from(block))
+    }
+    const validators = {
+      etag: sendable(response.fields.get('ETag')),
+      lastModified: sendable(response.fields.get('Last-Modified')),
+    }
+    return { bytes: Buffer.concat(blocks), validators }
+  })
+}
+
+function isSaid(known: DocumentValidators | undefined): boolean {
+  return known?.etag !== undefined || known?.lastModified !== undefined
+}
+
+/** A validator that is sent back as it came, when it is one that any server takes. */
+function sendable(validator: string | undefined): string | undefined {
+  return validator !== undefined && /^[\x20-\x7e]{1,500}$/.test(validator) ? validator : undefined
+}
+
+/** Reads a document from a file. Throws a MetadataFailure. */
+export async function readMetadata(path: string): Promise<Buffer> {
+  try {
+    return (await readBounded(path, metadataLimits.size)).bytes
+  } catch (error) {
+    throw new MetadataFailure(`${path} cannot be read: ${explainError(error)}`, error)
+  }
+}
+
+/** Bytes that are read in some milliseconds, and in some dozens at the worst: in less time than a thread takes to start. */
+const SMALL = 32_768
+
+/** The IdP a document describes, as far as it may be believed at `now`. Messages name `from`. Throws a MetadataFailure. */
+export async function judgeMetadata(
+  bytes: Uint8Array,
+  from: string,
+  by: {
+    readonly config: SamlConfig
+    readonly now: Milliseconds
+    /** Reads large documents. */
+    readonly pool: WorkerPool
+  },
+): Promise<IdpMetadata> {
+  const { idpEntityId: entityId, allowSha1, idpMetadataCertificate } = by.config
+  const fail = (problem: string, cause?: unknown): never => {
+    throw new MetadataFailure(`the metadata of ${from} ${problem}`, cause)
+  }
+  const rules = { entityId, certificates: await certificatesIn(idpMetadataCertificate), allowSha1 }
+  const read =
+    bytes.length <= SMALL
+      ? readIdpMetadata(bytes, rules)
+      : await by.pool
+          .run({ kind: 'metadata', bytes, rules })
+          .catch(error => fail(`cannot be read: ${explainError(error)}`, error))
+  if (!read.ok) {
+    const untrusted = read.because.startsWith('signature_')
+    return fail(`is ${untrusted ? 'not to be trusted' : 'of no use'}: ${read.problem}`)
+  }
+  const { validUntil, forDevelopment } = read.idp
+  if (forDevelopment && !isLocal(by.config.baseUrl)) {
+    fail(
+      'is of authproxy dev-idp, where each client can be any user; domain has to be local for it',
+    )
+  }
+  if (validUntil !== undefined && validUntil <= by.now) {
+    fail(`expired at ${new Date(validUntil).toISOString()}`)
+  }
+  return read.idp
+}
+
+/** Whether a public origin is of this machine or of a test: localhost, a loopback address, *.localhost, *.test (RFC 6761). */
+function isLocal(baseUrl: string): boolean {
+  const { hostname } = new URL(baseUrl)
+  return /^(?:127\.\d+\.\d+\.\d+|\[::1\]|(?:.*\.)?(?:localhost|test))$/.test(hostname)
+}
+
+async function certificatesIn(path: string | undefined): Promise<readonly string[] | undefined> {
+  if (path === undefined) return undefined
+  const text = (await readBounded(path, metadataLimits.size)).bytes.toString()
+  const found = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
+  if (found.length === 0) throw new MetadataFailure(`${path} holds no certificate in PEM`)
+  return found.map(pem => `${pem}\n`)
+}

@@ -1,0 +1,239 @@
+/**
+ * Keeps the logins a browser has under way, each in a sealed cookie of its own. The server keeps nothing, so a restart in the
+ * middle of a login loses none, and strangers cannot fill any memory.
+ *
+ * # Facts
+ * - The IdP answers by a form post from its own site, so the cookies have to be SameSite=None; `__Host-` keeps neighbours of our
+ *   domain from setting them.
+ * - Tabs log in at the same time. Two answers that set one cookie overwrite each other, so each login has its own, named by
+ *   its ID.
+ * - Servers in front take 8 KiB of cookies or less. A login that begins removes the oldest that have no room any more; their
+ *   tabs still know their address themselves (templates/auth/saml-go.mustache).
+ * - Depth tells a loop from many tabs: a login counts as one deeper when it began shortly after another had been completed,
+ *   which happens only when the session of that one did not come back.
+ */
+import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import { setCookie } from '../../http/message/cookie.ts'
+import type { Request } from '../../http/message/message.ts'
+import { isRecord } from '../../json.ts'
+import type { LoginAsks } from '../../saml/core/check-assertion.ts'
+import type { LoginNeeds } from '../access/rules.ts'
+import { seal, unseal } from '../keys/seal.ts'
+import { ownCookies } from '../session/cookie.ts'
+import type { Saml, SamlParts } from './parts.ts'
+
+/** The cookie of a login is this name and its ID. */
+const LOGIN = '__Host-authproxy_login.'
+/** What is known of the browser besides: its last login, its logout. */
+const STATE = '__Host-authproxy_state'
+
+/** Logins of a browser at a time. */
+const MOST_FLOWS = 32
+/** Cookies of logins that are opened: of tabs that began at the same moment there may be more than are kept. */
+const MOST_READ = 100
+/** Characters of the cookies of all logins. */
+const MOST_CHARACTERS = 7000
+/** Characters of one value when the page keeps the address as well, so that many tabs at once stay small. */
+const SMALL = 600
+/** Characters of one value otherwise; browsers drop a cookie beyond 4096 with its name and attributes. */
+const LARGE = 3800
+/** A login that begins so soon after another was completed is the next one of a loop. */
+const LOOP_WINDOW: Milliseconds = 60_000
+
+export interface Flow {
+  /** Names the login towards the browser: RelayState, its cookie, and where a page keeps the address. */
+  readonly id: string
+  readonly began: Milliseconds
+  /** Path and query to come back to. */
+  readonly returnTo: string
+  /** How many completed logins led to this one. */
+  readonly depth: number
+  /** Whether the IdP's answer has been taken; the login then waits only for its browser to come back. */
+  readonly done: boolean
+  /** What the login has to be like, besides what the settings of SAML ask for. */
+  readonly asks?: LoginAsks | undefined
+  /** Whether the IdP was asked to answer without showing anything to the person. */
+  readonly passive?: boolean | undefined
+  /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
+  readonly form?: string | undefined
+}
+
+/** What a login asks the identity provider for, to be as a rule needs it. */
+export function asksOf({ maxAge, contexts }: LoginNeeds): LoginAsks {
+  return { anew: maxAge !== undefined, contexts }
+}
+
+/**
+ * Whether a login that has just been completed asked for all that another is to ask for: if it was not enough, the next would not
+ * be either.
+ */
+export function hasJustAsked({ last }: Known, asks: LoginAsks, now: Milliseconds): boolean {
+  if (last?.asks === undefined || now - last.at >= LOOP_WINDOW) return false
+  const { anew, contexts } = last.asks
+  return (anew || !asks.anew) && contexts.join(' ') === asks.contexts.join(' ')
+}
+
+/** Whether the IdP has just answered that it would have to ask the person: to ask it again at once would be the begin of a loop. */
+export function isJustUnknown({ notPassive }: Known, now: Milliseconds): boolean {
+  return notPassive !== undefined && now - notPassive < LOOP_WINDOW
+}
+
+/** What is known of a browser besides its logins. */
+export interface Known {
+  /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
+  readonly last?:
+    | {
+        readonly at: Milliseconds
+        readonly depth: number
+        readonly ahead: Milliseconds
+        readonly asks?: LoginAsks | undefined
+      }
+    | undefined
+  /** ID of a LogoutRequest of ours whose answer has not come yet. */
+  readonly logout?: string | undefined
+  /** When the IdP last answered that it would have to show something to the person. */
+  readonly notPassive?: Milliseconds | undefined
+}
+
+/** What the cookies of a request say. */
+export interface LoginState extends Known {
+  /** `absent` when there is no cookie of these names, `invalid` when none could be opened. */
+  readonly found: 'state' | 'absent' | 'invalid'
+  /** The oldest first. */
+  readonly flows: readonly Flow[]
+}
+
+/** A new ID of a login; `again` marks one that takes the place of a login nothing is known of any more. */
+export function newFlowId({ random }: Pick<Saml, 'random'>, again: boolean): string {
+  return `${again ? AGAIN : ''}${random(20).toString('base64url')}`
+}
+
+const AGAIN = 'again.'
+
+/** Characters of the IDs of logins. */
+export const idLengths: readonly number[] = [27, AGAIN.length + 27]
+
+/** What a RelayState says: the ID of a login of ours, as far as its form tells. */
+export function flowIdIn(
+  relayState: string | undefined,
+): { readonly id: string; readonly again: boolean } | undefined {
+  const [id, again] = /^(again\.)?[\w-]{27}$/.exec(relayState ?? '') ?? []
+  return id === undefined ? undefined : { id, again: again !== undefined }
+}
+
+/** The ID of the AuthnRequest of a login: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
+export function requestIdOf({ id }: Pick<Flow, 'id'>): string {
+  return `_${id}`
+}
+
+/** What the cookies of this file are opened with. */
+type StateOpener = Pick<Saml, 'keys' | 'config' | 'clock'>
+
+/** The logins of the browser that sent a request. */
+export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): LoginState {
+  const { loginTime } = saml.config()
+  const pairs = ownCookies(request.fields)
+    .filter(({ name }) => name === STATE || name.startsWith(LOGIN))
+    .slice(0, MOST_READ)
+  if (pairs.length === 0) return { found: 'absent', flows: [] }
+  const flows: Flow[] = []
+  let known: Known | undefined
+  for (const { name, value } of pairs) {
+    const found = opened(saml, name, value)
+    if (found === undefined) continue
+    if (name === STATE) known ??= found
+    else if (isFlow(found)) flows.push({ ...found, id: name.slice(LOGIN.length) })
+  }
+  if (known === undefined && flows.length === 0) return { found: 'invalid', flows }
+  const now = saml.clock.now()
+  const current = flows.filter(flow => now - flow.began < loginTime)
+  current.sort((a, b) => a.began - b.began)
+  return { ...known, found: 'state', flows: current }
+}
+
+/** Only we can have sealed it, for the cookie of this name, so its outline is all that is checked. */
+function opened(saml: StateOpener, name: string, value: string): object | undefined {
+  const plain = unseal(value, purposeOf(saml, name), saml.keys.sealing())
+  if (plain === undefined) return undefined
+  try {
+    const found: unknown = JSON.parse(plain.toString())
+    return isRecord(found) ? found : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isFlow(found: object): found is Omit<Flow, 'id'> {
+  return 'began' in found && 'returnTo' in found
+}
+
+/**
+ * The Set-Cookie values of a login that begins, and those that remove the oldest ones beyond the limits. `small`: the page that
+ * is answered keeps the address, so that the cookie need not hold all of a long one. A login that takes the place of a removed
+ * one has room of its own, or it would remove the next, whose tab would begin again in its turn.
+ */
+export function beginFlow(
+  saml: Saml,
+  { flows }: LoginState,
+  { flow, small }: { readonly flow: Flow; readonly small: boolean },
+): readonly string[] {
+  const own = keepFlow(saml, flow, small ? SMALL : LARGE)
+  const removed: string[] = []
+  const share = flow.id.startsWith(AGAIN) ? 2 : 1
+  let room = share * MOST_CHARACTERS - sizeOf(flow)
+  for (const [newer, each] of [...flows].reverse().entries()) {
+    room -= sizeOf(each)
+    if (room < 0 || newer + 2 > share * MOST_FLOWS) removed.push(dropFlow(each.id))
+  }
+  return [own, ...removed]
+}
+
+/** Characters of name and value of a login's cookie, about: what is sealed is a third longer in base64url. */
+function sizeOf({ returnTo }: Flow): number {
+  return 200 + Math.ceil((returnTo.length * 4) / 3)
+}
+
+/** The Set-Cookie value that keeps a login. One that does not fit loses its query and then its path. */
+export function keepFlow(saml: Saml, flow: Flow, most = LARGE): string {
+  const { id, ...kept } = flow
+  const name = `${LOGIN}${id}`
+  const value = sealed(saml, name, kept)
+  return value.length > most
+    ? keepFlow(saml, { ...flow, returnTo: shorter(flow.returnTo) }, most)
+    : cookie(name, value, Math.ceil(saml.config().loginTime / 1000))
+}
+
+function shorter(returnTo: string): string {
+  const mark = returnTo.indexOf('?')
+  return mark > 0 && mark < 1500 ? returnTo.slice(0, mark) : '/'
+}
+
+/** The Set-Cookie value that removes a login. */
+export function dropFlow(id: string): string {
+  return cookie(`${LOGIN}${id}`, '', 0)
+}
+
+/** The Set-Cookie value that keeps what is known of a browser; removes the cookie when that is nothing. */
+export function keepKnown(saml: SamlParts, { last, logout, notPassive }: Known): string {
+  if ((last ?? logout ?? notPassive) === undefined) return cookie(STATE, '', 0)
+  const value = sealed(saml, STATE, { last, logout, notPassive })
+  return cookie(STATE, value, Math.ceil(saml.config().loginTime / 1000))
+}
+
+/** How deep in a loop a login is that begins now: 0 unless another was completed just before. */
+export function depthOf({ last }: Known, now: Milliseconds): number {
+  return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
+}
+
+function sealed(saml: SamlParts, name: string, content: object): string {
+  const plain = Buffer.from(JSON.stringify(content))
+  return seal(plain, purposeOf(saml, name), saml.keys.sealing(), saml.random)
+}
+
+function purposeOf(saml: Pick<Saml, 'config'>, name: string): string {
+  return `authproxy login 2 ${name} ${saml.config().entityId}`
+}
+
+function cookie(name: string, value: string, maxAge: Seconds): string {
+  return setCookie(name, value, { maxAge, sameSite: 'None' })
+}

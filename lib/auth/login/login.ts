@@ -1,0 +1,259 @@
+/**
+ * Begins a login by sending a navigation without a session to the IdP with an AuthnRequest. What has to be known when the
+ * browser comes back travels in the sealed state cookie.
+ */
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { authnRequestXml } from '../../saml/binding/message-xml.ts'
+import type { LoginAsks } from '../../saml/core/check-assertion.ts'
+import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
+import { isFramed } from '../access/navigation.ts'
+import { isOwnPost, ownReferer } from '../access/own-origin.ts'
+import type { SamlConfig } from '../config/config.ts'
+import type { Form } from '../form-preservation/kept-forms.ts'
+import { lastOwner } from '../form-preservation/owner.ts'
+import { challenge } from '../pages/failure-page.ts'
+import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
+import {
+  asksOf,
+  beginFlow,
+  depthOf,
+  dropFlow,
+  type Flow,
+  hasJustAsked,
+  keepKnown,
+  newFlowId,
+  requestIdOf,
+  stateOf,
+} from './login-state.ts'
+import { backAddress, type LoginKind, loginAddress, type Saml, safeReturn } from './parts.ts'
+import { lostSession } from './refusal-page.ts'
+import { sendMessage } from './send.ts'
+import { clientOf } from './verify.ts'
+
+export interface LoginStart {
+  readonly returnTo: string
+  /** The content of a form post without a session, to be sent once after the login. */
+  readonly form?: Form
+  /** What kind of login it is to be; undefined: any. */
+  readonly how?: LoginKind | undefined
+  /** Whether the user is to sign in anew, whatever session the browser or the IdP has. */
+  readonly anew?: boolean
+  /** Whether the IdP is asked to answer without showing anything to the person. */
+  readonly passive?: boolean
+  /** Whether the browser has a session. */
+  readonly signedIn?: boolean
+  /** ID of a login whose place this one takes; when nothing is known of it any more, its tab still knows its address. */
+  readonly instead?: string
+  /** Whether it begins by itself, which one login must not do after another. */
+  readonly again?: boolean
+}
+
+/** Logins in a row that did not lead to a session before we stop sending the browser to the IdP. */
+const MOST_TURNS = 3
+
+/** Begins a login: sends the browser to the IdP, or answers with a page that says why it cannot. */
+export async function startLogin(
+  saml: Saml,
+  request: Request,
+  login: LoginStart,
+): Promise<Response> {
+  if (isFramed(request)) return signInOnTop(saml, request, login)
+  // A login begins again when the IdP may have new keys: they should be known before its answer comes.
+  if (login.instead !== undefined) await saml.source.settled()
+  const now = saml.clock.now()
+  const state = stateOf(saml, request)
+  const { instead, again = false } = login
+  const before = state.flows.find(flow => flow.id === instead)
+  const returnTo = safeReturn(before?.returnTo ?? login.returnTo)
+  const config = saml.config()
+  const back = `${config.baseUrl}${returnTo}`
+  const asks = before?.asks ?? newAsks(login)
+  const passive = (before === undefined ? login.passive : before.passive) === true
+  if (typeof login.how === 'object' && asks !== undefined && hasJustAsked(state, asks, now)) {
+    saml.count('login_unmet')
+    const facts = { anew: asks.anew, contexts: asks.contexts.join(' ') }
+    const words = { back }
+    const setCookie = keepKnown(saml, {})
+    const fields = Fields.of(['Set-Cookie', setCookie])
+    return saml.failurePage({ request, code: 'login_unmet', words, facts, fields })
+  }
+  // With a session, no session has been lost.
+  const depth = login.signedIn === true ? 0 : depthOf(state, now)
+  if (depth >= MOST_TURNS) {
+    // The last login is forgotten, so that "Try again" begins anew.
+    const setCookie = keepKnown(saml, {})
+    return lostSession(saml, request, { code: 'login_loop', state, back, there: back, setCookie })
+  }
+  const idp = saml.source.current()
+  const endpoint = idp?.singleSignOn[0]
+  if (idp === undefined || endpoint === undefined) {
+    saml.count('idp_metadata')
+    const facts = { problem: saml.source.problems().join('; ') }
+    return saml.failurePage({ request, code: 'idp_metadata', words: { back }, facts })
+  }
+
+  const id = newFlowId(saml, again || instead !== undefined)
+  const requestId = requestIdOf({ id })
+  const form =
+    before?.form === undefined
+      ? keepForm(saml, request, id, login)
+      : saml.forms.move(before.id, before.form, id, config.loginTime)
+  const isPassive = passive || undefined
+  const flow = { id, began: now, returnTo, depth, done: false, form, asks, passive: isPassive }
+  // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.
+  const navigates = request.fields.get('Sec-Fetch-Mode') === 'navigate'
+  const { location: destination, binding } = endpoint
+  const head = {
+    id: requestId,
+    issuer: config.entityId,
+    issued: now,
+    destination,
+    isPassive: passive,
+  }
+  const xml = authnRequestXml(head, asks === undefined ? config : askedConfig(config, asks))
+  const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
+  // A browser without a name gets one now: tabs that log in at the same time come back with the same.
+  if (browserIn(request.fields) === undefined) cookies.push(browserLine(newBrowser(saml.random)))
+  if (before !== undefined) cookies.push(dropFlow(before.id))
+  saml.verifiers.login.warm()
+  saml.log.debug('login begins', { request: request.id, flow: id, binding })
+  return sendMessage(saml, {
+    request,
+    title: 'Signing in',
+    label: 'Continue to sign in',
+    to: endpoint,
+    message: { name: 'SAMLRequest', xml, id: requestId, relayState: id },
+    signed: signsRequests(config, idp),
+    follows: navigates ? 'page' : 302,
+    // Service workers keep pages with a status of success, and would show this one in the place of the application's.
+    status: 401,
+    keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
+    fields: Fields.of(
+      ...cookies.map(line => ['Set-Cookie', line] as const),
+      ...challenge(addressOf(config.baseUrl, returnTo.length > LONG ? '/' : returnTo, login)),
+    ),
+  })
+}
+
+/** The address at which a login of the same kind begins. */
+export function addressOf(
+  baseUrl: string,
+  returnTo: string,
+  { how, anew }: Pick<LoginStart, 'how' | 'anew'>,
+): string {
+  return `${loginAddress(baseUrl, returnTo, how)}${anew === true ? '&reauth' : ''}`
+}
+
+function newAsks({ how, anew }: LoginStart): LoginAsks | undefined {
+  const needs = typeof how === 'object' ? how.login : undefined
+  if (how === 'other' || anew === true) return { ...anewAlone, contexts: needs?.contexts ?? [] }
+  return needs && asksOf(needs)
+}
+
+/** What a login asks for that is to be another one than that of before. */
+export const anewAlone: LoginAsks = { anew: true, contexts: [] }
+
+/** The settings of SAML, as one login asks for more. */
+function askedConfig(config: SamlConfig, { anew, contexts }: LoginAsks): SamlConfig {
+  const forceAuthn = config.forceAuthn || anew
+  if (contexts.length === 0) return { ...config, forceAuthn }
+  return { ...config, forceAuthn, authnContext: contexts, authnContextComparison: 'exact' }
+}
+
+/** A longer address is not repeated in the fields of an answer: servers in front have little room for them. */
+const LONG = 1000
+
+/**
+ * The page for a frame: neither the pages of a login nor those of identity providers are shown in one. Pages of our own origin may
+ * show this page, whose link opens the login in the place of the whole page. Frames are small, so the link comes first.
+ */
+function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response {
+  const { baseUrl } = saml.config()
+  const { returnTo, signedIn = false } = login
+  const href = addressOf(baseUrl, ownReferer(request, baseUrl) ?? returnTo, login)
+  return saml.page({
+    ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href), framed: true },
+    view: say => ({
+      title: say(signedIn ? 'Sign in again' : 'You are not signed in'),
+      text: say('Signing in does not work in a part of a page. It takes the whole window.'),
+      href,
+      label: say('Sign in'),
+    }),
+  })
+}
+
+/**
+ * The page for a form that a page of another site has posted. Browsers send the session along with the forms of our own pages
+ * alone, so nothing is known of the user here; and only a person can say whether the form is meant. It is kept for the answer.
+ */
+export function askAboutForm(
+  saml: Saml,
+  request: Request,
+  {
+    returnTo,
+    form,
+    how,
+  }: {
+    readonly returnTo: string
+    readonly form: Form & { origin: string }
+    readonly how?: LoginKind | undefined
+  },
+): Response {
+  const { baseUrl, loginTime } = saml.config()
+  const id = newFlowId(saml, false)
+  const { address: network } = clientOf(saml, request, false)
+  const place = { owner: lastOwner(saml, request), target: returnTo, network }
+  const key = saml.forms.put(id, form, place, loginTime)
+  const flow: Flow = { id, began: saml.clock.now(), returnTo, depth: 0, done: true, form: key }
+  const lines = beginFlow(saml, stateOf(saml, request), { flow, small: false })
+  const href = backAddress(baseUrl, id, 'resume', how)
+  saml.count('form_of_other_site')
+  saml.log.info('asked about a form of another site', { request: request.id, origin: form.origin })
+  return saml.page({
+    request,
+    template: 'foreign-form',
+    status: 401,
+    fields: Fields.of(...lines.map(line => ['Set-Cookie', line] as const), ...challenge(href)),
+    view: say => ({
+      title: say('Send this form?'),
+      sentences: [
+        say('{site} sends you here with a form. The application has not received it yet.', {
+          site: form.origin === 'null' ? 'Another site' : form.origin,
+        }),
+      ],
+      // A click that was meant for another page, which opened or uncovered this one under the pointer, cannot be both of these.
+      action: href.split('?')[0] ?? '',
+      values: [...new URL(href).searchParams].map(([name, value]) => ({ name, value })),
+      expected: say('I expect this form.'),
+      yes: say('Send the form'),
+      home: `${baseUrl}/`,
+      no: say('Do not send it'),
+    }),
+  })
+}
+
+/** Whether AuthnRequests are signed: when the IdP's metadata asks for it, unless configured. */
+export function signsRequests(
+  { requestSigning }: Pick<SamlConfig, 'requestSigning'>,
+  idp: IdpMetadata | undefined,
+): boolean {
+  return requestSigning === 'auto'
+    ? idp?.wantAuthnRequestsSigned === true
+    : requestSigning === 'always'
+}
+
+/** Only posts of our own pages are kept, for the user of this browser as far as it is known. */
+function keepForm(
+  saml: Saml,
+  request: Request,
+  id: string,
+  { form, returnTo }: LoginStart,
+): string | undefined {
+  const { replaySize, loginTime, baseUrl } = saml.config()
+  if (form === undefined || !isOwnPost(request, baseUrl)) return undefined
+  if (form.content.length > replaySize || safeReturn(returnTo) !== returnTo) return undefined
+  const { address: network } = clientOf(saml, request, false)
+  const place = { owner: lastOwner(saml, request), target: returnTo, network }
+  return saml.forms.put(id, form, place, loginTime)
+}

@@ -1,0 +1,141 @@
+/**
+ * What the steps of login and logout share: the parts the service was given, and those it has made.
+ */
+import type { Clock } from '../../async/clock.ts'
+import type { Request } from '../../http/message/message.ts'
+import type { Allowance } from '../../http/server/gather.ts'
+import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
+import type { AccessRule } from '../access/rules.ts'
+import type { SamlConfig } from '../config/config.ts'
+import type { KeptForms } from '../form-preservation/kept-forms.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
+import type { PageMaker } from '../pages/page.ts'
+import type { Sessions } from '../session/sessions.ts'
+import type { IdpMetadataSource } from './idp-metadata-source.ts'
+import type { UsedIds } from './replay-cache.ts'
+import type { WorkerPool } from './worker/pool.ts'
+
+/** What the SAML service is given. */
+export interface SamlParts {
+  readonly config: () => SamlConfig
+  readonly keys: Pick<KeyRing, 'sealing' | 'saml'>
+  readonly sessions: Pick<
+    Sessions,
+    'establish' | 'read' | 'end' | 'revoke' | 'diagnose' | 'useIssuer'
+  >
+  readonly failurePage: FailurePage
+  readonly page: PageMaker
+  readonly clock: Clock
+  /** So many random bytes, fit for keys. */
+  readonly random: (size: number) => Buffer
+  readonly log: Logger
+  /** The client's address, read from the fields of trusted proxies; for logs and limits. */
+  readonly clientAddress: (request: Request) => string
+  /** Counts how a login or a logout ended, by its code: `accepted`, `signature`, `audience`, … */
+  readonly count: (code: string) => void
+}
+
+export interface Saml extends SamlParts {
+  readonly source: IdpMetadataSource
+  /** Verify messages in threads: a pool each, so that messages of one kind never wait for those of the other. */
+  readonly verifiers: { readonly login: WorkerPool; readonly logout: WorkerPool }
+  readonly tries: DecryptionTries
+  readonly replayCache: UsedIds
+  readonly forms: KeptForms
+  /** Memory for forms that are being read. */
+  readonly room: Allowance
+}
+
+/** Messages refused for each EncryptedKey; reading one byte from an encrypted assertion by its padding takes 128 on average. */
+const MOST_TRIES = 8
+/** 200 bytes each. Only an EncryptedKey of methods that we take counts, at the cost of an RSA operation. */
+const MOST_KEYS = 50_000
+
+/**
+ * Counts the refused messages of each EncryptedKey. CBC makes every such answer a hint at the plain text. To read it, an attacker who
+ * holds an encrypted assertion has to send its EncryptedKey again each time: without the plain text no other can be made that
+ * opens to the same key. An honest IdP makes a new one for each message, so a count concerns no other login.
+ */
+export class DecryptionTries {
+  /** Without an end in time, or an attacker would wait for it. The least recently tried is forgotten first. */
+  readonly #refused = recent<string, number>(MOST_KEYS)
+
+  /** Allows or refuses what one message asks for. A try counts from its start, so that many at once are no more than one by one. */
+  begin() {
+    let tried: readonly string[] = []
+    const count = (key: string) => this.#refused.get(key) ?? 0
+    return {
+      /** Whether a message with these keys may be decrypted. */
+      mayDecrypt: (keys: readonly string[]): boolean => {
+        if (keys.some(key => count(key) >= MOST_TRIES)) return false
+        tried = keys
+        for (const key of keys) this.#refused.set(key, count(key) + 1)
+        return true
+      },
+      /** Whether something was decrypted, or was to be. */
+      asked: () => tried.length > 0,
+      /** The message was the IdP's: its tries do not count. */
+      verified: () => {
+        for (const key of tried) this.#refused.set(key, Math.max(0, count(key) - 1))
+      },
+    }
+  }
+}
+
+/** What a logout message of ours begins with. Its new ID is unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
+export function newHead(saml: Saml, destination: string) {
+  const id = `_${saml.random(20).toString('hex')}`
+  return { id, issuer: saml.config().entityId, issued: saml.clock.now(), destination }
+}
+
+/**
+ * A path of ours to send a browser to; "/" in the place of text that is no path, could be read as another host, or leads back
+ * here. Only ever used behind our own base URL.
+ */
+export function safeReturn(returnTo: string): string {
+  if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'
+  const [path = ''] = returnTo.split(/[?#]/)
+  // What browsers ask for is the path without its dot segments: `/.//host` would be another host, `/./saml/slo` a logout.
+  const { pathname } = new URL(`https://own.invalid${path}`)
+  const leadsBack = pathname.startsWith('/saml/') || pathname === returnPath
+  return leadsBack || pathname.startsWith('//') ? '/' : returnTo
+}
+
+/** Where a browser comes back to after the IdP's answer has been taken. */
+export const returnPath = '/__authproxy-redirect'
+
+/**
+ * Where a browser comes back to: with a login that was completed, or with one to go on with that is not known any more, or that has
+ * still to be begun.
+ */
+export function backAddress(
+  baseUrl: string,
+  id: string,
+  as: 'flow' | 'resume' = 'flow',
+  how?: LoginKind,
+): string {
+  return `${baseUrl}${returnPath}?flow=${id}${as === 'resume' ? '&resume=1' : ''}${howText(how)}`
+}
+
+/** The address a script, or a page of ours, may send its user to: a login that comes back to `returnTo`. */
+export function loginAddress(baseUrl: string, returnTo: string, how?: LoginKind): string {
+  return `${baseUrl}${returnPath}?login=${encodeURIComponent(safeReturn(returnTo))}${howText(how)}`
+}
+
+/** A login as another user than the one who is signed in, or one that is as a rule needs it. */
+export type LoginKind = 'other' | Pick<AccessRule, 'number' | 'login'>
+
+function howText(how: LoginKind | undefined): string {
+  if (how === undefined) return ''
+  return how === 'other' ? '&other' : `&rule=${how.number}`
+}
+
+/** What kind of login an address of these functions is for, by the rules of now. */
+export function kindIn(query: URLSearchParams, { ruleLogins }: SamlConfig): LoginKind | undefined {
+  if (query.has('other')) return 'other'
+  const number = Number(query.get('rule') ?? 0)
+  const login = ruleLogins[number - 1]
+  return login && { number, login }
+}

@@ -1,0 +1,71 @@
+/**
+ * Reads messages by the HTTP-POST binding, saml-bindings-2.0-os section 3.5: forms of application/x-www-form-urlencoded, read
+ * strictly. Names are taken literally, and each that matters may come once.
+ */
+import { mediaTypeOf } from '../../http/message/media.ts'
+import type { Request } from '../../http/message/message.ts'
+import { type GatherLimits, gather } from '../../http/server/gather.ts'
+import type { MessageName } from '../../saml/binding/redirect.ts'
+import { decodeFormText } from '../../saml/core/encoding.ts'
+import type { XmlLimits } from '../../saml/core/xml.ts'
+
+export interface PostedMessage {
+  readonly name: MessageName
+  /** The message in base64, not yet decoded. */
+  readonly encoded: string
+  readonly relayState: string | undefined
+}
+
+/** Fields of a form. IdPs send two or three; a form of half a million would keep the service busy. */
+const MOST_FIELDS = 100
+
+type FormReason = 'form_type' | 'form_too_large' | 'form_late' | 'form_busy' | 'form_malformed'
+
+/**
+ * The message of at most `size` bytes a request posts; undefined when its form carries none. Throws only what reading throws when the client goes
+ * away.
+ */
+export async function readPost(
+  request: Request,
+  limits: Pick<GatherLimits, 'clock' | 'room'>,
+  { size: largest }: Pick<XmlLimits, 'size'>,
+): Promise<PostedMessage | FormReason | undefined> {
+  const type = mediaTypeOf(request.fields.get('Content-Type') ?? '')
+  if (type !== 'application/x-www-form-urlencoded') return 'form_type'
+  const announced = Number(request.fields.get('Content-Length') ?? 0)
+  // Base64 of the largest message, percent-encoded at worst, with a RelayState.
+  const size = largest * 4
+  if (announced > size) return 'form_too_large'
+  const content = await gather(request, { ...limits, size, time: 30_000 })
+  return typeof content === 'string' ? reasons[content] : readForm(content.toString('latin1'))
+}
+
+const reasons = {
+  'too-large': 'form_too_large',
+  late: 'form_late',
+  'no-room': 'form_busy',
+} as const
+
+function readForm(form: string): PostedMessage | FormReason | undefined {
+  const values = new Map<string, string>()
+  const pieces = form.split('&', MOST_FIELDS + 1)
+  if (pieces.length > MOST_FIELDS) return 'form_malformed'
+  for (const piece of pieces) {
+    const [, first = '', second = ''] = /^([^=]*)=?(.*)$/s.exec(piece) ?? []
+    const name = decodeFormText(first)
+    const value = decodeFormText(second)
+    if (name === undefined || value === undefined) return 'form_malformed'
+    if (!NAMES.includes(name)) continue
+    if (values.has(name)) return 'form_malformed'
+    values.set(name, value)
+  }
+  const request = values.get('SAMLRequest')
+  const response = values.get('SAMLResponse')
+  if (request !== undefined && response !== undefined) return 'form_malformed'
+  const name = request === undefined ? 'SAMLResponse' : 'SAMLRequest'
+  const encoded = request ?? response
+  const relayState = values.get('RelayState')
+  return encoded === undefined ? undefined : { name, encoded, relayState }
+}
+
+const NAMES: readonly string[] = ['SAMLRequest', 'SAMLResponse', 'RelayState']

@@ -1,0 +1,182 @@
+/**
+ * The pages for a message of the IdP that is refused, and for a login whose session cookie does not come back. Their texts are in
+ * the table of failures; what was checked is in the log.
+ */
+import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import type { Facts } from '../../errors.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import type { AssertionFinding } from '../../saml/subject.ts'
+import { isOwnHost } from '../access/own-origin.ts'
+import { type FailureCode, failures } from '../pages/failures.ts'
+import type { Sentence } from '../pages/language.ts'
+import { timeText } from '../pages/page.ts'
+import type { CookieDiagnosis } from '../session/sessions.ts'
+import { type LoginState, stateOf } from './login-state.ts'
+import type { Saml } from './parts.ts'
+
+export interface Refusal {
+  readonly code: string
+  readonly facts?: Facts
+  readonly findings?: readonly AssertionFinding[]
+  /** How far the IdP's clock seems to be ahead, when a time is what failed. */
+  readonly clockAhead?: Milliseconds | undefined
+  /** Where the link of the page leads; to the application unless told. */
+  readonly back?: string
+  readonly cause?: unknown
+}
+
+/** Refuses an answer to a login: counts the code, leaves it in the log with what was checked, and answers with the page. */
+export function refused(
+  saml: Saml,
+  request: Request,
+  refusal: Refusal & { readonly as?: FailureCode | undefined },
+): Response {
+  const { code, facts, findings = [], clockAhead, cause } = refusal
+  const { baseUrl: base } = saml.config()
+  saml.count(code)
+  const failed = findings.find(finding => !finding.ok)
+  const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
+  const status = statusTexts.get(`${facts?.['idpStatus'] ?? ''}`.split(' ').at(-1) ?? '')
+  return saml.failurePage({
+    request,
+    code,
+    as: refusal.as ?? status?.as ?? textFor(code, seconds),
+    words: {
+      ...roughly(Math.abs(seconds ?? 0)),
+      ...{ base, back: refusal.back ?? `${base}/` },
+      clock: timeText(saml.clock.now()),
+    },
+    facts: {
+      ...facts,
+      ...(status === undefined ? {} : { setting: status.setting }),
+      check: failed?.what,
+      expected: failed?.expected,
+      received: failed?.received,
+      clockAheadSeconds: seconds,
+      clock: seconds === undefined ? undefined : clockSentence(seconds),
+    },
+    findings,
+    cause,
+  })
+}
+
+const askedFor = 'saml.nameIDFormat, saml.authnContext, saml.forceAuthn, samlRequestSigning'
+
+/**
+ * What the IdP says by a status (saml-core-2.0-os section 3.2.2.2) of what the request asked for, and the settings that decide on
+ * that. It is nothing a person lacks.
+ */
+const statusTexts: ReadonlyMap<string, StatusText> = new Map<string, StatusText>([
+  ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
+  ['NoAuthnContext', { as: 'idp_no_context', setting: 'saml.authnContext' }],
+  ['RequestUnsupported', { as: 'idp_unsupported', setting: askedFor }],
+  ['UnsupportedBinding', { as: 'idp_unsupported', setting: askedFor }],
+])
+
+interface StatusText {
+  readonly as: FailureCode
+  readonly setting: string
+}
+
+/**
+ * Refuses a logout message, which ends no session. After a logout of this browser it is most likely the answer to that: then the page
+ * says what has ended already.
+ */
+export async function logoutRefused(
+  saml: Saml,
+  request: Request,
+  refusal: Refusal,
+): Promise<Response> {
+  const code = refusal.code.startsWith('logout_') ? refusal.code : `logout_${refusal.code}`
+  const { logout } = stateOf(saml, request)
+  const ended = logout !== undefined && (await saml.sessions.read(request)) === undefined
+  const as = ended ? 'logout_unconfirmed' : undefined
+  return refused(saml, request, { ...refusal, code, as })
+}
+
+function textFor(code: string, clockAhead: Seconds | undefined): FailureCode {
+  if (clockAhead !== undefined) return clockAhead < 0 ? 'clocks_differ_late' : 'clocks_differ'
+  if (isFailureCode(code)) return code
+  return code.startsWith('logout_') ? 'logout_refused' : 'login_refused'
+}
+
+function isFailureCode(code: string): code is FailureCode {
+  return Object.hasOwn(failures, code)
+}
+
+/** A time as a person says it. The units are sentences of the languages; the log and `explain` have the seconds. */
+export function roughly(seconds: Seconds): {
+  readonly amount: string
+  readonly unit: 'seconds' | 'minutes' | 'hour' | 'hours' | 'days'
+} {
+  const [minutes, hours] = [Math.round(seconds / 60), Math.round(seconds / 3600)]
+  if (seconds < 120) return { amount: `${seconds}`, unit: 'seconds' }
+  if (minutes < 55) return { amount: `${minutes}`, unit: 'minutes' }
+  if (hours < 48) return { amount: `${hours}`, unit: hours === 1 ? 'hour' : 'hours' }
+  return { amount: `${Math.round(seconds / 86_400)}`, unit: 'days' }
+}
+
+function clockSentence(seconds: number): string {
+  return seconds >= 0
+    ? `the clock of the IdP is ${seconds} s ahead of ours`
+    : `the clock of the IdP is ${-seconds} s behind ours, or the answer was that long on its way`
+}
+
+const said = {
+  login_loop:
+    'You have been signed in several times, but each time the next request came without a valid session.',
+  session_cookie_missing:
+    'The identity provider has signed you in, but no valid session came back with the next request.',
+} as const satisfies Readonly<Record<string, Sentence>>
+
+/**
+ * Answers with a page that names the likely cause, since the person sees otherwise only a browser that loads without end.
+ * `setCookie` changes the state cookie.
+ */
+export async function lostSession(
+  saml: Saml,
+  request: Request,
+  lost: {
+    readonly code: keyof typeof said
+    readonly state: LoginState
+    /** Where the person was going: by a login, and as an address under the right host name. */
+    readonly back: string
+    readonly there: string
+    readonly setCookie?: string
+  },
+): Promise<Response> {
+  const { code, state, back, there, setCookie } = lost
+  const { count, bytes, because } = await saml.sessions.diagnose(request)
+  const ahead = state.last?.ahead ?? 0
+  const cause = likelyCause(saml, request, { count, ahead })
+  saml.count(code)
+  return saml.failurePage({
+    request,
+    code,
+    as: `lost_${cause}`,
+    words: {
+      said: said[code],
+      ...roughly(Math.round(Math.abs(ahead) / 1000)),
+      cookies: `${count} (${bytes} bytes)`,
+      clock: timeText(saml.clock.now()),
+      ...{ base: saml.config().baseUrl, back, there },
+    },
+    fields: Fields.of(['Set-Cookie', setCookie]),
+    facts: { cause, cookies: count, bytes, because, stateCookie: state.flows.length > 0 },
+  })
+}
+
+/** What most likely keeps the session from coming back, the certain causes first. */
+function likelyCause(
+  saml: Saml,
+  { fields, secure }: Request,
+  { count, ahead }: Pick<CookieDiagnosis, 'count'> & { readonly ahead: Milliseconds },
+): 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
+  const { domain, clockSkew } = saml.config()
+  if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'
+  // Session cookies come over TLS alone, whatever the edge says.
+  if (count > 0) return 'cookie_invalid'
+  if (!secure && fields.get('X-Forwarded-Proto')?.toLowerCase() === 'http') return 'http_edge'
+  return Math.abs(ahead) > clockSkew ? 'clock' : 'cookie_missing'
+}

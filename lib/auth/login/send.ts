@@ -1,0 +1,112 @@
+/**
+ * Sends browsers on, to an address, by a form that posts itself, or to the IdP with a message.
+ */
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { type MessageName, redirectAddressBehind } from '../../saml/binding/redirect.ts'
+import type { Endpoint } from '../../saml/metadata/idp-metadata.ts'
+import { signElementBehind } from '../../saml/signature/sign.ts'
+import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
+import type { Sentence } from '../pages/language.ts'
+import type { Saml } from './parts.ts'
+
+/** What a page that sends the browser on by itself shows until it does, or where scripts are switched off. */
+interface Shown {
+  /** What is answered. */
+  readonly request: Request
+  readonly title: Sentence
+  /** The text of the link or button. */
+  readonly label: Sentence
+  /**
+   * The login under whose ID the tab keeps where it was going: `address` with the fragment, which never leaves the browser, or
+   * what it kept for the login `of`.
+   */
+  readonly keep?: { readonly id: string; readonly address?: string; readonly of?: string }
+  /** The status of the page; 200 unless told. */
+  readonly status?: number
+  readonly fields?: Fields
+}
+
+interface Sending extends Shown {
+  readonly to: Pick<Endpoint, 'binding' | 'location'>
+  readonly message: {
+    readonly name: MessageName
+    readonly xml: string
+    readonly id: string
+    readonly relayState?: string | undefined
+  }
+  readonly signed: boolean
+  /** How a browser follows HTTP-Redirect: by this status, or by a page that keeps the fragment first. */
+  readonly follows: 302 | 303 | 'page'
+}
+
+/** Sends a message to the IdP. */
+export async function sendMessage(saml: Saml, sending: Sending): Promise<Response> {
+  const { to, message, signed, follows, ...shown } = sending
+  const { name, xml, id, relayState } = message
+  const { binding, location } = to
+  const now = saml.clock.now()
+  const key = signed ? signingKey(saml.keys.saml(), now, publishedFor.saml) : undefined
+  if (binding === 'post') {
+    const text = key === undefined ? xml : await signElementBehind(xml, { id, key })
+    const values = { [name]: Buffer.from(text).toString('base64'), RelayState: relayState }
+    // Chrome applies the policy to redirects of a form as well, and IdPs redirect to any address with TLS.
+    const formAction = ['https:', new URL(location).origin]
+    return formPage(saml, { ...shown, action: location, values, formAction })
+  }
+  const href = await redirectAddressBehind(location, message, key)
+  return follows === 'page'
+    ? linkPage(saml, { ...shown, href })
+    : redirect(follows, href, shown.fields)
+}
+
+/** A redirect that no cache keeps. */
+export function redirect(status: 302 | 303, location: string, fields = Fields.empty): Response {
+  const own = Fields.of(['Cache-Control', 'no-store'], ['Vary', 'Cookie'], ['Location', location])
+  return { status, fields: Fields.of(...fields, ...own), content: noContent }
+}
+
+/** A page that goes on to an address by itself. */
+export function linkPage(
+  saml: Pick<Saml, 'page'>,
+  link: Shown & {
+    readonly href: string
+    /** ID of the login whose kept address the page goes to, when the tab has one. */
+    readonly restore?: string
+  },
+): Response {
+  const { request, title, label, href, keep, restore = '', status = 200, fields } = link
+  return saml.page({
+    ...{ request, template: 'saml-go', status, fields, script: true },
+    view: say => {
+      return { title: say(title), label: say(label), href, keep: keptView(keep), restore }
+    },
+  })
+}
+
+/** A page whose form posts itself. */
+export function formPage(
+  saml: Pick<Saml, 'page'>,
+  form: Shown & {
+    readonly action: string
+    readonly values: Readonly<Record<string, string | undefined>>
+    /** Origins the form may be sent to, besides ours. */
+    readonly formAction?: readonly string[]
+  },
+): Response {
+  const { request, title, label, keep, action, values, formAction = [], status = 200 } = form
+  const inputs = Object.entries(values)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => ({ name, value }))
+  return saml.page({
+    ...{ request, template: 'saml-form', status, fields: form.fields, script: true, formAction },
+    view: say => {
+      return { title: say(title), label: say(label), keep: keptView(keep), action, fields: inputs }
+    },
+  })
+}
+
+/** What the page keeps of the login; nothing when there is none. */
+function keptView(keep: Shown['keep']) {
+  return keep === undefined ? [] : [{ address: '', of: '', ...keep }]
+}

@@ -1,0 +1,228 @@
+/**
+ * The SAML service wires metadata source, worker threads and memory, and leads each path of SAML to its handler.
+ */
+import { X509Certificate } from 'node:crypto'
+import type { Milliseconds } from '../../async/clock.ts'
+import { OriginClient } from '../../http/client/client.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { Allowance } from '../../http/server/gather.ts'
+import { type Route, router } from '../../http/server/router.ts'
+import { isPublicAddress } from '../../ip.ts'
+import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
+import { spMetadataXml } from '../../saml/metadata/sp-metadata.ts'
+import { signElementBehind } from '../../saml/signature/sign.ts'
+import type { FormSender } from '../form-preservation/form-reader.ts'
+import { KeptForms } from '../form-preservation/kept-forms.ts'
+import { lastOwner } from '../form-preservation/owner.ts'
+import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
+import {
+  publishedCertificates,
+  publishedFor,
+  type SamlKeyPair,
+  signingKey,
+} from '../keys/dynamic-config.ts'
+import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
+import { takeAssertion } from './acs.ts'
+import { IdpMetadataSource } from './idp-metadata-source.ts'
+import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
+import {
+  DecryptionTries,
+  type LoginKind,
+  loginAddress,
+  returnPath,
+  type Saml,
+  type SamlParts,
+  safeReturn,
+} from './parts.ts'
+import { comeBack } from './redirect-endpoint.ts'
+import { openReplayCache, type UsedIds } from './replay-cache.ts'
+import { logout } from './slo.ts'
+import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
+
+export interface SamlReadings {
+  /** Moments since the epoch; undefined when there is none. */
+  readonly metadataFetched: Milliseconds | undefined
+  readonly metadataValidUntil: Milliseconds | undefined
+  readonly idpCertificateEnds: Milliseconds | undefined
+  readonly ownCertificateEnds: Milliseconds | undefined
+}
+
+/** The SAML side of the gateway, made once. */
+export type SamlService = Awaited<ReturnType<typeof createSamlService>>
+
+/** What makes the service; throws a Failure when it cannot start. */
+export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
+
+/** Bytes of all forms that are being read at a time: a hundred of the largest, thousands of the usual. */
+const FORMS = 128 * 1024 * 1024
+
+/** What tests put in the place of the real parts. */
+export interface SamlSubstitutes {
+  /** Fetches the metadata; closed with the service. */
+  readonly origin?: OriginClient
+  /** Verify messages; not closed with the service. */
+  readonly verifiers?: Saml['verifiers']
+  /** Used IDs that several processes share; closed with the service. */
+  readonly usedIds?: UsedIds
+}
+
+/**
+ * Makes the service, which reads `parts.config()` and `parts.keys` again whenever it needs them. Throws a MetadataFailure when the
+ * IdP is not known, not even from the cache.
+ */
+export async function createSamlService(parts: SamlParts, substitutes: SamlSubstitutes = {}) {
+  const { clock, log, config } = parts
+  const origin =
+    substitutes.origin ??
+    new OriginClient({
+      ...{ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } },
+      parent: config().idpMetadataProxy,
+    })
+  const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
+  const { random } = parts
+  const source = await IdpMetadataSource.open({
+    ...{ config, origin, clock, random, log, inUse },
+  }).catch(async error => {
+    await origin.close()
+    throw error
+  })
+  const verifiers = substitutes.verifiers ?? {
+    login: new WorkerPool(clock, loginBounds),
+    logout: new WorkerPool(clock, logoutBounds),
+  }
+  const saml: Saml = {
+    ...parts,
+    source,
+    verifiers,
+    tries: new DecryptionTries(),
+    replayCache:
+      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
+    forms: new KeptForms(clock, parts.random),
+    room: new Allowance(FORMS),
+  }
+  const route = router(routesOf(saml))
+  return {
+    /**
+     * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
+     * checked again before a browser is sent there.
+     */
+    startLogin: (request: Request, login: LoginStart) => startLogin(saml, request, login),
+    /** Asks the person whether a form that a page of another site has posted is to be sent. */
+    askAboutForm: (request: Request, posted: Parameters<typeof askAboutForm>[2]) =>
+      askAboutForm(saml, request, posted),
+    /**
+     * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
+     * and comes back to `returnTo`. Making it leaves no state behind.
+     */
+    loginAddress: (returnTo: string, how?: LoginKind) =>
+      loginAddress(config().baseUrl, returnTo, how),
+    /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
+    handle: (request: Request, path: string) => route(request, path, undefined),
+    /** The person or network whose form this request posts; undefined when its address is none to come back to, so that it is not kept. */
+    formSender(request: Request, returnTo: string): FormSender | undefined {
+      if (safeReturn(returnTo) !== returnTo) return undefined
+      return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
+    },
+    /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
+    resubmit: (resubmission: Resubmission) => resubmit(saml, resubmission),
+    /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
+    problems(): readonly string[] {
+      const keys = saml.keys.saml().length > 0 ? [] : ['there is no SAML key pair']
+      return [...source.problems(), ...keys]
+    },
+    /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
+    readings: () => readingsOf(saml),
+    /** Ends the refresh loop and the worker threads. */
+    async close() {
+      source.close()
+      const own = substitutes.verifiers === undefined ? Object.values(verifiers) : []
+      const closing = own.map(verifier => verifier.close())
+      await Promise.all([...closing, origin.close(), saml.replayCache.close()])
+    },
+  }
+}
+
+function readingsOf(saml: Saml): SamlReadings {
+  const { source, keys } = saml
+  const ends = (source.last?.keys ?? []).map(key => key.ends)
+  return {
+    metadataFetched: source.fetched,
+    metadataValidUntil: source.last?.validUntil,
+    idpCertificateEnds: ends.length === 0 ? undefined : Math.max(...ends),
+    ownCertificateEnds: certificateEnd(keys.saml()[0]?.certificate),
+  }
+}
+
+function certificateEnd(pem: string | undefined): Milliseconds | undefined {
+  if (pem === undefined) return undefined
+  try {
+    return Date.parse(new X509Certificate(pem).validTo)
+  } catch {
+    return undefined
+  }
+}
+
+function routesOf(saml: Saml): readonly Route[] {
+  const signed = lastSigned()
+  const metadata = async (request: Request) =>
+    documentResponse(request, await metadataOf(saml, signed))
+  const certificate = async (request: Request) => documentResponse(request, certificateOf(saml))
+  return [
+    { method: 'GET', path: '/saml/metadata.xml', handle: metadata },
+    { method: 'GET', path: '/saml/metadata', handle: metadata },
+    { method: 'GET', path: '/saml/certificate.crt', handle: certificate },
+    { method: 'POST', path: '/saml/acs', handle: request => takeAssertion(saml, request) },
+    { method: 'GET', path: '/saml/acs', handle: async request => notAPage(saml, request) },
+    { method: 'GET', path: '/saml/slo', handle: request => logout(saml, request) },
+    { method: 'POST', path: '/saml/slo', handle: request => logout(saml, request) },
+    { method: 'GET', path: returnPath, handle: request => comeBack(saml, request) },
+  ]
+}
+
+async function metadataOf(saml: Saml, signed: ReturnType<typeof lastSigned>): Promise<OwnDocument> {
+  const config = saml.config()
+  const pairs = saml.keys.saml()
+  const now = saml.clock.now()
+  const signs = signsRequests(config, saml.source.last)
+  const { xml, id } = spMetadataXml(config, publishedCertificates(pairs, now), { signs, now })
+  const key = config.signMetadata ? signingKey(pairs, now, publishedFor.saml) : undefined
+  return {
+    type: 'application/samlmetadata+xml',
+    bytes: Buffer.from(key === undefined ? xml : await signed(xml, { id, key })),
+    caching: 'no-cache',
+  }
+}
+
+/** Signs documents. The last one is kept: anyone may ask for it at any time, and a signature costs a millisecond. */
+function lastSigned() {
+  let last:
+    | { readonly xml: string; readonly kid: string; readonly signed: Promise<string> }
+    | undefined
+  return (xml: string, by: { readonly id: string; readonly key: SamlKeyPair }) => {
+    const { kid } = by.key
+    if (last?.xml !== xml || last.kid !== kid) {
+      const signed = signElementBehind(xml, by)
+      last = { xml, kid, signed }
+      signed.catch(() => {
+        last = undefined
+      })
+    }
+    return last.signed
+  }
+}
+
+function certificateOf(saml: Saml): OwnDocument {
+  const [newest] = saml.keys.saml()
+  return {
+    type: 'application/x-pem-file',
+    bytes: Buffer.from(newest?.certificate ?? ''),
+    disposition: 'attachment; filename="certificate.crt"',
+    caching: 'no-cache',
+  }
+}
+
+/** A person reloaded the page, or followed a bookmark. */
+function notAPage({ failurePage }: Saml, request: Request): Response {
+  return failurePage({ request, code: 'acs_get', fields: Fields.of(['Allow', 'POST']) })
+}

@@ -1,0 +1,347 @@
+/**
+ * A pool of worker threads, one job each at a time, every job with a deadline. A job that runs beyond its deadline ends its thread
+ * and no other.
+ *
+ * One thread does the work. It is there before its first job when a browser goes to the IdP, and lives as long as messages come or
+ * the browser is awaited; then it ends soon, since it takes 16 MB and more. To start another costs 0.2 s of processor time, and its first messages
+ * cost twice as much as later ones, so that happens only when many jobs wait.
+ *
+ * Logins, logouts and metadata have a pool each, so that none waits for another: strangers may send messages, and an aggregate of a
+ * federation takes seconds. What waits is bounded by time and by bytes and not by number: on a Monday morning hundreds of
+ * logins arrive at once, and each takes milliseconds.
+ *
+ * # Order of jobs that wait
+ * - A client that began a login here goes before one that did not.
+ * - Among equals the client addresses take turns, one job each: an address with 300 jobs delays another by one job at a time. There is
+ *   no quota for each address, because all people of an office may share one.
+ * - When too much waits, the newest job of the address with the most jobs is dropped, of strangers as long as there are any.
+ */
+import { setMaxListeners } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import { Alarm } from '../../../async/alarm.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { within } from '../../../async/deadline.ts'
+import { Line } from '../../../async/line.ts'
+import { Failure } from '../../../errors.ts'
+import type { MayDecrypt } from '../../../saml/core/verify-response.ts'
+import type { DecryptionQuestion, Job, JobAnswer, ResultOf } from './jobs.ts'
+
+/** How many threads do a kind of job, how long a job may take or wait, and how much memory it may have. */
+export interface PoolBounds {
+  /** Threads at a time; all but the first only while many jobs wait. */
+  readonly threads: number
+  /** The time for one job in its thread. */
+  readonly deadline: Milliseconds
+  /** How long a job may wait for a thread. */
+  readonly patience: Milliseconds
+  /** Bytes of all jobs that wait; none waits with 0. */
+  readonly waiting: number
+  readonly heapMegabytes: number
+  /** How long a thread without a job is kept for the next one. */
+  readonly idle: Milliseconds
+}
+
+export const loginBounds: PoolBounds = {
+  threads: 2,
+  deadline: 10_000,
+  patience: 30_000,
+  waiting: 64 * 1024 * 1024,
+  heapMegabytes: 192,
+  idle: 3000,
+}
+
+/** Logout messages are small, and whether one is answered a second later does not matter. */
+export const logoutBounds: PoolBounds = { ...loginBounds, threads: 1, waiting: 8 * 1024 * 1024 }
+
+/**
+ * An aggregate of 10 MiB takes two seconds, with its signature ten, and half of this memory; the deadline allows for a small
+ * machine under load.
+ */
+export const metadataBounds: PoolBounds = {
+  threads: 1,
+  deadline: 120_000,
+  patience: 120_000,
+  waiting: 64 * 1024 * 1024,
+  heapMegabytes: 512,
+  idle: 0,
+}
+
+/** The client for whom a job is done. */
+export interface Client {
+  /** The client's address, or the network that counts as one client. */
+  readonly address: string
+  /** Whether it has begun a login at this gateway. */
+  readonly known: boolean
+}
+
+/** There is no result: the job took too long, too many waited, or the thread died. For the log. */
+export class WorkerFailure extends Failure {
+  constructor(
+    code: `verifier_${'deadline' | 'busy' | 'crashed'}`,
+    message: string,
+    cause?: unknown,
+  ) {
+    const fault = code === 'verifier_crashed' ? 'internal' : 'downstream'
+    const publicText = 'The answer of the identity provider could not be checked.'
+    super(message, { code, fault, publicText, cause })
+  }
+}
+
+/** A job that waits. */
+interface Waiter {
+  /** Its client's address. */
+  readonly client: string
+  readonly size: number
+  readonly begin: () => void
+  readonly giveUp: (because: Error) => void
+}
+
+/** How long a thread waits for a browser that has gone to the IdP. */
+const expected: Milliseconds = 60_000
+
+/** So many jobs that wait are worth another thread: they take the one thread as long as another takes to start. */
+const WORTH_A_THREAD = 8
+
+/** What a job takes beside its bytes. */
+const ENTRY = 4096
+
+export class WorkerPool {
+  readonly #clock: Clock
+  readonly #bounds: PoolBounds
+  readonly #threads = new Set<Thread>()
+  readonly #idle: Thread[] = []
+  readonly #known = new Line<Waiter>()
+  readonly #strangers = new Line<Waiter>()
+  readonly #closing = new AbortController()
+  #running = 0
+  /** Bytes of the jobs that wait. */
+  #waiting = 0
+  /** Browsers that have gone to the IdP, and until when they are waited for. */
+  #awaited = 0
+  #awaitedUntil: Milliseconds = 0
+
+  constructor(clock: Clock, bounds: PoolBounds) {
+    this.#clock = clock
+    this.#bounds = bounds
+    // One listener for every job, and their number is bounded by their bytes alone.
+    setMaxListeners(0, this.#closing.signal)
+  }
+
+  /** Has a thread ready ahead of its job: a browser has gone to the IdP and will be back. */
+  warm(): void {
+    if (this.#closing.signal.aborted) return
+    this.#awaited = this.#awaits + 1
+    this.#awaitedUntil = this.#clock.elapsed() + expected
+    if (this.#alive === 0) this.#rest(this.#thread())
+  }
+
+  /** Does a job in a thread, which asks before it decrypts. Throws a WorkerFailure when there is no result. */
+  async run<J extends Job>(
+    job: J,
+    client: Client = ourselves,
+    mayDecrypt: MayDecrypt = () => true,
+  ): Promise<ResultOf<J>> {
+    const { deadline, patience } = this.#bounds
+    if (client.known) this.#awaited = Math.max(0, this.#awaits - 1)
+    const size = ('encoded' in job ? job.encoded : job.bytes).length + ENTRY
+    await this.#within(patience, 'verifier_busy', stop => this.#turn(size, client, stop))
+    try {
+      return await this.#within(deadline, 'verifier_deadline', stop =>
+        this.#ask(job, mayDecrypt, stop),
+      )
+    } finally {
+      this.#release()
+    }
+  }
+
+  #within<T>(
+    after: Milliseconds,
+    code: 'verifier_busy' | 'verifier_deadline',
+    work: (stop: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const what = code === 'verifier_busy' ? 'no thread was free' : 'no result'
+    const late = () => new WorkerFailure(code, `${what} within ${after / 1000} s`)
+    const aborted = () => new WorkerFailure('verifier_crashed', 'the service stops')
+    const { signal } = this.#closing
+    return within({ clock: this.#clock, after, signal, late, aborted }, work)
+  }
+
+  /** Ends the threads; what is under way fails. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await Promise.all([...this.#threads].map(thread => thread.end()))
+  }
+
+  /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
+  async #turn(size: number, { address, known }: Client, stop: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve, giveUp) => {
+      let begun = false
+      const begin = () => {
+        begun = true
+        resolve()
+      }
+      const waiter: Waiter = { client: address, size, begin, giveUp }
+      const line = known ? this.#known : this.#strangers
+      line.add(waiter)
+      this.#waiting += size
+      this.#begin()
+      stop.addEventListener('abort', () => {
+        if (begun) this.#release()
+        else if (line.delete(waiter)) this.#waiting -= size
+        giveUp(stop.reason)
+      })
+      while (this.#waiting > this.#bounds.waiting) {
+        const dropped = this.#strangers.drop() ?? this.#known.drop()
+        if (dropped === undefined) break
+        this.#waiting -= dropped.size
+        dropped.giveUp(new WorkerFailure('verifier_busy', 'too much waits for a thread'))
+      }
+    })
+  }
+
+  /** A job is over. */
+  #release(): void {
+    this.#running -= 1
+    this.#begin()
+  }
+
+  /** Begins jobs that wait, as far as there are threads for them. */
+  #begin(): void {
+    while (this.#hasPlace) {
+      const next = this.#known.take() ?? this.#strangers.take()
+      if (next === undefined) return
+      this.#running += 1
+      this.#waiting -= next.size
+      next.begin()
+    }
+  }
+
+  /** Whether one more job may begin. */
+  get #hasPlace(): boolean {
+    if (this.#running >= this.#bounds.threads) return false
+    const waiting = this.#known.size + this.#strangers.size
+    return this.#running < Math.max(1, this.#alive) || waiting >= WORTH_A_THREAD
+  }
+
+  async #ask<J extends Job>(
+    job: J,
+    mayDecrypt: MayDecrypt,
+    stop: AbortSignal,
+  ): Promise<ResultOf<J>> {
+    if (stop.aborted) throw stop.reason
+    const thread = this.#thread()
+    const end = () => void thread.end()
+    stop.addEventListener('abort', end)
+    try {
+      return await thread.ask(job, mayDecrypt)
+    } finally {
+      stop.removeEventListener('abort', end)
+      if (thread.alive && this.#bounds.idle > 0) this.#rest(thread)
+      else this.#end(thread)
+    }
+  }
+
+  #thread(): Thread {
+    const idle = this.#idle.pop()
+    idle?.rest.close()
+    if (idle?.alive) return idle
+    if (idle !== undefined) this.#end(idle)
+    const thread = new Thread(this.#clock, this.#bounds.heapMegabytes)
+    this.#threads.add(thread)
+    return thread
+  }
+
+  /** Keeps a thread for the next job. */
+  #rest(thread: Thread): void {
+    this.#idle.push(thread)
+    thread.rest.set(this.#bounds.idle, () => this.#rested(thread))
+  }
+
+  /** No job came. The last thread stays while a browser is awaited. */
+  #rested(thread: Thread): void {
+    if (thread.alive && this.#alive === 1 && this.#awaits > 0) {
+      const left = this.#awaitedUntil - this.#clock.elapsed()
+      return thread.rest.set(left, () => this.#rested(thread))
+    }
+    this.#idle.splice(this.#idle.indexOf(thread), 1)
+    this.#end(thread)
+  }
+
+  get #awaits(): number {
+    return this.#clock.elapsed() < this.#awaitedUntil ? this.#awaited : 0
+  }
+
+  get #alive(): number {
+    return [...this.#threads].filter(({ alive }) => alive).length
+  }
+
+  #end(thread: Thread): void {
+    void thread.end().finally(() => this.#threads.delete(thread))
+  }
+}
+
+/** The client of what the gateway does on its own behalf. */
+const ourselves: Client = { address: '', known: true }
+
+/** One thread: is asked one job at a time, and says when it has died. It keeps the process alive only while it works. */
+class Thread {
+  /** Ends its time without a job. */
+  readonly rest: Alarm
+  readonly #worker: Worker
+  #alive = true
+  /** `never`, because an answer is of the kind of the job that was asked. */
+  #settle: (answer: JobAnswer<never> | WorkerFailure) => void = () => {}
+  #mayDecrypt: MayDecrypt = () => false
+
+  constructor(clock: Clock, heapMegabytes: number) {
+    this.rest = new Alarm(clock)
+    this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
+      // Secrets arrive with a job; the thread has no use for the environment.
+      env: {},
+      resourceLimits: { maxOldGenerationSizeMb: heapMegabytes, stackSizeMb: 4 },
+    })
+    this.#worker.on('message', (message: JobAnswer<never> | DecryptionQuestion) => {
+      if ('ok' in message) this.#settle(message)
+      else void this.#answer(message)
+    })
+    this.#worker.on('error', cause => this.#die('the thread has died', cause))
+    this.#worker.on('exit', () => this.#die('the thread ended early'))
+    // Last, because a listener for messages keeps the process alive again.
+    this.#worker.unref()
+  }
+
+  /** Whether it can be asked again. */
+  get alive(): boolean {
+    return this.#alive
+  }
+
+  /** Does a job. Throws a WorkerFailure when the thread dies first. */
+  ask<J extends Job>(job: J, mayDecrypt: MayDecrypt): Promise<ResultOf<J>> {
+    this.#mayDecrypt = mayDecrypt
+    return new Promise((resolve, reject) => {
+      this.#settle = answer => {
+        this.#worker.unref()
+        if (answer instanceof WorkerFailure) reject(answer)
+        else if (answer.ok) resolve(answer.result)
+        else reject(new WorkerFailure('verifier_crashed', answer.problem))
+      }
+      this.#worker.ref()
+      this.#worker.postMessage(job)
+    })
+  }
+
+  async #answer({ encryptedKeys }: DecryptionQuestion): Promise<void> {
+    this.#worker.postMessage(await this.#mayDecrypt(encryptedKeys))
+  }
+
+  /** Ends it, and what it is asked with it. */
+  async end(): Promise<void> {
+    this.#die('the thread was ended')
+    await this.#worker.terminate()
+  }
+
+  #die(message: string, cause?: unknown): void {
+    this.#alive = false
+    this.#settle(new WorkerFailure('verifier_crashed', message, cause))
+  }
+}

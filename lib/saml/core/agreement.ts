@@ -1,0 +1,69 @@
+/**
+ * Has xmldom read a document too, and refuses it where xmldom reads anything else; the only importer of xmldom. Two parsers that
+ * read one text in two ways have been a way to log in as another person. Only for what is about to count: xmldom costs
+ * much more than our own parser.
+ */
+import { type Attr, DOMParser, type Element as DomElement } from '@xmldom/xmldom'
+import { explainError } from '../../errors.ts'
+import { refuse } from './message.ts'
+import type { XmlDocument, XmlElement } from './xml.ts'
+
+/** The document itself, once xmldom has read the same in it. */
+export function agreed(document: XmlDocument): XmlDocument {
+  const root = readByXmldom(document.text)
+  return isSame(document.root, root)
+    ? document
+    : refuse('xml_parser', 'two parsers read two documents in it')
+}
+
+function readByXmldom(text: string): DomElement {
+  try {
+    // The scan has normalised line ends; xmldom's own rule is that of XML 1.1 and changes more characters.
+    const normalizeLineEndings = (input: string) => input
+    const onError = (_level: string, message: string) => {
+      throw new Error(message)
+    }
+    const parser = new DOMParser({ locator: false, onError, normalizeLineEndings })
+    const root = parser.parseFromString(text, 'text/xml').documentElement
+    if (root !== null) return root
+  } catch (error) {
+    return refuse('xml_parser', `xmldom refuses it: ${explainError(error).split('\n')[0]}`)
+  }
+  return refuse('xml_parser', 'xmldom finds no root element')
+}
+
+/** The scan bounds the depth, and with it the recursion. */
+function isSame(ours: XmlElement, theirs: DomElement): boolean {
+  const { attributes, declares, content } = ours
+  if (ours.tag !== theirs.tagName || ours.namespace !== (theirs.namespaceURI ?? '')) return false
+  if (attributes.length + declares.size !== theirs.attributes.length) return false
+  const has = (tag: string, value: string) => theirs.getAttributeNode(tag)?.value === value
+  for (const { tag, namespace, value } of attributes) {
+    const found: Attr | null = theirs.getAttributeNode(tag)
+    if (found?.value !== value || (found.namespaceURI ?? '') !== namespace) return false
+  }
+  for (const [prefix, uri] of declares) {
+    if (!has(prefix === '' ? 'xmlns' : `xmlns:${prefix}`, uri)) return false
+  }
+  let i = 0
+  let text = ''
+  for (let node = theirs.firstChild; node !== null; node = node.nextSibling) {
+    if (node.nodeType === node.TEXT_NODE) {
+      text += node.nodeValue ?? ''
+    } else if (isElement(node)) {
+      if (text !== '' && content[i++] !== text) return false
+      text = ''
+      const child = content[i++]
+      if (typeof child !== 'object' || !isSame(child, node)) return false
+    } else if (node.nodeType !== node.COMMENT_NODE) {
+      // Comments stand only where the scan let them pass; they do not split the text around them.
+      return false
+    }
+  }
+  if (text !== '' && content[i++] !== text) return false
+  return i === content.length
+}
+
+function isElement(node: { readonly nodeType: number }): node is DomElement {
+  return node.nodeType === 1
+}

@@ -1,0 +1,47 @@
+/**
+ * Reads and writes instants as SAML has them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3). Reads durations (xs:duration).
+ */
+
+import type { Milliseconds } from '../../async/clock.ts'
+import { trimXml } from './xml.ts'
+
+const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?$/
+
+/**
+ * The moment a dateTime names, since the epoch; undefined when it is none. One without a zone is UTC, as the standard has it;
+ * an offset is understood although it is not allowed.
+ */
+export function parseInstant(text: string): Milliseconds | undefined {
+  const match = INSTANT.exec(trimXml(text))
+  if (match === null) return undefined
+  const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match
+  const millis = fraction.slice(0, 3).padEnd(3, '0')
+  const canonical = `${year}-${month}-${day}T${hour}:${minute}:${second}.${millis}`
+  const moment = Date.parse(`${canonical}${zone}`)
+  // Date.parse takes the 30th of February for the 1st or 2nd of March.
+  const sameDay = Date.parse(`${canonical}Z`)
+  if (Number.isNaN(moment) || new Date(sameDay).toISOString() !== `${canonical}Z`) return undefined
+  return moment
+}
+
+/** A moment as SAML writes it, to the second: some IdPs refuse fractions. */
+export function formatInstant(moment: Milliseconds): string {
+  return `${new Date(moment).toISOString().slice(0, 19)}Z`
+}
+
+const DURATION =
+  /^P(?=\d|T\d)(?:(\d{1,9})Y)?(?:(\d{1,9})M)?(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d{1,9})?S)?)?$/
+
+/**
+ * A duration, to the second; undefined for text that is none, and for one that goes back. A month counts 30 days, a year 365: how
+ * long they are depends on where they begin, which no bound needs to know.
+ */
+export function parseXmlDuration(text: string): Milliseconds | undefined {
+  const match = DURATION.exec(trimXml(text))
+  if (match === null) return undefined
+  const [years = 0, months = 0, days = 0, hours = 0, minutes = 0, seconds = 0] = match
+    .slice(1)
+    .map(part => Number(part ?? 0))
+  const whole = years * 365 + months * 30 + days
+  return (((whole * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
+}

@@ -1,0 +1,294 @@
+/**
+ * Reads metadata of identity providers, saml-metadata-2.0-os: bytes in, what this gateway needs of one IdP out. Pure. The caller
+ * compares the dates with the time; here they are only read.
+ */
+import { type KeyObject, X509Certificate } from 'node:crypto'
+import type { Milliseconds } from '../../async/clock.ts'
+import { parseUri } from '../../http/message/target.ts'
+import { agreed } from '../core/agreement.ts'
+import { parseInstant, parseXmlDuration } from '../core/instant.ts'
+import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
+import { type Binding, bindings, ns } from '../core/vocabulary.ts'
+import { attributeOf, childrenOf, trimXml, type XmlDocument, type XmlElement } from '../core/xml.ts'
+import { verifySignature } from '../signature/signature.ts'
+
+interface IdpKey {
+  /** Certificate in PEM, 64 characters a line. */
+  readonly certificate: string
+  /** SHA-256 of the certificate, hexadecimal in lower case. */
+  readonly fingerprint: string
+  /** Moment its validity ends; it is warned about, not enforced. */
+  readonly ends: Milliseconds
+}
+
+export interface Endpoint {
+  readonly binding: Binding
+  /** Absolute http or https URI. */
+  readonly location: string
+  /** Where responses go, when that is another place (2.2.2). */
+  readonly responseLocation: string | undefined
+}
+
+/** Namespace of an attribute by which `authproxy dev-idp` marks its metadata. */
+export const developmentMark = 'urn:authproxy:for-development'
+
+export interface IdpMetadata {
+  readonly entityId: string
+  /** Every key that may sign, in the order of the document, each once. At least one. */
+  readonly keys: readonly IdpKey[]
+  /** Endpoints in order of preference: HTTP-Redirect, then HTTP-POST. There is at least one. */
+  readonly singleSignOn: readonly Endpoint[]
+  /** Endpoints in the same order; empty when the IdP has no single logout over the browser. */
+  readonly singleLogout: readonly Endpoint[]
+  readonly wantAuthnRequestsSigned: boolean
+  /** Whether it is `authproxy dev-idp`, where each client can be any user. */
+  readonly forDevelopment: boolean
+  /** The earliest validUntil that applies to it. */
+  readonly validUntil: Milliseconds | undefined
+  /** The shortest cacheDuration that applies to it: after it the document is to be asked for again. */
+  readonly cacheDuration: Milliseconds | undefined
+  /** What could not be used, a sentence each. */
+  readonly warnings: readonly string[]
+}
+
+export interface MetadataRules {
+  /** The IdP meant; undefined when the document has to hold one IdP only. */
+  readonly entityId: string | undefined
+  /** Certificates in PEM, one of which must have signed the document; undefined: the signature is not checked. */
+  readonly certificates: readonly string[] | undefined
+  readonly allowSha1: boolean
+}
+
+/**
+ * The one IdP of a document, or the one called `entityId`. An aggregate with several IdPs is refused when none is named: taking
+ * the first would mean to trust it because of its place. Never throws for what is in the document.
+ */
+export function readIdpMetadata(
+  bytes: Uint8Array,
+  { entityId, certificates, allowSha1 }: MetadataRules,
+): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
+  try {
+    const { root } = agreed(readDocument(bytes))
+    if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
+      refuse('metadata_form', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
+    }
+    const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
+    const idp = readEntity(choose(candidates, entityId))
+    if (certificates !== undefined) verifySignature(root, root, { certificates, allowSha1 })
+    return { ok: true, idp }
+  } catch (error) {
+    return refusedBy(error)
+  }
+}
+
+/** People save a page in the place of metadata, and a URL may lead to a sign-in page: then the XML is not what is wrong. */
+function readDocument(bytes: Uint8Array): XmlDocument {
+  const begin = Buffer.from(bytes.subarray(0, 2000)).toString('latin1').replaceAll('\0', '')
+  if (/^[^<]{0,20}(?:<!--[^>]*-->\s*)?<(?:!doctype\s+html|html)[\s>]/i.test(begin)) {
+    const what = 'it is a web page (HTML) and no metadata: the address leads to a page for people'
+    refuse('metadata_web-page', `${what}, for signing in perhaps, or a page was saved`)
+  }
+  return readMessage(bytes, metadataLimits)
+}
+
+const ROOTS: readonly string[] = ['EntityDescriptor', 'EntitiesDescriptor']
+
+interface Entity {
+  readonly descriptor: XmlElement
+  readonly entityId: string
+  /** Descriptors of identity providers that speak SAML 2.0. */
+  readonly roles: readonly XmlElement[]
+  /** The EntitiesDescriptors around it: their dates hold for it too. */
+  readonly around: readonly XmlElement[]
+}
+
+function* entitiesOf(element: XmlElement, around: readonly XmlElement[]): Generator<Entity> {
+  if (element.name === 'EntityDescriptor') {
+    const roles = childrenOf(element, ns.metadata, 'IDPSSODescriptor').filter(speaksSaml2)
+    yield { descriptor: element, entityId: attributeOf(element, 'entityID') ?? '', roles, around }
+    return
+  }
+  for (const child of element.children) {
+    if (child.namespace !== ns.metadata || !ROOTS.includes(child.name)) continue
+    yield* entitiesOf(child, [...around, element])
+  }
+}
+
+function speaksSaml2(role: XmlElement): boolean {
+  return (attributeOf(role, 'protocolSupportEnumeration') ?? '').split(/\s+/).includes(ns.protocol)
+}
+
+function choose(candidates: readonly Entity[], wanted: string | undefined): Entity {
+  const names = candidates.slice(0, 5).map(({ entityId }) => quote(entityId))
+  const more = candidates.length > 5 ? ', …' : ''
+  const listed = candidates.length === 0 ? '' : `: ${names.join(', ')}${more}`
+  const [first, second] =
+    wanted === undefined ? candidates : candidates.filter(({ entityId }) => entityId === wanted)
+  if (first !== undefined && second === undefined) return first
+  if (wanted !== undefined) {
+    return first === undefined
+      ? refuse('metadata_unknown-entity', `there is no IdP ${quote(wanted)} in it${listed}`)
+      : refuse('metadata_several-idps', `${quote(wanted)} occurs more than once`)
+  }
+  if (first === undefined) {
+    return refuse('metadata_no-idp', 'it holds no identity provider that speaks SAML 2.0')
+  }
+  const problem = `it holds ${candidates.length} IdPs; say which by idpEntityID${listed}`
+  return refuse('metadata_several-idps', problem)
+}
+
+function quote(entityId: string): string {
+  return JSON.stringify(entityId.slice(0, 200))
+}
+
+function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadata {
+  // 2.3.2: an entity ID has at most 1024 characters.
+  if (entityId === '' || entityId.length > 1024) {
+    refuse('metadata_no-entity-id', 'its EntityDescriptor has no usable entityID')
+  }
+  const warnings: string[] = []
+  const singleSignOn = endpointsOf(roles, 'SingleSignOnService', warnings)
+  const keys = signingKeys(roles, warnings)
+  const details = warnings.length === 0 ? '' : ` (${[...new Set(warnings)].join('; ')})`
+  if (singleSignOn.length === 0) {
+    refuse('metadata_no-sign-on', `it offers no sign-on by HTTP-Redirect or HTTP-POST${details}`)
+  }
+  if (keys.length === 0) {
+    refuse('metadata_no-key', `it has no usable signing certificate${details}`)
+  }
+  const dated = [...around, descriptor, ...roles]
+  const validUntil = earliestEnd(dated)
+  if (Number.isNaN(validUntil)) refuse('metadata_dates', 'its validUntil is no xs:dateTime')
+  return {
+    entityId,
+    keys,
+    singleSignOn,
+    singleLogout: endpointsOf(roles, 'SingleLogoutService', warnings),
+    wantAuthnRequestsSigned: roles.some(role =>
+      ['true', '1'].includes(trimXml(attributeOf(role, 'WantAuthnRequestsSigned') ?? '')),
+    ),
+    forDevelopment: descriptor.attributes.some(({ namespace }) => namespace === developmentMark),
+    validUntil,
+    cacheDuration: shortestCaching(dated, warnings),
+    warnings: [...new Set(warnings)],
+  }
+}
+
+/** Keys whose use is signing or not said, which means both (2.4.1.1). Their certificates' names, issuers and dates decide nothing. */
+function signingKeys(roles: readonly XmlElement[], warnings: string[]): readonly IdpKey[] {
+  const byFingerprint = new Map<string, IdpKey>()
+  for (const descriptor of roles.flatMap(role => childrenOf(role, ns.metadata, 'KeyDescriptor'))) {
+    if ((attributeOf(descriptor, 'use') ?? 'signing') !== 'signing') continue
+    const infos = childrenOf(descriptor, ns.signature, 'KeyInfo')
+    if (infos.length === 0)
+      warnings.push('a KeyDescriptor has no ds:KeyInfo in the right namespace')
+    for (const info of infos) {
+      const certificates = childrenOf(info, ns.signature, 'X509Data').flatMap(data =>
+        childrenOf(data, ns.signature, 'X509Certificate'),
+      )
+      if (certificates.length === 0) warnings.push('a KeyInfo has no X509Certificate')
+      for (const { text } of certificates) {
+        const key = readCertificate(text)
+        if (typeof key === 'string') warnings.push(key)
+        else byFingerprint.set(key.fingerprint, key)
+      }
+    }
+  }
+  return [...byFingerprint.values()]
+}
+
+/**
+ * A certificate out of base64, with white space anywhere, and with the PEM lines around it that some people paste in. A sentence
+ * when it is none, or its key cannot verify SAML signatures here.
+ */
+function readCertificate(text: string): IdpKey | string {
+  const base64 = text.replace(/-----(?:BEGIN|END) CERTIFICATE-----/g, '').replace(/\s+/g, '')
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return 'a certificate is not base64'
+  const der = Buffer.from(base64, 'base64')
+  let certificate: X509Certificate
+  try {
+    certificate = new X509Certificate(der)
+  } catch {
+    return 'a certificate cannot be read: it is damaged, cut off or a placeholder'
+  }
+  // OpenSSL stops reading where the certificate ends; two readers may then disagree on what it is.
+  if (certificate.raw.length !== der.length) return 'a certificate has bytes behind its end'
+  const { fingerprint256, validTo } = certificate
+  const publicKey = publicKeyOf(certificate)
+  if (publicKey === undefined) return 'a certificate has a key of an unknown kind'
+  const { asymmetricKeyType: kind, asymmetricKeyDetails: details } = publicKey
+  const isRsa = kind === 'rsa' || kind === 'rsa-pss'
+  if (!isRsa && (kind !== 'ec' || !CURVES.includes(details?.namedCurve ?? ''))) {
+    return `a certificate has a key of kind ${details?.namedCurve ?? kind}; signatures are verified with RSA keys and those on the curves P-256, P-384 and P-521`
+  }
+  const bits = details?.modulusLength ?? 0
+  if (isRsa && bits < 1024)
+    return `a certificate has an RSA key of ${bits} bits, which can be broken`
+  return {
+    certificate: certificate.toString(),
+    fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
+    ends: Date.parse(validTo),
+  }
+}
+
+/** Undefined for an algorithm that this OpenSSL does not know, or a damaged key: reading one throws. */
+function publicKeyOf(certificate: X509Certificate): KeyObject | undefined {
+  try {
+    return certificate.publicKey
+  } catch {
+    return undefined
+  }
+}
+
+/** P-256, P-384 and P-521, as OpenSSL calls them. */
+const CURVES: readonly string[] = ['prime256v1', 'secp384r1', 'secp521r1']
+
+/** Endpoints of the two bindings we use, HTTP-Redirect first. */
+function endpointsOf(roles: readonly XmlElement[], name: string, warnings: string[]) {
+  const elements = roles.flatMap(role => childrenOf(role, ns.metadata, name))
+  return (['redirect', 'post'] as const).flatMap(binding =>
+    elements
+      .filter(element => attributeOf(element, 'Binding') === bindings[binding])
+      .flatMap((element): readonly Endpoint[] => {
+        const location = httpUri(attributeOf(element, 'Location'))
+        const given = attributeOf(element, 'ResponseLocation')
+        const responseLocation = httpUri(given)
+        if (location === undefined || (given !== undefined && responseLocation === undefined)) {
+          warnings.push(`a ${name} has a location that is no http or https URI`)
+          return []
+        }
+        if (location.startsWith('http:')) warnings.push(`a ${name} is reached without TLS`)
+        return [{ binding, location, responseLocation }]
+      }),
+  )
+}
+
+/** Browsers are sent to a Location, so it must not name a script or a file. */
+function httpUri(text: string | undefined): string | undefined {
+  const trimmed = text === undefined ? undefined : trimXml(text)
+  return trimmed === undefined || 'problem' in parseUri(trimmed) ? undefined : trimmed
+}
+
+/** The earliest validUntil; undefined when no element has one, NaN when one of them is malformed. */
+function earliestEnd(elements: readonly XmlElement[]): Milliseconds | undefined {
+  const values = elements.flatMap(element => {
+    const text = attributeOf(element, 'validUntil')
+    return text === undefined ? [] : (parseInstant(text) ?? Number.NaN)
+  })
+  return values.length === 0 ? undefined : Math.min(...values)
+}
+
+/** The shortest cacheDuration; undefined when no element has one. It decides on no trust, so that a malformed one is only told. */
+function shortestCaching(
+  elements: readonly XmlElement[],
+  warnings: string[],
+): Milliseconds | undefined {
+  const values = elements.flatMap(element => {
+    const text = attributeOf(element, 'cacheDuration')
+    if (text === undefined) return []
+    const duration = parseXmlDuration(text)
+    if (duration === undefined) warnings.push('a cacheDuration is no xs:duration')
+    return duration ?? []
+  })
+  return values.length === 0 ? undefined : Math.min(...values)
+}

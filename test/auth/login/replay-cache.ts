@@ -1,0 +1,85 @@
+/**
+ * IDs that were used up: across restarts, between processes, and when the disk refuses.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { openReplayCache } from '../../../lib/auth/login/replay-cache.ts'
+import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
+import { hrefOf } from '../../fixtures/saml/browser.ts'
+import { SamlLab } from '../../fixtures/saml/lab.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+
+const start = Date.UTC(2030, 0, 1)
+
+function arranged(t: Test, path = join(t.testdir(), 'used.json')) {
+  const clock = new ManualClock(start)
+  const log = createMemoryLog()
+  const open = async () => {
+    const cache = await openReplayCache({ path, clock, log })
+    t.teardown(() => cache.close())
+    return cache
+  }
+  return { clock, log, path, open }
+}
+
+t.test('an ID is used once, also after a restart, until its message is too old', async t => {
+  const { clock, path, open } = arranged(t)
+  const first = await open()
+  const once = await Promise.all([1, 2, 3].map(() => first.consume(['a', 'b'], start + 1000)))
+  t.same(once, [true, false, false])
+  t.notMatch(await readFile(path, 'utf8'), /"a"/, 'hashes alone')
+  await first.close()
+  const second = await open()
+  t.notOk(await second.consume(['b', 'c'], start + 1000))
+  t.ok(await second.consume(['c'], start + 1000), 'what came with a used one is not used up')
+  clock.advance(1000)
+  t.ok(await second.consume(['a'], start + 3000))
+  t.equal(JSON.parse(await readFile(path, 'utf8')).used.length, 1, 'the others have been dropped')
+})
+
+t.test('two processes over one file lose nothing of each other', async t => {
+  const { open } = arranged(t)
+  const [one, other] = [await open(), await open()]
+  t.ok(await one.consume(['a'], start + 1000))
+  t.ok(await other.consume(['b'], start + 1000))
+  const third = await open()
+  t.notOk(await third.consume(['a'], start + 1000))
+  t.notOk(await third.consume(['b'], start + 1000))
+})
+
+t.test('a damaged file is told and written anew', async t => {
+  const { path, log, open } = arranged(t)
+  for (const text of [
+    '{',
+    '{"version":2}',
+    '{"version":1,"used":[["a"]]}',
+    '{"version":1,"used":[7]}',
+    '[]',
+  ]) {
+    await writeFile(path, text)
+    const cache = await open()
+    t.ok(await cache.consume([text], start + 1000))
+    t.match(log.lines.at(-1), { level: 'error', message: /cannot be read/ })
+    t.equal(JSON.parse(await readFile(path, 'utf8')).version, 1)
+    await cache.close()
+  }
+})
+
+t.test('where the disk refuses, the ID is used up all the same, and the log says so', async t => {
+  const { log, open } = arranged(t, join(t.testdir(), 'none', 'used.json'))
+  const cache = await open()
+  t.ok(await cache.consume(['a'], start + 1000))
+  t.notOk(await cache.consume(['a'], start + 1000))
+  t.match(log.lines.at(-1), { level: 'error', message: /could not be kept/ })
+})
+
+t.test('a captured answer signs no browser in after a restart', async t => {
+  const lab = await SamlLab.open(t, 'okta', { config: { idpInitiated: true } })
+  const xml = lab.idp.respond({})
+  t.match(hrefOf(await lab.browser.deliver(xml)), /redirect/)
+  await lab.restart()
+  await lab.browser.other().deliver(xml)
+  t.same(lab.codes, ['replay'])
+  t.equal(lab.subjects.length, 1)
+})

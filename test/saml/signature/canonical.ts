@@ -1,0 +1,102 @@
+/**
+ * Our canonicalisation against xml-crypto's, on documents that seeded chance makes: what one signs, the other verifies.
+ */
+import t from 'tap'
+import { SignedXml } from 'xml-crypto'
+import { readMessage } from '../../../lib/saml/core/message.ts'
+import { digestMethods, transforms } from '../../../lib/saml/core/vocabulary.ts'
+import { signatureMethods } from '../../../lib/saml/signature/method.ts'
+import { signElement } from '../../../lib/saml/signature/sign.ts'
+import { verifySignature } from '../../../lib/saml/signature/signature.ts'
+import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
+import { rsaPair } from '../../fixtures/saml/keys.ts'
+
+const key = rsaPair('idp')
+const rules = { certificates: [key.certificate], allowSha1: false }
+const prefixes = ['', 'a', 'b', 'a-b', 'xs']
+const text = [
+  'x',
+  ' ',
+  '\n',
+  '\t',
+  '&amp;',
+  '&lt;',
+  '>',
+  '&gt;',
+  '&quot;',
+  '&#13;',
+  '&#10;',
+  '&#9;',
+  'é',
+  '😀',
+  "'",
+]
+
+/** An element in which every prefix is declared, somewhere. */
+function element(chance: Chance, depth: number): string {
+  const name = (prefix: string, local: string) => (prefix === '' ? local : `${prefix}:${local}`)
+  const declarations = prefixes
+    .filter(() => chance.below(4) === 0)
+    .map(prefix => ` xmlns${prefix === '' ? '' : `:${prefix}`}="urn:${chance.below(3)}"`)
+  const attributes = new Map<string, string>()
+  for (let i = chance.below(4); i > 0; i -= 1) {
+    attributes.set(name(chance.pick(['', 'a', 'b']), `n${i}`), chance.text(text, 4))
+  }
+  const written = [...attributes].map(([tag, value]) => ` ${tag}="${value}"`)
+  const tag = name(chance.pick(prefixes), chance.pick(['e', 'f']))
+  const content = Array.from({ length: depth === 0 ? 0 : chance.below(4) }, () =>
+    chance.below(2) === 0 ? chance.text(text, 5) : element(chance, depth - 1),
+  )
+  const head = `<${tag}${[...declarations, ...written].join('')}`
+  return content.length === 0 && chance.below(2) === 0
+    ? `${head}/>`
+    : `${head}>${content.join('')}</${tag}>`
+}
+
+function documentOf(chance: Chance): string {
+  const all = prefixes.slice(1).map(prefix => ` xmlns:${prefix}="urn:${prefix}"`)
+  const inner = Array.from({ length: 3 }, () => element(chance, 4)).join('')
+  return `<r${all.join('')}><s ID="_1" xml:lang="en"${chance.below(2) === 0 ? ' xmlns="urn:d"' : ''}>${inner}</s></r>`
+}
+
+t.test('what xml-crypto signs verifies here, with inclusive namespaces too', async t => {
+  for (let seed = 0; seed < 150; seed += 1) {
+    const chance = seeded(seed)
+    const plain = documentOf(chance)
+    const signer = new SignedXml({
+      privateKey: key.privateKey,
+      signatureAlgorithm: signatureMethods.rsaSha256,
+      canonicalizationAlgorithm: transforms.exclusive,
+    })
+    signer.addReference({
+      xpath: "//*[@ID='_1']",
+      transforms: [transforms.enveloped, transforms.exclusive],
+      digestAlgorithm: digestMethods.sha256,
+      inclusiveNamespacesPrefixList: chance.below(2) === 0 ? ['xs', 'b'] : [],
+    })
+    signer.computeSignature(plain, {
+      prefix: 'ds',
+      location: { reference: "//*[@ID='_1']", action: 'prepend' },
+    })
+    const { root } = readMessage(signer.getSignedXml())
+    const [signed] = root.children
+    if (signed === undefined) throw new Error('there is nothing signed')
+    t.doesNotThrow(() => verifySignature(root, signed, rules), `seed ${seed}: ${plain}`)
+  }
+})
+
+t.test('what is signed here verifies by xml-crypto, and is the same canonical text', async t => {
+  for (let seed = 1000; seed < 1150; seed += 1) {
+    const plain = documentOf(seeded(seed))
+    const text = signElement(plain, { id: '_1', key })
+    const { root } = readMessage(text)
+    const [signed] = root.children
+    if (signed === undefined) throw new Error('there is nothing signed')
+    const ours = verifySignature(root, signed, rules).text
+    const [signature = ''] = /<ds:Signature .*<\/ds:Signature>/s.exec(text) ?? []
+    const check = new SignedXml({ publicCert: key.certificate })
+    check.loadSignature(signature)
+    t.ok(check.checkSignature(text), `seed ${seed}: ${plain}`)
+    t.strictSame(check.getSignedReferences(), [ours])
+  }
+})
