@@ -87,7 +87,7 @@ export function readCheck(
   if (typeof host !== 'string') return host
   const client = clientIn(check, contract, trusted)
   if (typeof client !== 'string') return client
-  return { request: requestOf(check, method, place), place, host, client }
+  return { request: requestOf(check, { method, place, client }), place, host, client }
 }
 
 /** What stands behind `/check` in the line of the check, which is the target where the contract has no field for it. */
@@ -197,12 +197,20 @@ function spelling(fields: Fields, field: string) {
 const NOT_PLAIN = /[^A-Za-z0-9]/g
 
 /** The client's request, as the gate looks at it. */
-function requestOf(check: Request, method: string, place: Place): Request {
+function requestOf(
+  check: Request,
+  asked: { readonly method: string; readonly place: Place; readonly client: string },
+): Request {
+  const { method, place, client } = asked
   const { signal } = check
   const plain = check.fields.where(isOfClient)
   const fields = isHandshake(plain) ? asHandshake(plain) : plain
   // `signal` is a getter of the request, which a copy of its own properties does not have. The version is that of the check.
-  return { ...check, signal, method, version: '1.1', target: { form: 'origin', ...place }, fields }
+  return {
+    ...{ ...check, signal, method, fields, version: '1.1' },
+    target: { form: 'origin', ...place },
+    client: { address: client, port: 0 },
+  }
 }
 
 /** An edge asks on the way to the application, so a name of this instance, which tells a loop, is the client's word. */

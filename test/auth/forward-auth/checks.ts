@@ -34,7 +34,10 @@ for (const edge of edges) {
     t.notOk(answer.fields.has('Set-Cookie'))
     t.equal(answer.fields.get('X-Authproxy-User'), 'ada@example.org')
     t.equal(answer.fields.get('X-Authproxy-Groups'), 'staff')
-    for (const name of ['X-Authproxy-Upn', 'X-Authproxy-Displayname', 'X-Authproxy-Omitted']) {
+    for (const name of [
+      ...['X-Authproxy-Upn', 'X-Authproxy-Displayname', 'X-Authproxy-Omitted'],
+      'X-Authproxy-Authorization',
+    ]) {
       t.same(answer.fields.all(name), [''], `${name} is there, and empty`)
     }
     t.match(answer.fields.get('X-Authproxy-Request-ID'), /^[0-9a-f]{8}-/)
@@ -137,6 +140,7 @@ for (const edge of edges) {
     t.equal(ledTo(edge, page), undefined)
     const refusals = gateway.log.lines.filter(({ facts }) => facts['category'] === 'ACCESS-REFUSED')
     t.ok(refusals.length > 5)
+    t.same([...new Set(refusals.map(({ facts }) => facts['client']))], ['192.0.2.9'])
     t.equal((await send('GET / HTTP/1.1\r\nHost: x\r\n\r\n')).status, 404)
   })
 
