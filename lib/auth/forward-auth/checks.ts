@@ -54,7 +54,8 @@ function answerProbe(
   if ('code' in asked || !isProbePath(asked.place.path)) return undefined
   const facts = { outcome: 'probe' }
   if (fails === true) {
-    return textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
+    const failing = textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
+    return withAsked(failing, asked)
   }
   const names = [...backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))

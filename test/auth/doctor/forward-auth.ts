@@ -102,17 +102,17 @@ const mistakes: readonly Mistake[] = [
     [
       'identity',
       /^a client's own X-Authproxy-Groups reaches the application/,
-      /proxy_set_header X-Authproxy-Groups \$ap_x_authproxy_groups;/,
+      /proxy_set_header X-Authproxy-Groups \$ap_groups;/,
     ],
   ],
   [
     'a field of the identity is not read from the check',
     ...(['nginx', protect] as const),
-    [/auth_request_set \$ap_x_authproxy_user .*/, 'set $ap_x_authproxy_user "";'],
+    [/auth_request_set \$ap_user .*/, 'set $ap_user "";'],
     [
       'identity',
       /^X-Authproxy-User of the check does not reach the application/,
-      /auth_request_set \$ap_x_authproxy_user \$upstream_http_x_authproxy_user;/,
+      /auth_request_set \$ap_user \$upstream_http_x_authproxy_user;/,
     ],
   ],
   [

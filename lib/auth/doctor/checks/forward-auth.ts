@@ -123,7 +123,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
     findings.push(
       wrong(
         `a client's own ${some(plain)} reaches the application: it can claim to be any user`,
-        some(plain.map(LINES[edge].field)),
+        forEach(plain, LINES[edge].field),
       ),
     )
   }
@@ -145,7 +145,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
     findings.push(
       wrong(
         `${some(missing)} of the check does not reach the application`,
-        some(missing.map(LINES[edge].field)),
+        forEach(missing, LINES[edge].field),
       ),
     )
   }
@@ -172,7 +172,7 @@ export async function claims(of: Examination, { edge }: ForwardAuth): Promise<An
   if (passed.length === 0) return right('none of a client reaches the application')
   return doubtful(
     `a client's own ${some(passed)} reaches the application, which may believe it`,
-    some(passed.map(LINES[edge].drop)),
+    forEach(passed, LINES[edge].drop),
   )
 }
 
@@ -284,6 +284,11 @@ function some(all: readonly string[]): string {
   return more > 0 ? `${named} and ${more} more` : named
 }
 
+/** The line for the first of these, which the others need as well. */
+function forEach([first = '', ...others]: readonly string[], line: (name: string) => string) {
+  return others.length === 0 ? line(first) : `${line(first)} and the same for ${some(others)}`
+}
+
 /** The name an application reads one of these as. */
 function nearest(odd: readonly string[], names: readonly string[]): string {
   const read = names.find(name => odd.some(one => isSameField(name, one)))
@@ -303,7 +308,9 @@ interface Lines {
   readonly closed: string
 }
 
-const variable = (name: string) => name.toLowerCase().replaceAll('-', '_')
+/** The variables of packaging/edges/nginx; long names are more than the hash of nginx takes without a warning. */
+const variable = (name: string) => snake(name.replace(/^x-(?:authproxy-)?(?:auth-)?/i, ''))
+const snake = (name: string) => name.toLowerCase().replaceAll('-', '_')
 
 const LINES: Readonly<Record<Edge, Lines>> = {
   nginx: {
@@ -311,7 +318,7 @@ const LINES: Readonly<Record<Edge, Lines>> = {
     probe:
       'nginx: location ^~ /__authproxy/probe { include snippets/authproxy-protect.conf; proxy_pass http://authproxy; }',
     field: name =>
-      `auth_request_set $ap_${variable(name)} $upstream_http_${variable(name)}; proxy_set_header ${name} $ap_${variable(name)};`,
+      `auth_request_set $ap_${variable(name)} $upstream_http_${snake(name)}; proxy_set_header ${name} $ap_${variable(name)};`,
     drop: name => `proxy_set_header ${name} "";`,
     spelling: 'nginx: underscores_in_headers off; ignore_invalid_headers on;',
     content:
