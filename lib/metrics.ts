@@ -186,7 +186,8 @@ export function measureProcess(metrics: Metrics): void {
   const version = { version: process.version, major, minor, patch }
   metrics.readings(
     {
-      ...{ name: 'nodejs_version_info', help: 'The version of Node.js; the value is 1.' },
+      name: 'nodejs_version_info',
+      help: 'The version of Node.js; the value is 1.',
       labels: ['version', 'major', 'minor', 'patch'],
     },
     () => [{ labels: version, value: 1 }],
@@ -325,7 +326,8 @@ function measureEventLoop(metrics: Metrics): void {
   }
   metrics.readings(
     {
-      ...{ name: 'nodejs_active_resources', labels: ['type'] },
+      name: 'nodejs_active_resources',
+      labels: ['type'],
       help: 'Resources that keep the event loop alive, by their type in Node.js.',
     },
     () => {

@@ -52,8 +52,12 @@ const notUnderstood = 'Asked for'
 type Verdict = Pick<Explanation, 'answer' | 'fate'>
 
 const fates: Readonly<Record<Decision['use'], RequestFate>> = {
-  ...{ store: 'hit', revalidate: 'asks', replace: 'miss', origin: 'miss' },
-  ...{ negative: 'failed', fail: 'failed' },
+  store: 'hit',
+  revalidate: 'asks',
+  replace: 'miss',
+  origin: 'miss',
+  negative: 'failed',
+  fail: 'failed',
 }
 
 /** What is asked for when it is a word: no host has such a name but on the machine itself, and no file has it alone. */

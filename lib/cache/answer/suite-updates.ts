@@ -420,7 +420,9 @@ export class Updates {
     const { digest, size } = candidate.release
     const name = entry.key.endsWith('/InRelease') ? 'InRelease' : 'Release'
     const missing = await suites.prepare(at, {
-      ...{ name, digest, size },
+      name,
+      digest,
+      size,
       signedBy: signedBy && { digest: signedBy.digest, size: signedBy.size },
     })
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }

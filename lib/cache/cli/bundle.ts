@@ -61,8 +61,12 @@ export async function printImport(
     imported = isBundle
       ? await importBundle(path, isDirectory, { store, dryRun, onRead })
       : await importTree({
-          ...{ directory: path, store, rules: rulesOf(config), now: systemClock.now() },
-          ...{ dryRun, onRead },
+          directory: path,
+          store,
+          rules: rulesOf(config),
+          now: systemClock.now(),
+          dryRun,
+          onRead,
           onFound: bytes => {
             found = bytes
           },

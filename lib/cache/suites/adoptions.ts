@@ -240,7 +240,11 @@ export class Adoptions {
     const { signature, release, indexes } = generation
     const { is, ...by } = signature
     log.info('adopted a suite', {
-      ...{ suite: at, release: release.digest, signature: is, ...by, indexes: indexes.length },
+      suite: at,
+      release: release.digest,
+      signature: is,
+      ...by,
+      indexes: indexes.length,
       milliseconds: Math.round(clock.elapsed() - begun),
     })
   }
@@ -316,7 +320,9 @@ export class Adoptions {
       const { path, because } = first
       const index = `${job.at}/${path}`
       log.warn('an index is served and not read, so files are not compared with it', {
-        ...{ index, because, indexes: notRead.length },
+        index,
+        because,
+        indexes: notRead.length,
       })
     }
     return adoption

@@ -107,7 +107,10 @@ class Verification {
       choices.push(...indexChoices(named))
       const { suite, date } = known.release
       repositories.push({
-        ...{ release: file.key, suite, signature, refused },
+        release: file.key,
+        suite,
+        signature,
+        refused,
         date: date === undefined ? undefined : new Date(date).toISOString(),
         indexes: claims.length,
         indexesRight: right.length,
