@@ -59,7 +59,7 @@ function answerProbe(
   }
   const names = [...backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
-  return withAsked(allowed(identity, asked.request.id, facts), asked)
+  return withAsked(allowed(identity, asked.request, facts), asked)
 }
 
 /** The answer to a check. */
@@ -104,7 +104,7 @@ function judge(
     const { pass, facts } = decision
     const { path } = place
     const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
-    return whenReady(identity, fields => told(allowed(fields, request.id, facts)))
+    return whenReady(identity, fields => told(allowed(fields, request, facts)))
   })
 }
 
