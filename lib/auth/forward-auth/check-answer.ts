@@ -7,7 +7,7 @@
  * - An edge that copies fields of the answer leaves the client's own where the answer has none, so each field of the identity is there.
  */
 import { Fields } from '../../http/message/field.ts'
-import { noContent, type Response } from '../../http/message/message.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
@@ -21,6 +21,7 @@ import {
   refusedSocket,
 } from '../denials.ts'
 import type { Verdict } from '../gate.ts'
+import { withoutOwnCookies } from '../session/cookie.ts'
 import type { ReadSession } from '../session/token.ts'
 import type { CheckOutcome } from './check-outcomes.ts'
 import { type Contract, redirectField } from './contract.ts'
@@ -90,9 +91,17 @@ export function decide(
   }
 }
 
-/** The answer for a request that may pass. */
-export function allowed(identity: Fields, id: string, facts: Response['facts']): Response {
-  const own = ['X-Authproxy-Request-ID', id, 'Cache-Control', 'no-store']
+/**
+ * The answer for a request that may pass. It has the cookies of the request without those of ours, for the edge to give the application in
+ * the place of its client's.
+ */
+export function allowed(
+  identity: Fields,
+  { id, fields }: Pick<Request, 'id' | 'fields'>,
+  facts: Response['facts'],
+): Response {
+  const cookies = withoutOwnCookies(fields).all('Cookie').join('; ')
+  const own = ['X-Authproxy-Request-ID', id, 'Cookie', cookies, 'Cache-Control', 'no-store']
   return { status: 200, fields: identity.followedBy(own), content: noContent, facts }
 }
 

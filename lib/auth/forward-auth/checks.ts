@@ -54,11 +54,12 @@ function answerProbe(
   if ('code' in asked || !isProbePath(asked.place.path)) return undefined
   const facts = { outcome: 'probe' }
   if (fails === true) {
-    return textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
+    const failing = textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
+    return withAsked(failing, asked)
   }
   const names = [...backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
-  return withAsked(allowed(identity, asked.request.id, facts), asked)
+  return withAsked(allowed(identity, asked.request, facts), asked)
 }
 
 /** The answer to a check. */
@@ -103,7 +104,7 @@ function judge(
     const { pass, facts } = decision
     const { path } = place
     const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
-    return whenReady(identity, fields => told(allowed(fields, request.id, facts)))
+    return whenReady(identity, fields => told(allowed(fields, request, facts)))
   })
 }
 

@@ -102,17 +102,17 @@ const mistakes: readonly Mistake[] = [
     [
       'identity',
       /^a client's own X-Authproxy-Groups reaches the application/,
-      /proxy_set_header X-Authproxy-Groups \$ap_x_authproxy_groups;/,
+      /proxy_set_header X-Authproxy-Groups \$ap_groups;/,
     ],
   ],
   [
     'a field of the identity is not read from the check',
     ...(['nginx', protect] as const),
-    [/auth_request_set \$ap_x_authproxy_user .*/, 'set $ap_x_authproxy_user "";'],
+    [/auth_request_set \$ap_user .*/, 'set $ap_user "";'],
     [
       'identity',
       /^X-Authproxy-User of the check does not reach the application/,
-      /auth_request_set \$ap_x_authproxy_user \$upstream_http_x_authproxy_user;/,
+      /auth_request_set \$ap_user \$upstream_http_x_authproxy_user;/,
     ],
   ],
   [
@@ -151,6 +151,12 @@ const mistakes: readonly Mistake[] = [
     ...(['nginx', site] as const),
     ['proxy_pass_request_body off;', 'proxy_pass_request_body off; proxy_set_header Cookie "";'],
     ['cookies of a check', /^none arrives/, /proxy_pass_request_headers/],
+  ],
+  [
+    'the application gets all cookies',
+    ...(['nginx', protect] as const),
+    ['proxy_set_header Cookie $ap_cookie;', ''],
+    ['cookies of a check', /^the application gets the cookies of authproxy/, /Cookie \$ap_cookie;/],
   ],
   [
     'open while the check fails',

@@ -10,6 +10,7 @@ import type { Config } from '../../config/config.ts'
 import { contracts, type Edge } from '../../forward-auth/contract.ts'
 import { isSameField } from '../../identity/field-names.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
+import { sessionCookie } from '../../session/cookie.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
 import { checkOf, claimed, type Examination, once, type Probed } from '../facts.ts'
 import { oddPath, probePath, type SeenCheck } from '../probe.ts'
@@ -60,7 +61,7 @@ const wholeWay = once((of: Examination) => {
   const claims = [...new Set([...names, ...SPELLINGS])].map(name => [name, CLAIM] as const)
   const fields = Fields.of(
     ['X-Forwarded-For', claimed.forwardedFor],
-    ['Cookie', 'doctor=1'],
+    ['Cookie', `doctor=1; ${sessionCookie}=doctor`],
     ...WAYS,
     ...claims,
   )
@@ -123,7 +124,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
     findings.push(
       wrong(
         `a client's own ${some(plain)} reaches the application: it can claim to be any user`,
-        some(plain.map(LINES[edge].field)),
+        forEach(plain, LINES[edge].field),
       ),
     )
   }
@@ -145,7 +146,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
     findings.push(
       wrong(
         `${some(missing)} of the check does not reach the application`,
-        some(missing.map(LINES[edge].field)),
+        forEach(missing, LINES[edge].field),
       ),
     )
   }
@@ -172,7 +173,7 @@ export async function claims(of: Examination, { edge }: ForwardAuth): Promise<An
   if (passed.length === 0) return right('none of a client reaches the application')
   return doubtful(
     `a client's own ${some(passed)} reaches the application, which may believe it`,
-    some(passed.map(LINES[edge].drop)),
+    forEach(passed, LINES[edge].drop),
   )
 }
 
@@ -228,12 +229,19 @@ export async function client(of: Examination, { edge }: ForwardAuth): Promise<An
   )
 }
 
-/** Without the cookies of a session there is none. */
+/** Without the cookies of a session there is none, and the application is not to get them. */
 export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
-  const { check } = await wholeWay(of)
+  const { answer, check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
-  if (check.cookiePairs > 0) return right('they arrive')
-  return wrong('none arrives: logins run in a circle', LINES[edge].cookies)
+  if (check.cookiePairs === 0) {
+    return wrong('none arrives at the check: logins run in a circle', LINES[edge].cookies)
+  }
+  if (answer === undefined || answer.cookiePairs <= 1)
+    return right('ours arrive at the check alone')
+  return doubtful(
+    'the application gets the cookies of authproxy: what it shows or logs of them is a session',
+    LINES[edge].field('Cookie'),
+  )
 }
 
 /** What becomes of a request without a session. */
@@ -284,6 +292,11 @@ function some(all: readonly string[]): string {
   return more > 0 ? `${named} and ${more} more` : named
 }
 
+/** The line for the first of these, which the others need as well. */
+function forEach([first = '', ...others]: readonly string[], line: (name: string) => string) {
+  return others.length === 0 ? line(first) : `${line(first)} and the same for ${some(others)}`
+}
+
 /** The name an application reads one of these as. */
 function nearest(odd: readonly string[], names: readonly string[]): string {
   const read = names.find(name => odd.some(one => isSameField(name, one)))
@@ -303,7 +316,9 @@ interface Lines {
   readonly closed: string
 }
 
-const variable = (name: string) => name.toLowerCase().replaceAll('-', '_')
+/** The variables of packaging/edges/nginx; long names are more than the hash of nginx takes without a warning. */
+const variable = (name: string) => snake(name.replace(/^x-(?:authproxy-)?(?:auth-)?/i, ''))
+const snake = (name: string) => name.toLowerCase().replaceAll('-', '_')
 
 const LINES: Readonly<Record<Edge, Lines>> = {
   nginx: {
@@ -311,7 +326,7 @@ const LINES: Readonly<Record<Edge, Lines>> = {
     probe:
       'nginx: location ^~ /__authproxy/probe { include snippets/authproxy-protect.conf; proxy_pass http://authproxy; }',
     field: name =>
-      `auth_request_set $ap_${variable(name)} $upstream_http_${variable(name)}; proxy_set_header ${name} $ap_${variable(name)};`,
+      `auth_request_set $ap_${variable(name)} $upstream_http_${snake(name)}; proxy_set_header ${name} $ap_${variable(name)};`,
     drop: name => `proxy_set_header ${name} "";`,
     spelling: 'nginx: underscores_in_headers off; ignore_invalid_headers on;',
     content:
@@ -323,7 +338,8 @@ const LINES: Readonly<Record<Edge, Lines>> = {
   haproxy: {
     ask: 'HAProxy: http-request lua.authproxy_check, and use_backend of the application only if { var(txn.authproxy) -m str allowed }',
     probe: 'HAProxy: acl probe path_beg /__authproxy/probe, and default_backend authproxy',
-    field: name => `${name}: authproxy.lua copies it by the table families`,
+    field: name =>
+      `authproxy.lua puts ${name} of the check into the request, by the table families`,
     drop: name => `http-request del-header ${name}`,
     spelling: 'HAProxy: authproxy.lua removes them by the table families',
     content: 'HAProxy: authproxy.lua sends none',
