@@ -16,6 +16,7 @@ import { allowed, decide, misrouted } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 import { contracts } from './contract.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
+import { ShownCookies } from './shown-cookies.ts'
 
 export interface CheckParts
   extends Pick<
@@ -26,17 +27,27 @@ export interface CheckParts
   readonly probed: ProbedChecks
 }
 
+/** What a check is judged by. */
+interface Judging {
+  readonly asked: AskedAbout | CheckProblem
+  readonly rules: Rules
+  readonly parts: CheckParts
+  readonly cookies: ShownCookies
+}
+
 /** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
   const { probed } = parts
+  const cookies = new ShownCookies()
   return check => {
     const rules = parts.rules()
     const { forwardAuth } = rules.config
     if (forwardAuth === undefined) return misrouted()
     const asked = readCheck(check, forwardAuth)
     const question = probed.questionIn(check, asked)
-    if (question === undefined) return judge(check, { asked, rules, parts })
-    const answer = answerProbe(question, asked, rules) ?? judge(check, { asked, rules, parts })
+    if (question === undefined) return judge(check, { asked, rules, parts, cookies })
+    const by = { asked, rules, parts, cookies }
+    const answer = answerProbe(question, by) ?? judge(check, by)
     return whenReady(answer, answer => {
       const claim = claimedIdentity(check.fields, rules.config)
       probed.remember(question.nonce, check, { asked, answer, claim })
@@ -48,8 +59,7 @@ export function checkHandler(parts: CheckParts): Handler {
 /** The answer to a probe of `authproxy doctor` that is for no page of the application; undefined for others, which are judged. */
 function answerProbe(
   { fails }: ProbeQuestion,
-  asked: AskedAbout | CheckProblem,
-  { backend }: Rules,
+  { asked, rules, cookies }: Pick<Judging, 'asked' | 'rules' | 'cookies'>,
 ): Response | undefined {
   if ('code' in asked || !isProbePath(asked.place.path)) return undefined
   const facts = { outcome: 'probe' }
@@ -57,21 +67,17 @@ function answerProbe(
     const failing = textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
     return withAsked(failing, asked)
   }
-  const names = [...backend.noIdentity].map(([name]) => name)
+  const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
-  return withAsked(allowed(identity, asked.request, facts), asked)
+  const { id, fields } = asked.request
+  return withAsked(allowed(identity, { id, cookies: cookies.othersIn(fields) }, facts), asked)
 }
 
 /** The answer to a check. */
 function judge(
   check: Request,
-  by: {
-    readonly asked: AskedAbout | CheckProblem
-    readonly rules: Rules
-    readonly parts: CheckParts
-  },
+  { asked, rules, parts, cookies }: Judging,
 ): Response | Promise<Response> {
-  const { asked, rules, parts } = by
   const { sessions, saml, failurePage, instanceId, clock, log } = parts
   const { config } = rules
   if ('code' in asked) return malformed(check, asked, log)
@@ -90,8 +96,7 @@ function judge(
   const verdict = gate(
     {
       ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
-      // The fields as they came: equal ones of a connection are one object, whose session is known.
-      session: () => sessions.read(check),
+      session: () => sessions.read({ fields: cookies.of(check.fields) }),
     },
     config,
   )
@@ -99,13 +104,14 @@ function judge(
     const denied = { request, place, config, saml, failurePage }
     const decision = decide(judged, denied, {
       contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
-      leadsToRenewal: session => sessions.leadsToRenewal(session),
+      sessions,
     })
     if ('answer' in decision) return told(decision.answer)
     const { pass, facts } = decision
     const { path } = place
     const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
-    return whenReady(identity, fields => told(allowed(fields, request, facts)))
+    const about = { id: request.id, cookies: cookies.othersIn(check.fields) }
+    return whenReady(identity, fields => told(allowed(fields, about, facts)))
   })
 }
 
