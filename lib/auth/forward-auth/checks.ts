@@ -45,15 +45,9 @@ export function checkHandler(parts: CheckParts): Handler {
     if (forwardAuth === undefined) return misrouted()
     const asked = readCheck(check, forwardAuth)
     const question = probed.questionIn(check, asked)
-<<<<<<< HEAD
-    const judged = () => judge(check, { asked, rules, parts, cookies })
-    if (question === undefined) return judged()
-    const answer = answerProbe(question, asked, rules) ?? judged()
-=======
     if (question === undefined) return judge(check, { asked, rules, parts, cookies })
     const by = { asked, rules, parts, cookies }
     const answer = answerProbe(question, by) ?? judge(check, by)
->>>>>>> f40b
     return whenReady(answer, answer => {
       const claim = claimedIdentity(check.fields, rules.config)
       probed.remember(question.nonce, check, { asked, answer, claim })
@@ -82,19 +76,8 @@ function answerProbe(
 /** The answer to a check. */
 function judge(
   check: Request,
-<<<<<<< HEAD
-  by: {
-    readonly asked: AskedAbout | CheckProblem
-    readonly rules: Rules
-    readonly parts: CheckParts
-    readonly cookies: ShownCookies
-  },
-): Response | Promise<Response> {
-  const { asked, rules, parts, cookies } = by
-=======
   { asked, rules, parts, cookies }: Judging,
 ): Response | Promise<Response> {
->>>>>>> f40b
   const { sessions, saml, failurePage, instanceId, clock, log } = parts
   const { config } = rules
   if ('code' in asked) return malformed(check, asked, log)
