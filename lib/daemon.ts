@@ -83,7 +83,7 @@ export async function serve(options: DaemonOptions): Promise<ExitCode> {
   const notifier = options.notifier ?? createNotifier(environment, process.pid, log)
   // What V8 learns while clients are slow would hold for all requests after them (docs/decisions/0036).
   setFlagsFromString('--no-allocation-site-pretenuring')
-  const life = lifeOf({ log, start, clock, notifier })
+  const life = new Life({ log, start, clock, notifier })
   const listeners = Object.entries({
     SIGTERM: () => life.stop('SIGTERM'),
     SIGINT: () => life.stop('SIGINT'),
@@ -118,93 +118,104 @@ function failedStart(error: unknown): ExitCode {
 
 type LifeParts = Required<Pick<DaemonOptions, 'log' | 'start' | 'clock' | 'notifier'>>
 
-function lifeOf({ log, start, clock, notifier }: LifeParts) {
-  const stopping = new AbortController()
-  const hurrying = new AbortController()
-  const hurried = fired(hurrying.signal).then(() => undefined)
-  let service: Service | undefined
-  let crashed = false
-  let begun = (): void => {}
+/** A daemon from its start to its end: `run` starts the service and answers when it has stopped; the others come from signals. */
+class Life {
+  readonly #parts: LifeParts
+  readonly #stopping = new AbortController()
+  readonly #hurrying = new AbortController()
+  /** Settles when the daemon is to end at once. */
+  readonly #hurried: Promise<undefined>
+  #service: Service | undefined
+  #crashed = false
+  /** Called when the service has begun to run. */
+  #begun = (): void => {}
   /** The start or the reload that is under way or over. */
-  let last: Promise<unknown> = new Promise<void>(resolve => {
-    begun = resolve
+  #last: Promise<unknown> = new Promise<void>(resolve => {
+    this.#begun = resolve
   })
-  let next: ReturnType<Reload> | undefined
+  #next: ReturnType<Reload> | undefined
 
-  return { run, stop, crash, reload }
+  constructor(parts: LifeParts) {
+    this.#parts = parts
+    this.#hurried = this.#fired(this.#hurrying.signal).then(() => undefined)
+  }
 
-  async function run(sockets: readonly InheritedSocket[]): Promise<ExitCode> {
-    const { signal } = stopping
+  async run(sockets: readonly InheritedSocket[]): Promise<ExitCode> {
+    const { log, start, notifier } = this.#parts
+    const { signal } = this.#stopping
     try {
-      const started = start({ sockets, signal }, reload)
+      const started = start({ sockets, signal }, () => this.reload())
       // When the daemon is told to stop first, a later failure of the start is not reported.
       started.catch(() => undefined)
-      service = await Promise.race([started, startOverdue()])
+      this.#service = await Promise.race([started, this.#startOverdue()])
     } catch (error) {
       // An expected failure has its own sentence; others are logged with a trace.
       if (!(error instanceof Failure)) log.error('cannot start', { error })
       else log.error(`cannot start: ${error.message}`, factsOf(error))
       return failedStart(error)
     }
-    if (service === undefined) {
+    if (this.#service === undefined) {
       log.warn('stopped before it had started')
-      return code()
+      return this.#code()
     }
     if (!signal.aborted) {
-      log.info('ready', { status: service.status })
-      void notifier.ready(service.status)
-      beat()
-      begun()
-      await fired(signal)
+      log.info('ready', { status: this.#service.status })
+      void notifier.ready(this.#service.status)
+      this.#beat()
+      this.#begun()
+      await this.#fired(signal)
     }
-    await stopInOrder(service.stop)
-    return code()
+    await this.#stopInOrder(this.#service.stop)
+    return this.#code()
   }
 
   /** The first call begins to stop; the second ends at once. */
-  function stop(because: string): void {
-    if (stopping.signal.aborted) {
+  stop(because: string): void {
+    const { log, notifier } = this.#parts
+    if (this.#stopping.signal.aborted) {
       log.warn('stopping at once', { because })
-      hurrying.abort()
+      this.#hurrying.abort()
       return
     }
     log.info('stopping', { because })
     void notifier.stopping(`stopping: ${because}`)
-    stopping.abort()
+    this.#stopping.abort()
   }
 
-  function crash(what: string, error: unknown): void {
+  crash(what: string, error: unknown): void {
+    const { log, clock } = this.#parts
     log.error(what, { error })
-    if (crashed) return
-    crashed = true
-    clock.after(CRASH_GRACE, () => hurrying.abort())
-    if (!stopping.signal.aborted) stop(what)
+    if (this.#crashed) return
+    this.#crashed = true
+    clock.after(CRASH_GRACE, () => this.#hurrying.abort())
+    if (!this.#stopping.signal.aborted) this.stop(what)
   }
 
   /** Reloads after the start or the reload under way, once for all calls that come until then. Never rejects. */
-  function reload(): Promise<readonly string[]> {
-    next ??= last.then(() => {
-      next = undefined
-      return reloadOnce()
+  reload(): Promise<readonly string[]> {
+    this.#next ??= this.#last.then(() => {
+      this.#next = undefined
+      return this.#reloadOnce()
     })
-    last = next
-    return next
+    this.#last = this.#next
+    return this.#next
   }
 
-  async function reloadOnce(): Promise<readonly string[]> {
-    if (service === undefined || stopping.signal.aborted) return ['the service stops']
+  async #reloadOnce(): Promise<readonly string[]> {
+    if (this.#service === undefined || this.#stopping.signal.aborted) return ['the service stops']
+    const { log, notifier } = this.#parts
     void notifier.reloading()
     let status = 'reload failed, the old configuration stays'
     let problems: readonly string[]
     try {
-      const found = await within(RELOAD_DEADLINE, service.reload())
+      const found = await this.#within(RELOAD_DEADLINE, this.#service.reload())
       if (found === undefined) throw new Error(`no answer within ${RELOAD_DEADLINE / 1000} s`)
       problems = found
       for (const problem of problems) log.error(problem)
       if (problems.length > 0) {
         log.error('not reloaded: the old configuration stays', { problems: problems.length })
       } else {
-        status = service.status
+        status = this.#service.status
         log.info('reloaded', { status })
       }
     } catch (error) {
@@ -212,17 +223,18 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
       log.error('not reloaded: the old configuration stays', { error })
     }
     // systemd waits for this after RELOADING=1, also after a reload that failed.
-    if (!stopping.signal.aborted) void notifier.ready(status)
+    if (!this.#stopping.signal.aborted) void notifier.ready(status)
     return problems
   }
 
-  async function stopInOrder(steps: readonly StopStep[]): Promise<void> {
+  async #stopInOrder(steps: readonly StopStep[]): Promise<void> {
+    const { log, clock } = this.#parts
     for (const { name: step, deadline, stop, serves = false } of steps) {
-      if (hurrying.signal.aborted) return
-      if (serves && crashed) continue
+      if (this.#hurrying.signal.aborted) return
+      if (serves && this.#crashed) continue
       const begun = clock.now()
       try {
-        const done = await within(
+        const done = await this.#within(
           deadline,
           stop().then(() => true),
         )
@@ -237,28 +249,29 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
   }
 
   /** The outcome of `work`; undefined after `deadline`, or at once when the daemon is to end at once. */
-  function within<T>(deadline: Milliseconds, work: Promise<T>): Promise<T | undefined> {
-    return Promise.race([inTime(work, clock, deadline), hurried])
+  #within<T>(deadline: Milliseconds, work: Promise<T>): Promise<T | undefined> {
+    return Promise.race([inTime(work, this.#parts.clock, deadline), this.#hurried])
   }
 
   /** Settles when a start that is still under way is no longer waited for. */
-  async function startOverdue(): Promise<undefined> {
-    await fired(stopping.signal)
-    await pause(clock, START_GRACE, hurrying.signal)
+  async #startOverdue(): Promise<undefined> {
+    await this.#fired(this.#stopping.signal)
+    await pause(this.#parts.clock, START_GRACE, this.#hurrying.signal)
   }
 
-  function fired(signal: AbortSignal): Promise<void> {
-    return pause(clock, Number.POSITIVE_INFINITY, signal)
+  #fired(signal: AbortSignal): Promise<void> {
+    return pause(this.#parts.clock, Number.POSITIVE_INFINITY, signal)
   }
 
   /** Tells the watchdog of the service manager, if there is one, that the daemon is alive. */
-  function beat(): void {
+  #beat(): void {
+    const { notifier, clock } = this.#parts
     if (notifier.watchdog === undefined) return
     void notifier.alive()
-    clock.after(notifier.watchdog, beat)
+    clock.after(notifier.watchdog, () => this.#beat())
   }
 
-  function code(): ExitCode {
-    return crashed || hurrying.signal.aborted ? exitCodes.failure : exitCodes.success
+  #code(): ExitCode {
+    return this.#crashed || this.#hurrying.signal.aborted ? exitCodes.failure : exitCodes.success
   }
 }

@@ -21,6 +21,7 @@ import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
+import { tokenField } from './access/passthrough.ts'
 import { readClientIdentity } from './client-identity.ts'
 import type { Config } from './config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
@@ -78,7 +79,7 @@ export class Backend {
   /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
   readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
-  /** Names of all fields an identity can have. */
+  /** Names of all fields an identity can have, and that of the token, which no backend is to see. */
   readonly #names: readonly string[]
   /** What tells an edge that there is no identity. */
   readonly #noIdentity: Fields
@@ -92,7 +93,8 @@ export class Backend {
     const { config, clock } = options
     const { stripped } = config.identityFields
     this.#trailers = fields => harmlessTrailers(fields, stripped)
-    this.#names = identityFieldNames(config.identityFields, config.identityToken !== undefined)
+    const signed = config.identityToken !== undefined
+    this.#names = [...identityFieldNames(config.identityFields, signed), tokenField]
     this.#noIdentity = withEmpty(Fields.empty, this.#names)
     const { timeouts, limits } = config
     const { connect } = timeouts

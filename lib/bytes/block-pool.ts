@@ -41,7 +41,7 @@ export class Block {
 
 /**
  * Bytes of spare blocks kept for the next transfer, at most; the others go back to the system. As many as one reader of a file
- * who leaves the others gives back at once (`mostKept` of shared-blocks.ts) and as many again.
+ * who leaves the others gives back at once (`mostKept` of the store's open-content.ts) and as many again.
  */
 const mostSpare = 64 * 1024 * 1024
 

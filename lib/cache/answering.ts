@@ -13,7 +13,7 @@ import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
 import { Mirrors, patience } from './fetch/mirrors.ts'
-import { type Ask, asking } from './fetch/origin-client.ts'
+import { askOrigins } from './fetch/origin-question.ts'
 import { admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
@@ -57,8 +57,10 @@ export async function answering(parts: AnsweringParts) {
     places: uri => placesOf(uri, rules().config.archives),
     impatient: () => ({ content: Math.min(patience, rules().config.timeouts.content) }),
   })
-  const online = asking({
-    ...{ origin, mirrors },
+  const ask = askOrigins({
+    origin,
+    mirrors,
+    refusal: () => (rules().config.offline ? offlineFailure() : undefined),
     admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
     passes: uri => {
       const { archives, redirects } = rules().config
@@ -68,8 +70,6 @@ export async function answering(parts: AnsweringParts) {
     // Some archives admit only what begins like this.
     agent: () => rules().config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${parts.version})`,
   })
-  const ask: Ask = question =>
-    rules().config.offline ? Promise.reject(offlineFailure()) : online(question)
   const onBroken: FetchEvents['onBroken'] = place => mirrors.brokeOff(place)
   const storesAll = (uri: TargetUri): boolean =>
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'

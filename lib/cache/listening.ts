@@ -1,16 +1,22 @@
 /**
  * Opens the listeners of the configuration, or uses the sockets of the service manager instead.
  */
-
 import { formatAuthority } from '../http/message/target.ts'
 import { type ListenAddress, startListening } from '../http/server/listen.ts'
-import type { HttpServerLimits, HttpServerOptions, TlsOptions } from '../http/server/options.ts'
+import type { UnderWay } from '../http/server/lull.ts'
+import type {
+  HttpServerLimits,
+  HttpServerOptions,
+  KeyAndCertificate,
+  TlsOptions,
+} from '../http/server/options.ts'
 import { HttpServer } from '../http/server/server.ts'
 import { defaultHeadLimits } from '../http/wire/request-rules.ts'
 import { normaliseAddress } from '../ip.ts'
 import { anyAddress } from '../socket-unit.ts'
 import type { InheritedSocket } from '../systemd.ts'
 import type { Config } from './config/config.ts'
+import { isOperationsPath } from './operations/paths.ts'
 import type { Listener } from './operations/sources.ts'
 
 /** The most requests under way on one connection: apt sends ten. */
@@ -45,39 +51,65 @@ export function places({ listen, listenSecure }: Config, sockets: readonly Inher
   }
 }
 
-/** What listening opens: a server and what is known of it, in the order of the configuration. */
-interface Opened {
-  readonly servers: HttpServer[]
-  readonly listeners: Listener[]
-}
+/** The listeners that are open and their servers, in the order of the configuration. Empty until they are opened. */
+export class Listening {
+  readonly listeners: Listener[] = []
+  readonly #servers: HttpServer[] = []
 
-/**
- * Opens every listener, filling `opened` as it goes; those for TLS when there is `tls`. Throws a Failure with one sentence at
- * the first that does not open.
- */
-export async function listen(
-  { plain, secure, tls }: ReturnType<typeof places> & { readonly tls: TlsOptions | undefined },
-  options: HttpServerOptions,
-  opened: Opened,
-): Promise<void> {
-  for (const place of plain) await openListener(place, options, opened)
-  if (tls === undefined) return
-  for (const place of secure) await openListener(place, { ...options, tls }, opened)
-}
+  get ports(): number[] {
+    return this.listeners.map(({ port }) => port)
+  }
 
-async function openListener(
-  place: ListenAddress | InheritedSocket,
-  options: HttpServerOptions,
-  { servers, listeners }: Opened,
-): Promise<void> {
-  const server = new HttpServer(options)
-  servers.push(server)
-  const { address, port } = await startListening(server, place, inUse(place))
-  listeners.push({
-    address: anyAddress(address) ? undefined : (normaliseAddress(address) ?? address),
-    port,
-    secure: options.tls !== undefined,
-  })
+  /** Open connections of clients. */
+  get connections(): number {
+    return this.#servers.reduce((sum, server) => sum + server.connections, 0)
+  }
+
+  /** Opens every listener; those for TLS when there is `tls`. Throws a Failure with one sentence at the first that does not open. */
+  async open(
+    { plain, secure }: ReturnType<typeof places>,
+    options: HttpServerOptions,
+    tls: TlsOptions | undefined,
+  ): Promise<void> {
+    for (const place of plain) await this.#open(place, options)
+    if (tls === undefined) return
+    for (const place of secure) await this.#open(place, { ...options, tls })
+  }
+
+  async #open(place: ListenAddress | InheritedSocket, options: HttpServerOptions): Promise<void> {
+    const server = new HttpServer(options)
+    this.#servers.push(server)
+    const { address, port } = await startListening(server, place, inUse(place))
+    this.listeners.push({
+      address: anyAddress(address) ? undefined : (normaliseAddress(address) ?? address),
+      port,
+      secure: options.tls !== undefined,
+    })
+  }
+
+  setIdentity(identity: KeyAndCertificate): void {
+    for (const server of this.#servers) server.setIdentity(identity)
+  }
+
+  /** Requests under way that a stop waits for: not the pages, whose live figures never end. */
+  *transfers(): Generator<UnderWay> {
+    for (const server of this.#servers) {
+      for (const { request } of server.underWay()) {
+        const { target } = request
+        if (target.form !== 'origin' || !isOperationsPath(target.path)) yield request
+      }
+    }
+  }
+
+  /** The last answer on each connection says from now on that the connection ends. */
+  announceEnd(): void {
+    for (const server of this.#servers) server.announceEnd()
+  }
+
+  /** Resolves when what is being sent has ended; at the latest when `deadline` fires. */
+  async close(deadline: AbortSignal): Promise<void> {
+    await Promise.all(this.#servers.map(server => server.close(deadline)))
+  }
 }
 
 function inUse(place: ListenAddress | InheritedSocket): string {

@@ -1,8 +1,9 @@
 /** Authorities that the system trusts are trusted for origins, and what a person reads when one is missing. */
+
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { systemAuthorities } from '../../lib/cache/fetch/system-authorities.ts'
+import { systemAuthorities } from '../../lib/cache/fetch/origin-client.ts'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { makeAuthority } from '../fixtures/certificates/certificate.ts'
 import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'

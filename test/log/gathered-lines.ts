@@ -1,5 +1,5 @@
 import t from 'tap'
-import { GatheredLines } from '../../lib/log/gathered-lines.ts'
+import { GatheredLines } from '../../lib/log/log.ts'
 import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 /** A destination that writes when it is told to. */

@@ -52,11 +52,7 @@ export const forwardAuth = group(
     secretFile: optional(secretPlace, 'none').says(
       'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
     ),
-    hosts: setting(
-      listOf(domain, 'host names'),
-      [],
-      'forwardAuth:\n  hosts: [app.example.org]',
-    ).says(
+    hosts: setting(listOf(domain, 'host names'), []).says(
       'Hosts that may be asked about; `domain` when the list is empty. Sessions are of one host, so there can be no other: an application under another name needs an instance of its own.',
     ),
   },

@@ -11,8 +11,10 @@ import type { Logger } from '../../log/log.ts'
 import { gate, samlPaths } from '../gate.ts'
 import type { PipelineParts } from '../pipeline.ts'
 import { allowed, decide, misrouted } from './check-answer.ts'
+import { claimedIdentity } from './claimed-identity.ts'
 import { contracts } from './contract.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
+import { ShownCookies } from './shown-cookies.ts'
 
 export interface CheckParts
   extends Pick<
@@ -25,6 +27,7 @@ export interface CheckParts
 /** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
   const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const cookies = new ShownCookies()
   return check => {
     const rules = parts.rules()
     const { config } = rules
@@ -33,13 +36,19 @@ export function checkHandler(parts: CheckParts): Handler {
     if ('code' in asked) return malformed(check, asked, log)
     const { request, place, client } = asked
     const told = (answer: Response) => withAsked(answer, asked)
+    const claim = claimedIdentity(check.fields, config)
+    if (claim !== undefined) {
+      const code = 'identity_field'
+      const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
+      log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
+      return told(refusedClaim)
+    }
     if (isOwnPath(place.path)) return told(misrouted())
     if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
     const verdict = gate(
       {
         ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
-        // The fields as they came: equal ones of a connection are one object, whose session is known.
-        session: () => sessions.read(check),
+        session: () => sessions.read({ fields: cookies.of(check.fields) }),
       },
       config,
     )
@@ -47,7 +56,7 @@ export function checkHandler(parts: CheckParts): Handler {
       const denied = { request, place, config, saml, failurePage }
       const decision = decide(judged, denied, {
         contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
-        leadsToRenewal: session => sessions.leadsToRenewal(session),
+        sessions,
       })
       if ('answer' in decision) return told(decision.answer)
       const { pass, facts } = decision
@@ -64,6 +73,13 @@ function isOwnPath(path: string): boolean {
 }
 
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
+
+/** To an edge that would pass such a field on: the application could take the client for another user. */
+const refusedClaim = textResponse(
+  403,
+  'A field of this request could be taken for the identity of a user, and the edge does not overwrite it.',
+  { fields: NOT_STORED, facts: { outcome: 'refused', because: 'identity-field' } },
+)
 
 const noMethod = textResponse(403, 'The method of this request is not allowed.', {
   fields: NOT_STORED,

@@ -20,7 +20,7 @@ import {
   verifiedBy,
   type WantedFile,
 } from '../fetch/found.ts'
-import { type Ask, askForHead } from '../fetch/origin-client.ts'
+import { type Ask, askForHead } from '../fetch/origin-question.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'

@@ -7,7 +7,6 @@ import { randomBytes } from 'node:crypto'
 import { whenReady } from '../../async/ready.ts'
 import { concatenatedSource, ofBytes, type Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
-import { frameByteRanges } from '../../http/message/byteranges.ts'
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -16,6 +15,7 @@ import { evaluatePreconditions, ifRangeHolds } from '../../http/message/precondi
 import {
   type ByteRange,
   contentRange,
+  frameByteRanges,
   selectRange,
   unsatisfiedRange,
 } from '../../http/message/range.ts'

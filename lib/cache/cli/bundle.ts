@@ -23,7 +23,7 @@ import { rulesOf } from '../policy/policy.ts'
 import { mustBeOwner } from '../store/owner.ts'
 import { openStore } from '../store/store.ts'
 import type { RetentionRules } from '../store/upkeep/rules.ts'
-import { openAdopted, standingOf } from '../suites/standing.ts'
+import { openAdopted, standingOf } from '../suites/known-suites.ts'
 import { withStore } from './list.ts'
 import { complain, ProgressLine } from './terminal.ts'
 

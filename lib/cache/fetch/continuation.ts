@@ -32,7 +32,7 @@ import type { Download } from '../store/content/download.ts'
 import type { Resumable } from '../store/content/downloads.ts'
 import { expectedOf, type WantedFile } from './found.ts'
 import type { Answer } from './mirrors.ts'
-import type { Ask } from './origin-client.ts'
+import type { Ask } from './origin-question.ts'
 
 /** A file whose beginning is here. */
 export interface Beginning {

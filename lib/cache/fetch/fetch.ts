@@ -7,7 +7,7 @@
  * - A large file of which a crash left the beginning is asked for from there on.
  */
 import { LRUCache } from 'lru-cache'
-import type { Milliseconds } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
@@ -22,7 +22,6 @@ import {
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 import { type BegunContent, resumedContent } from './continuation.ts'
-import { keep, watchAbandoned } from './ending.ts'
 import { asFailure, fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
   type ContentOutcome,
@@ -42,8 +41,7 @@ import {
 import { GoneFiles, type GoneFilesParts } from './gone-files.ts'
 import { type Answer, originName } from './mirrors.ts'
 import { isGone } from './revalidation.ts'
-import { SlowOrigins } from './slow-origins.ts'
-import { transfer } from './transfer.ts'
+import { keep, transfer, watchAbandoned } from './transfer.ts'
 import { examinedContent, WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
@@ -368,5 +366,51 @@ export class Fetcher {
     const late = failure instanceof OriginFailure && failure.timedOut
     if (late && failure.phase !== 'queue') this.slow.note(wanted.uri)
     return failure
+  }
+}
+
+/** Origins remembered: a client can ask for any name. */
+const capacity = 1000
+
+/** Time in which requests with a stored copy do not wait for such an origin. */
+const memory: Milliseconds = 10_000
+
+/**
+ * Remembers origins that have just let a deadline pass. For a while requests for stored files do not wait for them again.
+ * An origin that says no at once costs no time and is asked every time.
+ */
+class SlowOrigins {
+  readonly #clock: Clock
+  readonly #until = new LRUCache<string, Milliseconds>({ max: capacity })
+  readonly #probed = new Set<string>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Whether stored answers should not wait for this origin. */
+  has(uri: TargetUri): boolean {
+    const origin = originName(uri)
+    const until = this.#until.get(origin)
+    if (until === undefined) return false
+    if (until > this.#clock.elapsed()) return true
+    this.#until.delete(origin)
+    return false
+  }
+
+  note(uri: TargetUri): void {
+    this.#until.set(originName(uri), this.#clock.elapsed() + memory)
+  }
+
+  forget(uri: TargetUri): void {
+    this.#until.delete(originName(uri))
+  }
+
+  /** Undefined while a probe of this origin is under way; else what to call when the one that begins now is over. */
+  beginProbe(uri: TargetUri): (() => void) | undefined {
+    const origin = originName(uri)
+    if (this.#probed.has(origin)) return undefined
+    this.#probed.add(origin)
+    return () => this.#probed.delete(origin)
   }
 }

@@ -1,23 +1,19 @@
 /**
- * Makes the client for origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities,
- * mirrors.
+ * Makes the client for origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities.
  */
+import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { rootCertificates } from 'node:tls'
 import type { Clock } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
-import { Failure, whyUnreadable } from '../../errors.ts'
+import { explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
-import { Fields } from '../../http/message/field.ts'
-import type { TargetUri } from '../../http/message/target.ts'
 import { isPublicAddress } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import { closestPattern, hostList } from '../policy/hosts.ts'
-import type { Answer, Mirrors, Question } from './mirrors.ts'
-import { type FollowOptions, follow } from './redirects.ts'
-import { systemAuthorities } from './system-authorities.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
@@ -74,48 +70,70 @@ export async function originAuthorities(files: readonly string[]): Promise<reado
   return found
 }
 
-interface AskParts extends FollowOptions {
-  readonly mirrors: Mirrors
-  /** Our name in Via; undefined when it is not sent. */
-  readonly via: () => string | undefined
-  readonly agent: () => string
-}
+/** Where systems keep all of them in one file: Debian, Fedora, openSUSE, Alpine. The first that is there counts. */
+const stores = [
+  '/etc/ssl/certs/ca-certificates.crt',
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/ssl/ca-bundle.pem',
+  '/etc/ssl/cert.pem',
+]
 
 /**
- * `more` are the fields for one origin: conditions and ranges. `others` says whether the archive has further origins. `fresh`: only a new
- * connection will do.
+ * The certificates of the authorities that the system trusts, which a house adds its own to (`update-ca-certificates`). Node comes with a list
+ * of its own and does not look there.
+ *
+ * The certificates, PEM: of the file that `SSL_CERT_FILE` names, else of the system's, and of `NODE_EXTRA_CA_CERTS`. A file that is not
+ * there has none, as in small images; of one that cannot be read `warn` is told.
  */
-export type Ask = (
-  question: Question & {
-    readonly method?: 'HEAD'
-    readonly fresh?: boolean
-    readonly more?: (place: TargetUri, others: boolean) => Fields
-  },
-) => Promise<Answer>
+export async function systemAuthorities(
+  environment: Readonly<Record<string, string | undefined>>,
+  warn: (sentence: string) => void,
+): Promise<readonly string[]> {
+  const { SSL_CERT_FILE: named = '', NODE_EXTRA_CA_CERTS: extra = '' } = environment
+  const found: string[] = []
+  for (const file of named === '' ? stores : [named]) {
+    const certificates = await certificatesOf(file, warn)
+    if (certificates === undefined) continue
+    found.push(...certificates)
+    break
+  }
+  if (extra !== '') found.push(...((await certificatesOf(extra, warn)) ?? []))
+  return found
+}
 
-/** Asks the origins of an archive in turn, redirects followed or passed, nothing of the client in it. */
-export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
-  return question => {
-    const { method = 'GET', fresh = false, more, lifetime: within } = question
-    const own = via()
-    const chain = own === undefined || question.via === undefined ? own : `${question.via}, ${own}`
-    const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', chain])
-    return mirrors.ask(question, (uri, others, hurry) => {
-      const fields = shared.followedBy(more?.(uri, others).flat ?? [])
-      const deadlines = hurry?.deadlines
-      const signal = hurry?.signal
-      return follow(uri, { method, fields, fresh, within, deadlines, signal }, follows)
-    })
+const blocks = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
+
+/** Most authorities of a system are those that Node comes with; to read them all would take a second. */
+function newOnes(pems: readonly string[]): readonly string[] {
+  const known = new Set(rootCertificates.map(withoutSpace))
+  return pems.filter(pem => !known.has(withoutSpace(pem)))
+}
+
+function withoutSpace(pem: string): string {
+  return pem.replace(/\s/g, '')
+}
+
+/** The text if it is a certificate for OpenSSL, else nothing: with a text that is none TLS would accept none of the others. */
+function readOne(pem: string, file: string, warn: (sentence: string) => void): readonly string[] {
+  try {
+    return [new X509Certificate(pem).toString()]
+  } catch (error) {
+    warn(`one of the certificates in ${file} cannot be used for origins: ${explainError(error)}`)
+    return []
   }
 }
 
-/**
- * Asks with HEAD. An address that is signed for GET alone, as those of object stores are, refuses that: then GET is asked, whose content is
- * closed by the caller.
- */
-export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
-  const answer = await ask({ ...question, method: 'HEAD' })
-  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
-  answer.response.content.close()
-  return ask(question)
+/** Undefined when there is no such file. */
+async function certificatesOf(
+  file: string,
+  warn: (sentence: string) => void,
+): Promise<readonly string[] | undefined> {
+  try {
+    const text = await readFile(file, 'latin1')
+    return newOnes(text.match(blocks) ?? []).flatMap(pem => readOne(pem, file, warn))
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    warn(`the certificates in ${file} cannot be used for origins: ${explainError(error)}`)
+    return []
+  }
 }

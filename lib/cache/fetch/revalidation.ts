@@ -9,7 +9,7 @@ import type { Fields } from '../../http/message/field.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { FetchOutcome, FetchUnderWay, IncomingContent, OriginAnswer } from './found.ts'
-import { isRedirect } from './redirects.ts'
+import { isRedirect } from './origin-question.ts'
 
 /** What a client gets of a stored file that the origin was asked about, when nothing is arriving. */
 export type RevalidationResult =

@@ -1,6 +1,6 @@
 /**
  * Moves content from an origin into a download, across broken connections, as fast as the download takes it. Readers of the
- * download do not notice a break: it is continued from where it stopped.
+ * download do not notice a break: it is continued from where it stopped. Stores whole content, and gives up what no client waits for.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'
@@ -9,7 +9,10 @@ import type { Source, Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
+import type { Logger } from '../../log/log.ts'
+import { type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
+import type { Store } from '../store/store.ts'
 import {
   type BegunContent,
   ContentChanged,
@@ -19,6 +22,7 @@ import {
   restOf,
 } from './continuation.ts'
 import { fetchFailure, isUpstream } from './failures.ts'
+import { type ContentOutcome, verifiedBy, type WantedFile } from './found.ts'
 import { type Answer, originName, type Question } from './mirrors.ts'
 
 interface TransferOptions {
@@ -194,4 +198,59 @@ function isSamePlace(a: TargetUri, b: TargetUri): boolean {
 /** Whether an origin that answers this now may have the file again soon. */
 function mayPass(status: number): boolean {
   return status >= 500 || status === 408 || status === 429
+}
+
+/**
+ * Completes a download whose content is whole, and stores its entry. Throws what `Download.complete` throws.
+ */
+export function keep(
+  wanted: WantedFile,
+  { draft, download }: { readonly draft: EntryDraft; readonly download: Download },
+  { store, log }: { readonly store: Store; readonly log: Logger },
+): ContentOutcome {
+  const { stored: storing } = download
+  const completed = download.complete()
+  const entry = finishedEntry(draft, completed, wanted.stored, verifiedBy(wanted))
+  const put = storing && store.put(entry).stored
+  const kept = completed.kept.then(kept => {
+    if (!kept.stored && storing) log.warn('not stored', { key: wanted.key, because: kept.because })
+    return kept.stored
+  })
+  return put ? { kind: 'stored', entry, kept } : { kind: 'passed', entry }
+}
+
+/** Time between two looks. apt comes back within seconds. */
+const interval: Milliseconds = 30_000
+/** What would take longer than this at the pace of the last interval is not waited for. */
+const longest: Milliseconds = 15 * 60_000
+
+/**
+ * Calls `abandon` once no client has read for a whole interval and the end is too far off, or not to be known. The answer ends it.
+ * Most downloads without clients are worth finishing, for apt comes back; an origin that sends a few bytes at a time, or without
+ * end, would keep a connection and fill the disk for no client.
+ */
+export function watchAbandoned(
+  download: Pick<Download, 'size' | 'length' | 'readers' | 'stored'>,
+  clock: Clock,
+  abandon: (reason: Failure) => void,
+): () => void {
+  let before = { size: download.size, readers: 1 }
+  const look = (): void => {
+    const { size, readers } = download
+    if (readers === 0 && before.readers === 0 && !isWorthFinishing(download, size - before.size)) {
+      abandon(fetchFailure('ABANDONED', {}))
+      return
+    }
+    before = { size, readers }
+    cancel = clock.after(interval, look)
+  }
+  let cancel = clock.after(interval, look)
+  return () => cancel()
+}
+
+function isWorthFinishing(
+  { size, length, stored }: Pick<Download, 'size' | 'length' | 'stored'>,
+  gained: number,
+): boolean {
+  return stored && length !== undefined && length - size <= gained * (longest / interval)
 }

@@ -135,28 +135,26 @@ export class CacheMetrics {
   /** What there is to measure, for the list of metrics. */
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
-    const metrics = new CacheMetrics(
-      Object.fromEntries(names.map(name => [name, () => 0])) as Gauges,
-    )
-    metrics.behind(() => [])
+    const metrics = new CacheMetrics()
+    metrics.read(Object.fromEntries(names.map(name => [name, () => 0])) as Gauges, () => [])
     return metrics.#metrics.list()
   }
 
-  constructor(reads: Gauges) {
+  /**
+   * Adds what other parts know at each look: the gauges, the suites of which clients get an earlier Release file, those for the
+   * longest time first, and what is known of the process.
+   */
+  read(reads: Gauges, behind: () => readonly SuiteBehind[]): void {
     for (const [name, help] of Object.entries(gauges)) {
       const read = reads[name as keyof Gauges]
       if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
     }
     measureProcess(this.#metrics)
-  }
-
-  /** Names the suites of which clients get an earlier Release file, those for the longest time first. */
-  behind(read: () => readonly SuiteBehind[]): void {
     const name = 'cachesvc_suite_behind_seconds'
     const help =
       'For how long clients have got an earlier Release file of a suite, and the first file it waits for.'
     this.#metrics.readings({ name, help, labels: ['suite', 'file'] }, () =>
-      read()
+      behind()
         .slice(0, mostSuites)
         .map(({ seconds, ...labels }) => ({ labels, value: seconds })),
     )

@@ -11,7 +11,7 @@ import type { Activity, Counted } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { Unremovable } from '../store/store.ts'
-import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
+import type { FileSystemSpace, Usage } from '../store/upkeep/room.ts'
 import type { Generation } from '../suites/generation.ts'
 
 /** A value that is asked for once a request, at once or later. */

@@ -4,11 +4,11 @@
 import { hostname } from 'node:os'
 import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
-import type { HttpServer } from '../../http/server/server.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { Answering } from '../answering.ts'
 import { explain } from '../explain.ts'
 import type { Https } from '../intercept/https.ts'
+import type { Listening } from '../listening.ts'
 import { machineAddresses } from '../policy/hosts.ts'
 import type { Rules } from '../policy/policy.ts'
 import { type Activity, Holdings } from '../stats/activity.ts'
@@ -17,33 +17,33 @@ import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { isBehind } from './behind-text.ts'
 import { Live } from './live.ts'
-import { CacheMetrics, type SuiteBehind } from './metrics.ts'
+import type { CacheMetrics, Gauges, SuiteBehind } from './metrics.ts'
 import { operations } from './routes.ts'
-import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
+import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
 interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher'> {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules
   readonly warnings: () => readonly string[]
-  readonly listeners: readonly Listener[]
-  readonly servers: readonly HttpServer[]
+  readonly listening: Pick<Listening, 'listeners' | 'connections'>
   readonly https: Https
   readonly store: Store
   readonly origin: OriginClient
   readonly statistics: Statistics
   readonly activity: Activity
+  /** What is counted; the values that are read at each look are added to it. */
+  readonly metrics: CacheMetrics
   readonly verification: Verification
 }
 
+/** Makes the pages, the values they show, and the figures that are read at each look. */
 export async function operationsOf(parts: OperationsParts) {
   const { clock, version, rules, https, store, suites, updates, negative, origin, fetcher } = parts
-  const { statistics, activity, verification, listeners } = parts
-  const connections = (): number =>
-    parts.servers.reduce((sum, server) => sum + server.connections, 0)
+  const { statistics, activity, metrics, verification, listening } = parts
   let space = await store.fileSystem()
-  const metrics = new CacheMetrics({
-    client_connections: connections,
+  const gauges: Gauges = {
+    client_connections: () => listening.connections,
     origin_connections: () => {
       const { busy, free, bound } = origin.counts()
       return busy + free + bound
@@ -64,8 +64,8 @@ export async function operationsOf(parts: OperationsParts) {
     verification_timestamp_seconds: () => Math.floor((verification.last?.finished ?? 0) / 1000),
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
-  })
-  metrics.behind(() => suitesBehind(parts))
+  }
+  metrics.read(gauges, () => suitesBehind(parts))
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -75,7 +75,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
-    listeners: () => listeners,
+    listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
     ...https.sources,
@@ -92,7 +92,7 @@ export async function operationsOf(parts: OperationsParts) {
       ...{ runs: activity.runs, problems: activity.problems },
       clientsToday: activity.clientsToday,
       ...{ archives: activity.archives, clients: activity.clients },
-      connections: connections(),
+      connections: listening.connections,
       arriving: fetcher.arriving,
     }),
     usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
@@ -110,7 +110,7 @@ export async function operationsOf(parts: OperationsParts) {
       explain(url, { rules: rules(), store, suites, updates, negative, fetcher, now: clock.now() }),
   }
   const live = new Live(sources)
-  return { metrics, operations: operations(sources, live), sources, live }
+  return { operations: operations(sources, live), sources, live }
 }
 
 /** Suites of which clients get an earlier Release file than the origin has, for the longest time first. */

@@ -14,7 +14,7 @@ import type { ListedEntry } from './catalogue/catalogue.ts'
 import type { Staying, WhyStays } from './content/blobs.ts'
 import type { Download, PutResult } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
-import { givenFiles } from './disk/given-files.ts'
+import { givenFiles } from './disk/disk.ts'
 import type { Health } from './disk/health.ts'
 import {
   checkVersion,
@@ -27,8 +27,8 @@ import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
 import type { StoreListener } from './events.ts'
 import { type Named, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
+import type { FileSystemSpace, Usage } from './upkeep/room.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
-import type { FileSystemSpace, Usage } from './upkeep/space.ts'
 import { type StoreOptions, type StoreParts, wire } from './wiring.ts'
 
 /**

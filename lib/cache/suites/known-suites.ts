@@ -7,7 +7,9 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
 import { directoriesOf } from '../archive/path.ts'
-import type { Surroundings } from '../store/disk/disk.ts'
+import { Disk, type DiskOptions, type Surroundings } from '../store/disk/disk.ts'
+import { Layout } from '../store/disk/layout.ts'
+import type { Standing } from '../store/upkeep/rules.ts'
 import {
   baseOf,
   decodeSuite,
@@ -16,7 +18,7 @@ import {
   releasesOf,
   type Suite,
 } from './generation.ts'
-import { readSmall } from './tables.ts'
+import { readSmall, Tables } from './tables.ts'
 
 /** An index that may name a file, with the Release that names the index. */
 export interface Source {
@@ -222,4 +224,41 @@ const suffix = '.json'
 
 function fileName(at: string): string {
   return `${hash('sha256', at).slice(0, 16)}${suffix}`
+}
+
+interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
+  readonly cacheDirectory: string
+  /** Bytes of memory for tables. */
+  readonly memory: number
+  /** Another file system; for trials with failing disks. */
+  readonly disk?: Pick<DiskOptions, 'files' | 'deadline'> | undefined
+}
+
+/** What has been adopted. */
+export interface AdoptedSuites {
+  readonly known: KnownSuites
+  readonly tables: Tables
+}
+
+/**
+ * Reads what an earlier run knew. The store must be this process's. Never rejects.
+ */
+export async function openAdopted(parts: AdoptedParts): Promise<AdoptedSuites> {
+  const { clock, log, memory, cacheDirectory } = parts
+  const around = {
+    disk: new Disk({ ...parts.disk, clock }),
+    layout: new Layout(cacheDirectory),
+    clock,
+    log,
+  }
+  const known = await KnownSuites.open(around)
+  const tables = new Tables({ ...around, memory })
+  await tables.warm(known.tables())
+  return { known, tables }
+}
+
+/** What adopted indexes say of a content. */
+export function standingOf({ known, tables }: AdoptedSuites, digest: string): Standing {
+  if (known.names(digest)) return 'generation'
+  return tables.names(digest) ? 'named' : 'unknown'
 }

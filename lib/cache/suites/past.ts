@@ -5,10 +5,16 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import { type ArchivePath, decodedUrl } from '../archive/path.ts'
-import type { Content, Generation } from './generation.ts'
-import { byHashPath, generationAt, keyIn, releasesOf } from './generation.ts'
+import {
+  byHashPath,
+  type Content,
+  type Generation,
+  generationAt,
+  keyIn,
+  releasesOf,
+} from './generation.ts'
+import type { AdoptedSuites } from './known-suites.ts'
 import { ahead } from './policy.ts'
-import type { AdoptedSuites } from './standing.ts'
 import { pathName } from './table.ts'
 
 interface PastParts extends AdoptedSuites {

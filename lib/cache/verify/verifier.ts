@@ -6,17 +6,32 @@
  * Files come and go while they are checked. So a file that looks wrong is looked up again, together with the index or Release
  * file that says so; it counts only when neither was replaced meanwhile.
  */
-import type { Clock } from '../../async/clock.ts'
+import { type Clock, keepAlive, type Milliseconds } from '../../async/clock.ts'
+import { pause } from '../../async/deadline.ts'
+import { iterate } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile } from '../archive/listed-file.ts'
-import { currentReleases, indexChoices, rootsOf } from '../archive/suite-layout.ts'
-import type { HashAlgorithm } from '../store/disk/examine.ts'
+import { parentOf } from '../archive/path.ts'
+import { maxReleaseBytes, readRelease } from '../archive/release.ts'
+import {
+  currentReleases,
+  indexChoices,
+  type KnownRelease,
+  rootsOf,
+} from '../archive/suite-layout.ts'
+import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
-import type { SuitePolicy } from '../suites/policy.ts'
-import { HashedContents } from './hashing.ts'
-import { Inventory, type ListedStored, type StoredFile, type StoredIndex } from './inventory.ts'
-import { type JudgedRelease, judge, readStoredRelease, type Verdict } from './judge.ts'
+import { type Signature, signerText } from '../suites/generation.ts'
+import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
+import { checkSignature } from '../suites/signature.ts'
+import {
+  Inventory,
+  type ListedStored,
+  type StoredFile,
+  type StoredIndex,
+  type StoredRelease,
+} from './inventory.ts'
 import type {
   Progress,
   RepositoryReport,
@@ -301,4 +316,189 @@ class Verification {
 function better(one: Verdict, other: Verdict | undefined): Verdict {
   const rank = { right: 2, wrong: 1, unchecked: 0 }
   return other === undefined || rank[one.is] > rank[other.is] ? one : other
+}
+
+type Verdict =
+  | { readonly is: 'right' }
+  /** `sentence` says what was expected and what was found. */
+  | { readonly is: 'wrong'; readonly sentence: string }
+  /** The index gives no digest that is strong enough. */
+  | { readonly is: 'unchecked' }
+
+/**
+ * Compares a file with the strongest digest an index gives for it: SHA-512, when that of the content is `known`, else SHA-256.
+ * MD5 and SHA-1 prove nothing any more.
+ */
+function judge(
+  file: StoredFile,
+  listed: ListedFile,
+  known?: ReadonlyMap<HashAlgorithm, string>,
+): Verdict {
+  const { sha512, sha256 } = listed.digests
+  const own512 = known?.get('sha512')
+  const [algorithm, expected, found] =
+    sha512 !== undefined && own512 !== undefined
+      ? (['SHA-512', sha512, own512] as const)
+      : (['SHA-256', sha256, file.digest] as const)
+  if (expected === undefined) return { is: 'unchecked' }
+  if (file.size !== listed.size) {
+    const sentence = `it has ${file.size} bytes and should have ${listed.size}`
+    return { is: 'wrong', sentence }
+  }
+  if (expected === found) return { is: 'right' }
+  return { is: 'wrong', sentence: `its ${algorithm} is ${found} and should be ${expected}` }
+}
+
+/** A Release file, and what is known about its signature. */
+interface JudgedRelease extends KnownRelease {
+  readonly file: StoredFile
+  /** Undefined when signatures are not asked for. */
+  readonly signature: Signature | undefined
+  /** Why it does not count, in words. */
+  readonly refused: string | undefined
+}
+
+interface Around {
+  readonly contents: HashedContents
+  readonly inventory: Inventory
+  readonly policyOf: (at: string) => SuitePolicy | undefined
+  readonly now: Milliseconds
+}
+
+type Read =
+  | JudgedRelease
+  /** It is no Release file, or its signature is of another one. */
+  | (Pick<Wrong, 'because' | 'sentence'> & { readonly according?: StoredFile })
+  | { readonly unread: string }
+
+/** Reads a stored Release file and checks its signature, as adoption does. Never rejects for what the files contain. */
+async function readStoredRelease(
+  { file, base }: StoredRelease,
+  { contents, inventory, policyOf, now }: Around,
+): Promise<Read> {
+  const at = parentOf(file.key)
+  const inPlace = file.key.endsWith('/InRelease')
+  const signatures = inPlace ? [] : inventory.named(`${base}/Release.gpg`)
+  const according = signatures.find(({ key }) => key === `${at}/Release.gpg`)
+  try {
+    const content = await whole(contents, file)
+    const { release, because } = readRelease(content)
+    if (release === undefined) return { because: 'release', sentence: because }
+    const known = { file, base, inPlace, release }
+    const policy = policyOf(at)
+    if (policy === undefined) return { ...known, signature: undefined, refused: undefined }
+    const detached = according && (await whole(contents, according))
+    const { keyrings } = policy
+    const signature = await checkSignature(content, detached, { keyrings, now })
+    if (signature.is !== 'bad') {
+      return { ...known, signature, refused: distrustReason(signature, policy) }
+    }
+    const by = signature.by === undefined ? '' : `, by ${signerText(signature)}`
+    const sentence = `its signature is bad${by}`
+    return { because: 'signature', sentence, ...(according && { according }) }
+  } catch (error) {
+    return { unread: explainError(error) }
+  }
+}
+
+async function whole(contents: HashedContents, file: StoredFile): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  if (file.size > maxReleaseBytes) throw new Error('it is too long')
+  for await (const chunk of contents.read(file)) chunks.push(Buffer.from(chunk))
+  return Buffer.concat(chunks)
+}
+
+interface HashedOptions {
+  readonly store: ReadableStore
+  readonly clock: Clock
+  /** Bytes a second; 0 is as fast as it goes. */
+  readonly rate: number
+  /** Called with the bytes of different contents that have been read so far. */
+  readonly onRead: (done: number) => void
+}
+
+/**
+ * Reads and hashes the contents of a store, each once, at a bounded rate.
+ */
+class HashedContents {
+  readonly #store: ReadableStore
+  readonly #pace: (bytes: number) => Promise<void>
+  readonly #onRead: (done: number) => void
+  readonly #known = new Map<string, Examined>()
+  #done = 0
+
+  constructor({ store, clock, rate, onRead }: HashedOptions) {
+    this.#store = store
+    this.#pace = pace(rate, clock)
+    this.#onRead = onRead
+  }
+
+  /** Whether a file's content is what it is stored under, and what else it hashes to. */
+  async examine(file: StoredFile, algorithms: readonly HashAlgorithm[]): Promise<Examined> {
+    const { digest, size } = file
+    // Entries may disagree about the length of one content; one of them is then wrong.
+    const name = `${digest} ${size}`
+    const known = this.#known.get(name)
+    if (known !== undefined) {
+      if (known.found !== 'whole' || algorithms.every(one => known.digests.has(one))) return known
+    }
+    const before = this.#done
+    const examined = await this.#store.examine(digest, {
+      size,
+      algorithms: [...new Set<HashAlgorithm>(['sha256', ...algorithms])],
+      onRead: bytes => {
+        if (known === undefined) this.#tell(this.#done + bytes)
+        return this.#pace(bytes)
+      },
+    })
+    if (known === undefined) this.#tell(before + size)
+    const result = checked(examined, digest, known)
+    this.#known.set(name, result)
+    return result
+  }
+
+  /** The content in pieces. Throws when it is gone. */
+  async *read(file: StoredFile): AsyncGenerator<Uint8Array> {
+    const content = await this.#store.content(file)
+    if (content === undefined) throw new Error(`${file.key}: its content is gone`)
+    if (content.kind === 'bytes') yield content.bytes
+    if (content.kind !== 'stream') return
+    for await (const chunk of iterate(content.open())) {
+      yield chunk
+      await this.#pace(chunk.length)
+    }
+  }
+
+  #tell(done: number): void {
+    this.#done = done
+    this.#onRead(done)
+  }
+}
+
+/** What was found, with the digests known before; content that is not what it is stored under is broken. */
+function checked(examined: Examined, digest: string, known: Examined | undefined): Examined {
+  if (examined.found !== 'whole') return examined
+  const found = examined.digests.get('sha256')
+  if (found !== digest) {
+    return { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
+  }
+  const before = known?.found === 'whole' ? known.digests : []
+  return { found: 'whole', digests: new Map([...before, ...examined.digests]) }
+}
+
+/** Shorter pauses are put off until they add up to this. */
+const shortest: Milliseconds = 20
+
+/** Waits so that no more than so many bytes a second are read; told of every read. */
+function pace(rate: number, clock: Clock): (bytes: number) => Promise<void> {
+  /** When all that was read so far may have been read. */
+  let due: Milliseconds = 0
+  return async bytes => {
+    if (rate <= 0) return
+    const now = clock.elapsed()
+    due = Math.max(due, now) + (bytes / rate) * 1000
+    const wait = due - now
+    // The thread of a check has nothing else open.
+    if (wait > shortest) await keepAlive(pause(clock, wait))
+  }
 }

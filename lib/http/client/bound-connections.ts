@@ -14,8 +14,8 @@
  */
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { OriginConnection } from './connection.ts'
-import type { ConnectionOwner } from './connection-authentication.ts'
 import type { ConnectionPool, Lessee } from './pool.ts'
+import type { ConnectionOwner } from './request.ts'
 
 /** A request that may take a bound connection. */
 export interface BoundLessee extends Lessee {

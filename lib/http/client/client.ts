@@ -19,22 +19,37 @@
  * the origin sends no more; `closed`: the socket has closed, and the pool gives its place on. `cancel`: ends it in whatever phase
  * it is, also when the source of the request's content breaks off. `stop`: the upload writes no more.
  */
-import type { Clock } from '../../async/clock.ts'
-import { Members } from '../../members.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { networkOf } from '../../ip.ts'
+import { type Member, Members } from '../../members.ts'
+import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
-import { LastBlock } from '../wire/last-block.ts'
-import { BoundConnections } from './bound-connections.ts'
+import { LastBlock } from '../wire/field-lines.ts'
+import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
+import { type Bound, BoundConnections, type BoundLessee } from './bound-connections.ts'
+import { type DialledConnection, OriginConnection } from './connection.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
-import { OriginFailure } from './errors.ts'
+import { failureOf, OriginFailure } from './errors.ts'
+import { type ExchangeOwner, OriginExchange } from './exchange.ts'
 import {
-  type ClientParts,
-  OriginNames,
-  PendingRequest,
-  type ResponseListener,
-} from './pending-request.ts'
-import { ConnectionPool, type PoolCounts, type PoolLimits } from './pool.ts'
-import { Relief } from './relief.ts'
-import type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
+  ConnectionPool,
+  type Holder,
+  type PoolCounts,
+  type PoolLimits,
+  Relief,
+  type Turn,
+} from './pool.ts'
+import {
+  type ConnectionLine,
+  type ConnectionOwner,
+  isHandshakeStep,
+  type OriginDeadlines,
+  type OriginRequest,
+  type OriginResponse,
+  type OriginSwitched,
+  onWire,
+  type WireRequest,
+} from './request.ts'
 
 export type {
   OriginDeadlines,
@@ -59,7 +74,7 @@ export interface OriginLimits extends PoolLimits {
   readonly head: number
 }
 
-export const defaultOriginLimits: OriginLimits = {
+const defaultOriginLimits: OriginLimits = {
   perOrigin: 16,
   all: 4096,
   freePerOrigin: 8,
@@ -75,7 +90,7 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly limits?: Partial<OriginLimits>
 }
 
-export interface OriginCounts extends PoolCounts {
+interface OriginCounts extends PoolCounts {
   /** Connections ever opened. */
   readonly opened: number
   /** Requests that went over a kept connection. */
@@ -151,4 +166,301 @@ export class OriginClient {
     const origin = formatAuthority(asked.uri)
     told(new OriginFailure('ORIGIN_ABORTED', origin, { phase: 'queue' }), undefined)
   }
+}
+
+/** What every request of a client shares. */
+interface ClientParts {
+  readonly clock: Clock
+  readonly pool: ConnectionPool
+  readonly bound: BoundConnections
+  readonly relief: Relief
+  readonly dialler: Dialler
+  readonly deadlines: OriginDeadlines
+  /** Bytes of a response's head. */
+  readonly headLimit: number
+  /** The head that came last: an origin says much the same over all its connections. */
+  readonly lastHead: LastBlock<ResponseHead>
+  /** Requests whose responses have not ended. */
+  readonly underWay: Members<PendingRequest>
+  readonly counts: { opened: number; reused: number; retried: number }
+  readonly names: OriginNames
+}
+
+/** What an origin is called in errors and in the pool, made once for requests in a row to the same one. */
+class OriginNames {
+  #last = { scheme: '', host: '', port: 0, trusted: false, line: '', origin: '', key: '' }
+
+  of({ uri, trusted, line = 'shared' }: OriginRequest): Readonly<{ origin: string; key: string }> {
+    const { scheme, host, port } = uri
+    const last = this.#last
+    const sameOrigin = host === last.host && port === last.port && scheme === last.scheme
+    if (sameOrigin && trusted === last.trusted && line === last.line) return last
+    const origin = formatAuthority(uri)
+    // What may be at any address and what may not never share a connection.
+    const key = `${scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}`
+    this.#last = { scheme, host, port, trusted, line, origin, key }
+    return this.#last
+  }
+}
+
+/** Lines of a response's head; Node's parser drops what is behind some thousand. */
+const mostLines = 1000
+
+/** Called once with what came of a request: the failure, or the head of the response. */
+type ResponseListener = (
+  failure: OriginFailure | undefined,
+  response: OriginResponse | OriginSwitched | undefined,
+) => void
+
+/**
+ * A request on its way to an origin: to a connection, kept or new, over it, and once more when a kept one had died.
+ *
+ * A request that a kept connection swallowed without a byte in answer is sent once more, on a new one, when its method is
+ * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
+ */
+class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
+  place = 0
+  readonly key: string
+  readonly boundKey: string
+  readonly origin: string
+  readonly deadlines: OriginDeadlines
+  /** Whether only a new connection will do. */
+  fresh: boolean
+  bound: Bound | undefined
+  /** When its connection became its own, by the monotonic clock. */
+  leased: Milliseconds = 0
+  readonly #parts: ClientParts
+  readonly #asked: OriginRequest
+  readonly #upgrade: boolean
+  readonly #told: ResponseListener
+  #network: string | undefined
+  #message: WireRequest | undefined
+  #connection: OriginConnection | undefined
+  #exchange: OriginExchange | undefined
+  /** Ends the wait for a connection. */
+  #stopWaiting: ((cause: unknown) => void) | undefined
+  #onAbort: (() => void) | undefined
+  /** Why the lifetime it has is over. */
+  #over: Error | undefined
+  #cancelTimer: (() => void) | undefined
+
+  /** `upgrade`: for WebSocket, on a connection of its own that no limit of the pool counts. */
+  constructor(parts: ClientParts, asked: OriginRequest, upgrade: boolean, told: ResponseListener) {
+    const { deadlines } = asked
+    this.#parts = parts
+    this.#asked = asked
+    this.#upgrade = upgrade
+    this.#told = told
+    this.fresh = asked.fresh === true
+    const { origin, key } = parts.names.of(asked)
+    this.origin = origin
+    this.deadlines =
+      deadlines === undefined ? parts.deadlines : { ...parts.deadlines, ...deadlines }
+    this.key = upgrade ? '' : key
+    this.boundKey = key
+  }
+
+  /** The network of who asks, or "". */
+  get client(): string {
+    const { client = '' } = this.#asked
+    this.#network ??= client === '' ? '' : networkOf(client)
+    return this.#network
+  }
+
+  get line(): ConnectionLine {
+    return this.#asked.line ?? 'shared'
+  }
+
+  get owner(): ConnectionOwner | undefined {
+    return this.#asked.owner
+  }
+
+  get binds(): boolean {
+    return this.#message?.binds === true
+  }
+
+  get shakesHands(): boolean {
+    return isHandshakeStep(this.#asked.fields.get('Authorization'))
+  }
+
+  /** The connection that is its own now. */
+  get connection(): OriginConnection | undefined {
+    return this.#connection
+  }
+
+  begin(): void {
+    const { signal } = this.#asked
+    if (signal?.aborted) return this.#fail(this.#aborted(signal.reason))
+    try {
+      this.#message = onWire(
+        this.#asked,
+        this.#parts.dialler.parentOf(this.#asked.uri),
+        this.#upgrade,
+      )
+    } catch (error) {
+      return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
+    }
+    if (signal !== undefined) {
+      this.#onAbort = () => this.cancel(signal.reason)
+      signal.addEventListener('abort', this.#onAbort)
+    }
+    this.#parts.underWay.add(this)
+    this.#asked.within?.onceOver(this.#onOver)
+    if (this.#over !== undefined) this.#fail(this.#aborted(this.#over))
+    else this.#lease()
+  }
+
+  readonly #onOver = (reason: Error): void => {
+    this.#over = reason
+    this.cancel(reason)
+  }
+
+  /** Ends it in whatever phase it is, its content included. */
+  cancel(cause?: unknown): void {
+    if (!this.#parts.underWay.has(this)) return
+    if (this.#exchange !== undefined) this.#exchange.cancel(cause)
+    else this.#stopWaiting?.(cause)
+  }
+
+  turn(turn: Turn): void {
+    this.#stopWaiting = undefined
+    this.#cancelTimer?.()
+    this.leased = this.#parts.clock.elapsed()
+    if (turn === 'open') this.#dial()
+    else this.#run(turn)
+  }
+
+  answered(response: OriginResponse | OriginSwitched): void {
+    const { dialler, pool } = this.#parts
+    const parent = dialler.parentOf(this.#asked.uri)
+    if ('transport' in response && this.#connection !== undefined) pool.giveUp(this.#connection)
+    if ('status' in response && response.status === 407 && parent !== undefined) {
+      if (this.#asked.uri.scheme === 'http') {
+        const { address } = response
+        response.content.close()
+        const trouble = { parent: formatAuthority(parent), status: 407, address }
+        return this.#told(failureOf('parent-proxy', this.origin, trouble), undefined)
+      }
+    }
+    this.#told(undefined, response)
+  }
+
+  failed(failure: OriginFailure): void {
+    const silent = this.#connection?.reused === true && this.#exchange?.heard === false
+    const again = silent && isRepeatable(this.#asked) && BROKEN_OFF.includes(failure.code)
+    if (!again) return this.#fail(failure)
+    this.#parts.counts.retried += 1
+    this.#exchange = undefined
+    this.#connection = undefined
+    this.fresh = true
+    this.leaseFromPool()
+  }
+
+  over(free: boolean): void {
+    this.#done()
+    const connection = this.#connection
+    const { pool, bound } = this.#parts
+    if (connection === undefined) return
+    if (free && !connection.bound) pool.release(connection)
+    bound.release(this, free && connection.bound ? connection : undefined)
+  }
+
+  #lease(): void {
+    const turn = this.#parts.bound.lease(this)
+    if (turn === 'pool') this.leaseFromPool()
+    else if (turn !== undefined) this.turn(turn)
+    else this.#wait()
+  }
+
+  leaseFromPool(): void {
+    const { pool, relief } = this.#parts
+    this.#cancelTimer?.()
+    const turn = this.#upgrade ? 'open' : pool.lease(this)
+    if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
+    if (turn !== undefined) return this.turn(turn)
+    this.#wait()
+    relief.wanted()
+  }
+
+  #wait(): void {
+    const { pool, bound, clock } = this.#parts
+    const leave = (failure: OriginFailure): void => {
+      pool.leave(this)
+      bound.leave(this)
+      this.#cancelTimer?.()
+      this.#fail(failure)
+    }
+    const after = this.deadlines.queue
+    this.#cancelTimer = clock.after(after, () => leave(failureOf('queue', this.origin, { after })))
+    this.#stopWaiting = cause => leave(this.#aborted(cause))
+  }
+
+  #dial(): void {
+    const { dialler, pool } = this.#parts
+    const { uri, trusted, fields, deadlines } = this.#asked
+    const via = fields.get('Via')
+    const stop = new AbortController()
+    this.#stopWaiting = cause => stop.abort(cause)
+    const request = {
+      authority: uri,
+      use: uri.scheme,
+      trusted,
+      via,
+      signal: stop.signal,
+      deadlines,
+    }
+    dialler.dial(request).then(
+      dialled => this.#opened(dialled, stop.signal),
+      (failure: OriginFailure) => {
+        if (!this.#upgrade) pool.vacate(this.key)
+        this.#fail(failure)
+      },
+    )
+  }
+
+  #opened(dialled: DialledConnection, stopped: AbortSignal): void {
+    const { clock, pool, headLimit, lastHead, counts } = this.#parts
+    this.#stopWaiting = undefined
+    const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines }, lastHead)
+    const connection = new OriginConnection(this.key, dialled, { clock, heads })
+    counts.opened += 1
+    if (!this.#upgrade) pool.add(connection)
+    if (!stopped.aborted) return this.#run(connection)
+    connection.destroy()
+    this.#fail(this.#aborted(stopped.reason))
+  }
+
+  #run(connection: OriginConnection): void {
+    if (this.#message === undefined) return
+    if (connection.reused) this.#parts.counts.reused += 1
+    this.#connection = connection
+    this.#exchange = new OriginExchange(connection, this.#message, this)
+    this.#exchange.begin()
+  }
+
+  #aborted(cause: unknown): OriginFailure {
+    return new OriginFailure('ORIGIN_ABORTED', this.origin, { phase: 'queue', cause })
+  }
+
+  #fail(failure: OriginFailure): void {
+    this.#done()
+    this.#parts.bound.release(this, undefined)
+    this.#told(failure, undefined)
+  }
+
+  #done(): void {
+    this.#parts.underWay.delete(this)
+    if (this.#onAbort !== undefined) this.#asked.signal?.removeEventListener('abort', this.#onAbort)
+    this.#asked.within?.forget(this.#onOver)
+  }
+}
+
+/** The connection broke, rather than fell silent. */
+const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
+
+/** Idempotent methods (RFC 9110 section 9.2.2). */
+const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
+
+function isRepeatable({ method, content = noContent }: OriginRequest): boolean {
+  return content.kind === 'none' && IDEMPOTENT.includes(method)
 }

@@ -8,7 +8,7 @@ import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import type { StreamedContent } from '../message/message.ts'
 import { chunkEnd, chunkStart, lastChunk } from '../wire/message-writer.ts'
-import type { Transport } from './transport.ts'
+import type { Transport } from './connection.ts'
 
 export interface UploadOwner {
   /** The origin is to take something now. */

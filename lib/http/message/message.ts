@@ -5,8 +5,8 @@
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
-import type { Fields } from './field.ts'
-import type { Authority, Target } from './target.ts'
+import { type Fields, listMembers } from './field.ts'
+import type { Authority, Problem, Target } from './target.ts'
 
 /** The content of a message (6.4). */
 export type Content =
@@ -99,3 +99,18 @@ export interface Exchange {
   /** Milliseconds from the head of the request to the end of the response. */
   readonly duration: number
 }
+
+/**
+ * Content-Length, RFC 9110 section 8.6, of all its field lines, joined: bytes, or what is wrong with the value. Several equal lengths are one, as the section allows.
+ */
+export function parseContentLength(value: string): number | Problem {
+  if (DIGITS.test(value)) return Number(value)
+  const [first = '', ...others] = listMembers(value)
+  if (others.some(length => length !== first))
+    return { problem: 'it has several lengths that differ' }
+  if (!/^\d+$/.test(first)) return { problem: 'its length is not a number' }
+  return DIGITS.test(first) ? Number(first) : { problem: 'its length is too large to be counted' }
+}
+
+/** Up to 2^53: what is more could not be counted exactly. */
+const DIGITS = /^(?:\d{1,15}|[0-8]\d{15})$/

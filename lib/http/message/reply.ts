@@ -1,9 +1,9 @@
 /**
  * Makes short responses: a sentence as plain text, or no content.
  */
-import { parseContentLength } from './content-length.ts'
+
 import { Fields } from './field.ts'
-import { lengthOf, noContent, type Response } from './message.ts'
+import { lengthOf, noContent, parseContentLength, type Response } from './message.ts'
 
 /** A plain-text answer. The sentence is what a person reads in a terminal, so it ends with a line feed. */
 export function textResponse(

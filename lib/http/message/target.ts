@@ -6,6 +6,7 @@
  * refused: no second "@", no backslash, no percent-encoding, no zone, no abbreviated or octal IPv4 address.
  */
 import { isIPv4, SocketAddress } from 'node:net'
+import { LRUCache } from 'lru-cache'
 import { isIP } from '../../ip.ts'
 
 export type Scheme = 'http' | 'https'
@@ -244,4 +245,27 @@ const NUMERIC = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/
 
 function refuse(problem: string): Problem {
   return { problem }
+}
+
+/** How many targets are remembered, and up to which length: together some megabytes at the very worst. */
+const remembered = 4096
+const longest = 1024
+
+/**
+ * Reads request targets and remembers those in demand, so that equal texts are one `Target`: what a caller works out for
+ * a target can keep it beside the object (a WeakMap), and it is kept no longer than the target is.
+ */
+export class TargetReader {
+  readonly #known = new LRUCache<string, Target>({ max: remembered })
+
+  /** What `parseTarget` says. */
+  read(method: string, text: string): Target | Problem {
+    // The method decides on the form; what is not GET is rare.
+    if (method !== 'GET' || text.length > longest) return parseTarget(method, text)
+    const known = this.#known.get(text)
+    if (known !== undefined) return known
+    const target = parseTarget(method, text)
+    if (!('problem' in target)) this.#known.set(text, target)
+    return target
+  }
 }

@@ -12,7 +12,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { socketBlock } from '../../bytes/block-pool.ts'
 import { Landing } from '../../bytes/landing.ts'
 import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
-import type { Reader, Transport } from '../client/transport.ts'
+import type { Reader, Transport } from '../client/connection.ts'
 import { mostCopied } from '../client/upload.ts'
 import { leaveReads, takeReads } from '../server/accepted.ts'
 

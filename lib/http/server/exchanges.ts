@@ -1,18 +1,30 @@
 /**
- * Calls the handler of each request and reports the exchange, its record for the log: on the fast path and through Node's server.
- * Answers the handler's failure and ends the connection.
+ * Calls the handler of each request, sends its response and reports the exchange, its record for the log: on the fast path and
+ * through Node's server. Answers the handler's failure and ends the connection.
  */
+
+import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Exchange, Request, Response } from '../message/message.ts'
+import { TLSSocket } from 'node:tls'
+import type { Piece } from '../../bytes/piece.ts'
+import type { WriteListener } from '../../bytes/small-writes.ts'
+import type { Source } from '../../bytes/source.ts'
+import type { Fields } from '../message/field.ts'
+import {
+  type Exchange,
+  lengthOf,
+  type Request,
+  type Response,
+  type SendInterim,
+  type StreamedContent,
+} from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
-import { type Connection, lookAtNoMore } from './connections.ts'
-import type { LiveRequest } from './live-request.ts'
+import { type OutgoingHead, responseText } from '../wire/message-writer.ts'
+import { type Connection, type LiveRequest, lookAtNoMore } from './connections.ts'
 import type { LoopShare } from './loop-share.ts'
 import type { HttpServerOptions } from './options.ts'
 import { MalformedContent } from './request-content.ts'
-import type { ResponseWriter } from './response-writer.ts'
-import { type Sent, send } from './send.ts'
 
 export class Exchanges {
   readonly #options: HttpServerOptions
@@ -132,5 +144,306 @@ export function targetText({ target, fields }: Request): string {
       return '*'
     case 'origin':
       return `${fields.get('Host') ?? ''}${pathAndQuery(target)}`
+  }
+}
+
+/** What became of a response. */
+interface Sent {
+  /** Bytes of content the kernel took for the client. */
+  readonly bytes: number
+  readonly complete: boolean
+  /** Why the content broke off, when it broke off on our side. */
+  readonly error?: unknown
+}
+
+const nothing: Sent = { bytes: 0, complete: false }
+
+/**
+ * Sends a response: framing (RFC 9112 section 6) and back-pressure. If the content breaks off, it cuts the connection, so that
+ * no client takes a part for the whole.
+ *
+ * Writes the response. Calls `done` once, when its last byte is with the kernel or the connection has gone; who watches the
+ * connections (connections.ts) sees to it that one of the two comes. Never throws.
+ */
+export function send(
+  out: ResponseWriter,
+  request: LiveRequest,
+  response: Response,
+  share: LoopShare,
+  done: (sent: Sent) => void,
+): void {
+  const { status, reason, fields, content } = response
+  if (request.over) {
+    discard(response)
+    return done(nothing)
+  }
+  const hasContent = request.method !== 'HEAD' && mayHaveContent(status)
+  try {
+    const length = hasContent ? lengthOf(content) : announcedBy(response)
+    out.head({ status, reason, fields, length, hasContent })
+  } catch (error) {
+    discard(response)
+    out.destroy()
+    return done({ ...nothing, error })
+  }
+  if (hasContent && content.kind === 'stream') {
+    new Streaming(out, request, content, share, done).run()
+  } else
+    finish(out, request, hasContent && content.kind === 'bytes' ? content.bytes : undefined, done)
+}
+
+/** RFC 9110 section 8.6: a 204 has no Content-Length. */
+function announcedBy({ status, announcedLength }: Response): number | undefined {
+  return status === 204 ? undefined : announcedLength
+}
+
+/** What is not sent lets go of its memory and of its connection. */
+function discard({ content }: Response): void {
+  if (content.kind === 'stream') content.open().close()
+}
+
+/** Statuses whose responses end with their fields (RFC 9110 section 6.4.1). */
+function mayHaveContent(status: number): boolean {
+  return status >= 200 && status !== 204 && status !== 304
+}
+
+/** The end of a response, with the content when all of it is in memory. */
+function finish(
+  out: ResponseWriter,
+  request: LiveRequest,
+  bytes: Buffer | undefined,
+  done: (sent: Sent) => void,
+): void {
+  let told = false
+  const tell = (sent: Sent): void => {
+    if (told) return
+    told = true
+    done(sent)
+  }
+  request.onceOver(() => tell(nothing))
+  // After an error the connection closes, and that ends the request.
+  out.end(bytes, error => {
+    if (!error) tell({ bytes: bytes?.length ?? 0, complete: true })
+  })
+}
+
+/** A response whose content comes piece by piece. */
+class Streaming {
+  readonly #out: ResponseWriter
+  readonly #request: LiveRequest
+  readonly #content: StreamedContent
+  readonly #share: LoopShare
+  readonly #done: (sent: Sent) => void
+  readonly #source: Source
+  /** Bytes handed to the connection, and those the kernel has taken. */
+  #written = 0
+  #taken = 0
+  #asking = false
+  #looping = false
+  #broken: Error | undefined
+  /** The end has been written. */
+  #ended = false
+  #over = false
+
+  constructor(
+    out: ResponseWriter,
+    request: LiveRequest,
+    content: StreamedContent,
+    share: LoopShare,
+    done: (sent: Sent) => void,
+  ) {
+    this.#out = out
+    this.#request = request
+    this.#content = content
+    this.#share = share
+    this.#done = done
+    this.#source = content.open()
+  }
+
+  run(): void {
+    // A response behind another on its connection never hears of its own writes when that connection breaks.
+    this.#request.onceOver(() => this.#finish({ complete: false }))
+    this.#ask()
+  }
+
+  /** Asks for pieces until enough of them wait. A loop, because a source may answer at once. */
+  #ask(): void {
+    if (this.#looping) return
+    this.#looping = true
+    while (!this.#asking && !this.#over && this.#share.mayAsk(this.#written - this.#taken)) {
+      this.#asking = true
+      this.#source.next(this.#take)
+    }
+    this.#looping = false
+  }
+
+  readonly #take = (error: Error | undefined, piece: Piece | undefined): void => {
+    if (this.#over) return piece?.release()
+    if (error !== undefined) return this.#break(error)
+    if (piece === undefined) return this.#end()
+    if (this.#written === 0) this.#write(piece)
+    else this.#share.take(piece.bytes.length, () => this.#write(piece))
+  }
+
+  #write(piece: Piece): void {
+    if (this.#over) return piece.release()
+    const { length } = this.#content
+    const size = piece.bytes.length
+    if (length !== undefined && this.#written + size > length) {
+      piece.release()
+      return this.#break(new RangeError('more content than was announced'))
+    }
+    this.#written += size
+    this.#share.wait(size)
+    this.#out.write(piece.bytes, error => {
+      piece.release()
+      this.#share.wait(-size)
+      // The client's connection has broken, which says nothing of the content.
+      if (error) return this.#finish({ complete: false })
+      this.#taken += size
+      if (this.#over) return
+      if (this.#taken < this.#written) return this.#ask()
+      if (this.#broken !== undefined) this.#fail(this.#broken)
+      else if (this.#ended) this.#finish({ complete: true })
+      else this.#ask()
+    })
+    this.#asking = false
+    this.#ask()
+  }
+
+  #end(): void {
+    const { length, trailers } = this.#content
+    if (length !== undefined && this.#written !== length) {
+      return this.#break(new RangeError('less content than was announced'))
+    }
+    // Without chunks there is no place for trailer fields (RFC 9112 section 7.1.2).
+    if (trailers !== undefined && this.#out.chunked) this.#out.trailers(trailers())
+    this.#out.end(undefined, error => {
+      if (error) return
+      this.#ended = true
+      if (this.#taken === this.#written) this.#finish({ complete: true })
+    })
+  }
+
+  /** The content broke off on our side: the client gets the bytes sent so far, then the connection is cut. */
+  #break(error: Error): void {
+    this.#broken = error
+    if (this.#taken === this.#written) this.#fail(error)
+  }
+
+  #fail(error: unknown): void {
+    const { over } = this.#request
+    this.#out.destroy()
+    this.#finish(over ? { complete: false } : { complete: false, error })
+  }
+
+  #finish(how: Omit<Sent, 'bytes'>): void {
+    if (this.#over) return
+    this.#over = true
+    this.#source.close()
+    this.#done({ bytes: how.complete ? this.#written : this.#taken, ...how })
+  }
+}
+
+/** Writes one response, on the fast path or through Node. Its methods are called in this order: `last` if need be, `head`, any number of `write`, `trailers` if need be, `end`. */
+export interface ResponseWriter {
+  /** The connection ends with this response. */
+  last(): void
+  /** Throws for fields that cannot be written; nothing has left then. */
+  head(head: OutgoingHead): void
+  /** Whether the content goes in chunks (RFC 9112 section 7.1), so that there is room for trailer fields. */
+  readonly chunked: boolean
+  write(block: Buffer, taken: WriteListener): void
+  trailers(fields: Fields): void
+  /** The end, with the content when it is all in memory. */
+  end(bytes: Buffer | undefined, taken: WriteListener): void
+  /** Cuts the connection, so that the client does not take a part for the whole. */
+  destroy(): void
+}
+
+/** A response written by Node's ServerResponse. */
+export class NodeResponseWriter implements ResponseWriter {
+  readonly #out: ServerResponse
+  readonly #untaken: Set<WriteListener>
+  /** Only the end of the connection tells the end of the content. */
+  #untilClose = false
+
+  /** `untaken` is that of the connection. */
+  constructor(out: ServerResponse, untaken: Set<WriteListener>) {
+    this.#out = out
+    this.#untaken = untaken
+  }
+
+  last(): void {
+    this.#out.shouldKeepAlive = false
+  }
+
+  head({ status, reason, fields, length, hasContent }: OutgoingHead): void {
+    const flat = [...fields.flat]
+    if (length !== undefined) flat.push('Content-Length', String(length))
+    if (reason === undefined) this.#out.writeHead(status, flat)
+    else this.#out.writeHead(status, reason, flat)
+    this.#untilClose = hasContent && length === undefined && !this.chunked
+  }
+
+  get chunked(): boolean {
+    return this.#out.chunkedEncoding
+  }
+
+  write(block: Buffer, taken: WriteListener): void {
+    const told: WriteListener = error => {
+      if (this.#untaken.delete(told)) taken(error)
+    }
+    this.#untaken.add(told)
+    this.#out.write(block, told)
+  }
+
+  trailers(fields: Fields): void {
+    this.#out.addTrailers([...fields].map(([name, value]): [string, string] => [name, value]))
+  }
+
+  end(bytes: Buffer | undefined, taken: WriteListener): void {
+    this.#out.once('finish', taken)
+    if (bytes === undefined) this.#out.end()
+    else this.#out.end(bytes)
+  }
+
+  destroy(): void {
+    const { socket } = this.#out
+    if (socket === null) {
+      // Behind another response: the connection ends when that one is sent. Node 24 does not see to it.
+      this.#out.once('socket', assigned => assigned.destroy())
+    } else if (this.#untilClose && !(socket instanceof TLSSocket)) {
+      // A plain end would look like that of the content. TLS leaves out its own end (close_notify).
+      socket.resetAndDestroy()
+    }
+    this.#out.destroy()
+  }
+}
+
+/** A short response as bytes, for a connection that Node's server has handed over; the connection ends after it. */
+export function wholeResponse({ status, reason, fields, content }: Response): Buffer {
+  const bytes = content.kind === 'bytes' ? content.bytes : Buffer.alloc(0)
+  const head = { status, reason, fields, length: bytes.length, hasContent: true }
+  return Buffer.concat([Buffer.from(responseText(head, 'Connection: close\r\n'), 'latin1'), bytes])
+}
+
+/** The links of early hints (RFC 8297), the one interim response that is passed on; none for others. */
+export function hintsOf(status: number, fields: Fields): readonly string[] {
+  return status === 103 ? fields.all('Link') : []
+}
+
+/** Sends early hints ahead of the response. */
+export function interimSender(out: ServerResponse): SendInterim {
+  return (status, fields) => {
+    const links = hintsOf(status, fields)
+    if (links.length === 0) return
+    // Behind another response Node would write the hints into this one (it has no socket yet).
+    if (out.socket === null || out.headersSent || out.req.httpVersionMinor === 0) return
+    try {
+      out.writeEarlyHints({ link: [...links] })
+    } catch {
+      // Node refuses links it cannot read; a hint that does not arrive is no loss.
+    }
   }
 }

@@ -22,7 +22,7 @@ export interface HttpServerOptions {
   readonly requestId: () => string
   readonly clock: Clock
   readonly limits: HttpServerLimits
-  /** Whether plain requests take the fast path (fast-path/fast-path.ts). Other requests go to Node's server. */
+  /** Whether plain requests take the fast path (../fast-path.ts). Other requests go to Node's server. */
   readonly fastPath?: boolean
   /** Makes it a TLS listener. */
   readonly tls?: TlsOptions

@@ -5,30 +5,46 @@
  * Handlers of pipelined requests run at the same time (on the fast path those of safe requests without content); Node's server or the
  * fast path sends their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
  */
-import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
-import type { Server as SecureServer } from 'node:https'
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
-import { FastPath } from '../fast-path/fast-path.ts'
+import { FastPath } from '../fast-path.ts'
 import { Fields } from '../message/field.ts'
 import { noContent, type Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
-import type { Authority } from '../message/target.ts'
+import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
-import { TargetReader } from '../wire/target-reader.ts'
 import { sharingReads } from './accepted.ts'
-import { afterLast, type Connection, Connections, peerOf } from './connections.ts'
-import { Exchanges, malformed } from './exchanges.ts'
-import { type LiveRequest, nodeRequest } from './live-request.ts'
+import {
+  afterLast,
+  type Connection,
+  Connections,
+  type LiveRequest,
+  nodeRequest,
+  peerOf,
+} from './connections.ts'
+import {
+  Exchanges,
+  interimSender,
+  malformed,
+  NodeResponseWriter,
+  wholeResponse,
+} from './exchanges.ts'
 import { LoopShare } from './loop-share.ts'
 import { notLooked } from './movement.ts'
-import { headProblem, nodeServer, tlsRules } from './node-server.ts'
-import type { ConnectHandler, HttpServerOptions, KeyAndCertificate, TakenOver } from './options.ts'
+import type {
+  ConnectHandler,
+  HttpServerLimits,
+  HttpServerOptions,
+  KeyAndCertificate,
+  TakenOver,
+  TlsOptions,
+} from './options.ts'
 import { awaitIntroduction } from './proxy-protocol.ts'
 import { emptyContent, passOver, RequestContent } from './request-content.ts'
-import { interimSender, NodeResponseWriter, wholeResponse } from './response-writer.ts'
 
 /** How long a new connection is kept for its first request when the server stops. */
 const forFirstRequest: Milliseconds = 1000
@@ -347,4 +363,50 @@ export class HttpServer {
 async function whatHasCome(): Promise<void> {
   // The first may be due before the loop reads again, the second is not.
   for (const _ of [1, 2]) await new Promise(resolve => setImmediate(resolve))
+}
+
+/** TLS 1.2 or newer, HTTP/1.1 alone. */
+export const tlsRules = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
+
+/** What to answer when Node's parser refuses a head with this code. */
+function headProblem(code: string): readonly [status: number, sentence: string] {
+  return headProblems[code] ?? [400, 'This is not an HTTP request that can be understood.']
+}
+
+const headProblems: Readonly<Record<string, readonly [status: number, sentence: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'The fields of this request are larger than this server takes.'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time.'],
+  HPE_INVALID_METHOD: [501, 'This method is not known here.'],
+}
+
+/** Node's HTTP server, for plain connections or TLS, with our limits. */
+function nodeServer(limits: HttpServerLimits, tls?: TlsOptions): Server | SecureServer {
+  const options = {
+    maxHeaderSize: limits.head,
+    headersTimeout: limits.headTime,
+    requestTimeout: limits.requestTime,
+    keepAliveTimeout: limits.idle,
+    connectionsCheckingInterval: Math.min(5000, limits.headTime),
+    noDelay: true,
+    requireHostHeader: false,
+    insecureHTTPParser: false,
+  }
+  const server =
+    tls === undefined
+      ? createServer(options)
+      : createSecureServer({
+          ...options,
+          ...tls.identity,
+          ...tlsRules,
+          ALPNProtocols: [...tlsRules.ALPNProtocols],
+          handshakeTimeout: limits.headTime,
+          SNICallback: (host, done) => {
+            tls.contextFor(host).then(context => done(null, context), done)
+          },
+        })
+  // `close` would cut the idle ones, and with them requests that have come and are not read.
+  server.closeIdleConnections = () => undefined
+  server.maxHeadersCount = 0
+  server.maxConnections = limits.connections
+  return server
 }

@@ -2,8 +2,9 @@
  * Where the content of a response ends and whether its connection may be used again, RFC 9112 sections 6.3 and 9.3. What two
  * recipients could read in two ways is no framing but the origin's error.
  */
-import { parseContentLength } from '../message/content-length.ts'
+
 import { type Fields, listMembers } from '../message/field.ts'
+import { parseContentLength } from '../message/message.ts'
 import type { Problem } from '../message/target.ts'
 import type { ResponseHead } from './response-head.ts'
 

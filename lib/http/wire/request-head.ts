@@ -14,11 +14,9 @@
  * bytes are compared.
  */
 import { Fields } from '../message/field.ts'
-import type { Target } from '../message/target.ts'
-import { alphanumeric, byteTable, FieldLines } from './field-lines.ts'
-import { LastBlock } from './last-block.ts'
+import type { Target, TargetReader } from '../message/target.ts'
+import { alphanumeric, byteTable, FieldLines, LastBlock } from './field-lines.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
-import type { TargetReader } from './target-reader.ts'
 
 /** Methods of requests that are taken, the most frequent ones first. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const

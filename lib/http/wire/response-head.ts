@@ -15,8 +15,7 @@
  */
 import { Gathered } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
-import { byteTable, FieldLines, valueBytes } from './field-lines.ts'
-import { LastBlock } from './last-block.ts'
+import { byteTable, FieldLines, LastBlock, valueBytes } from './field-lines.ts'
 
 export interface ResponseHead {
   readonly version: '1.0' | '1.1'

@@ -34,7 +34,10 @@ for (const edge of edges) {
     t.notOk(answer.fields.has('Set-Cookie'))
     t.equal(answer.fields.get('X-Authproxy-User'), 'ada@example.org')
     t.equal(answer.fields.get('X-Authproxy-Groups'), 'staff')
-    for (const name of ['X-Authproxy-Upn', 'X-Authproxy-Displayname', 'X-Authproxy-Omitted']) {
+    for (const name of [
+      ...['X-Authproxy-Upn', 'X-Authproxy-Displayname', 'X-Authproxy-Omitted'],
+      'X-Authproxy-Authorization',
+    ]) {
       t.same(answer.fields.all(name), [''], `${name} is there, and empty`)
     }
     t.match(answer.fields.get('X-Authproxy-Request-ID'), /^[0-9a-f]{8}-/)
@@ -137,10 +140,11 @@ for (const edge of edges) {
     t.equal(ledTo(edge, page), undefined)
     const refusals = gateway.log.lines.filter(({ facts }) => facts['category'] === 'ACCESS-REFUSED')
     t.ok(refusals.length > 5)
+    t.same([...new Set(refusals.map(({ facts }) => facts['client']))], ['192.0.2.9'])
     t.equal((await send('GET / HTTP/1.1\r\nHost: x\r\n\r\n')).status, 404)
   })
 
-  t.test(`${edge}: a page of another origin opens no WebSocket`, async t => {
+  t.test(`88: a page of another origin opens no WebSocket by way of ${edge}`, async t => {
     const { gateway, ask } = await startChecks(t, { edge })
     const Cookie = await gateway.logIn(ada)
     const key = { Cookie, 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==' }
@@ -168,7 +172,7 @@ for (const edge of edges) {
     }
   })
 
-  t.test(`${edge}: a session is renewed on the way to a page, once in its time`, async t => {
+  t.test(`87: a session is renewed on the way to a page, once in its time, at ${edge}`, async t => {
     const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
     const session = { idle: '1h', lifetime: '12h' }
     const { gateway, ask } = await startChecks(t, { edge, clock, settings: { session } })
@@ -211,7 +215,7 @@ for (const edge of edges) {
   })
 }
 
-t.test('the renewal leads to a path of its own host, whatever it is asked', async t => {
+t.test('87: the renewal leads to a path of its own host, whatever it is asked', async t => {
   const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const { gateway, ask } = await startChecks(t, { edge: 'nginx', clock })
   const Cookie = await gateway.logIn(ada)

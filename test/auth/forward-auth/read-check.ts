@@ -82,7 +82,7 @@ t.test('paths are kept byte for byte, for the gate to judge', async t => {
   }
 })
 
-t.test('fields that are the source of another edge never decide', async t => {
+t.test('83: fields that are the source of another edge never decide', async t => {
   for (const edge of edges) {
     const { method, target, host } = contracts[edge]
     const own = [method?.field, target?.field, host.field]
@@ -93,7 +93,7 @@ t.test('fields that are the source of another edge never decide', async t => {
   }
 })
 
-t.test('a source that is missing, empty, doubled or in two spellings is none', async t => {
+t.test('83: a source that is missing, empty, doubled or in two spellings is none', async t => {
   for (const edge of edges) {
     const { method, target, host, address } = contracts[edge]
     for (const [source, code] of [
@@ -143,7 +143,7 @@ t.test('a problem names the field and what sets it at the edge, and quotes nothi
   }
 })
 
-t.test('values of the wrong form are none', async t => {
+t.test('83, 85: values of the wrong form are none', async t => {
   const edge = 'nginx'
   for (const [name, value, code] of [
     ['X-Original-URI', 'https://app.example.org/public/', 'edge_target'],
@@ -182,7 +182,7 @@ t.test('values of the wrong form are none', async t => {
   }
 })
 
-t.test('the client is the last address that is not of a proxy of ours', async t => {
+t.test('86: the client is the last address that is not of a proxy of ours', async t => {
   for (const [list, client] of [
     ['192.0.2.9', '192.0.2.9'],
     ['203.0.113.1, 192.0.2.9', '192.0.2.9'],
@@ -204,7 +204,7 @@ t.test('the client is the last address that is not of a proxy of ours', async t 
   t.equal(told(lines), `GET ${domain} / - 192.0.2.9`, 'a line of its own behind that of the client')
 })
 
-t.test('a stranger may not ask, and a socket in the file system has no address', async t => {
+t.test('85: a stranger may not ask, and a socket in the file system has no address', async t => {
   const asked = { target: '/' }
   const same = (lines: Lines) => lines
   t.equal(told(read('nginx', asked, same, { peer: '192.0.2.66' })), '403 edge_peer')
@@ -224,7 +224,7 @@ t.test('a check is at its one path', async t => {
   }
 })
 
-t.test('the edge shows its secret, where one is set', async t => {
+t.test('85: the edge shows its secret, where one is set', async t => {
   const secret = tokenDigest('a secret of the edge')
   const field = 'X-Authproxy-Edge-Secret'
   for (const edge of edges) {
@@ -246,7 +246,7 @@ t.test('the edge shows its secret, where one is set', async t => {
   }
 })
 
-t.test('what is left of the handshake of a WebSocket makes one', async t => {
+t.test('88: what is left of the handshake of a WebSocket makes one', async t => {
   for (const edge of edges) {
     for (const name of ['Sec-WebSocket-Key', 'Sec-WebSocket-Version']) {
       const outcome = read(edge, { target: '/' }, withField(name, '13'))

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { watchAbandoned } from '../../../lib/cache/fetch/ending.ts'
+import { watchAbandoned } from '../../../lib/cache/fetch/transfer.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { Gate } from '../../fixtures/time/gate.ts'

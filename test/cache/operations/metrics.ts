@@ -5,7 +5,8 @@ import type { Exchange } from '../../../lib/http/message/message.ts'
 const none = () => 0
 
 function metrics(): CacheMetrics {
-  return new CacheMetrics({
+  const metrics = new CacheMetrics()
+  const gauges = {
     ...{ client_connections: none, origin_connections: none, fetches_under_way: none },
     ...{ files_being_written: none, stored_objects: none, stored_bytes: none },
     ...{
@@ -18,7 +19,9 @@ function metrics(): CacheMetrics {
     ...{ authority_expiry_timestamp_seconds: undefined, verification_timestamp_seconds: none },
     ...{ verification_files: none, verification_wrong_files: none },
     ...{ suites_behind: none, suites_behind_seconds: none },
-  })
+  }
+  metrics.read(gauges, () => [])
+  return metrics
 }
 
 /** As much of an exchange as is counted. */

@@ -2,7 +2,7 @@
  * A Release file and its detached signature, which a mirror may have of different days.
  */
 import t from 'tap'
-import { openAdopted, standingOf } from '../../../lib/cache/suites/standing.ts'
+import { openAdopted, standingOf } from '../../../lib/cache/suites/known-suites.ts'
 import { silentLog } from '../../../lib/log/log.ts'
 import { changingArchive, changingArchives } from '../../fixtures/archive/changing-archive.ts'
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'

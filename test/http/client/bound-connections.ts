@@ -6,7 +6,7 @@ import {
   type ConnectionOwner,
   continuesHandshake,
   offersBinding,
-} from '../../../lib/http/client/connection-authentication.ts'
+} from '../../../lib/http/client/request.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
 import type { Teardown } from '../../fixtures/http/raw-client.ts'

@@ -1,4 +1,5 @@
 /** Origins that mean harm, and what of it reaches the next request: nothing. */
+
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import t from 'tap'
@@ -6,10 +7,9 @@ import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool } from '../../../lib/bytes/block-pool.ts'
 import { iterate } from '../../../lib/bytes/source.ts'
 import { defaultOriginDeadlines } from '../../../lib/http/client/client.ts'
-import { OriginConnection } from '../../../lib/http/client/connection.ts'
+import { OriginConnection, Transport } from '../../../lib/http/client/connection.ts'
 import { OriginExchange } from '../../../lib/http/client/exchange.ts'
 import { onWire } from '../../../lib/http/client/request.ts'
-import { Transport } from '../../../lib/http/client/transport.ts'
 import { ResponseHeadReader } from '../../../lib/http/wire/response-head.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'

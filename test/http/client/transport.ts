@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { BlockPool } from '../../../lib/bytes/block-pool.ts'
-import { type Reader, Transport } from '../../../lib/http/client/transport.ts'
+import { type Reader, Transport } from '../../../lib/http/client/connection.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import type { Teardown } from '../../fixtures/http/raw-client.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { frameByteRanges } from '../../../lib/http/message/byteranges.ts'
+import { frameByteRanges } from '../../../lib/http/message/range.ts'
 
 t.test('the frame reads as in RFC 9110 section 14.6 and its length is exact', t => {
   const content = Buffer.from('0123456789')

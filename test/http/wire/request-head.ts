@@ -2,13 +2,14 @@
  * What the reader of plain requests takes, and that it reads it as Node's parser and the rules do: over a table, and over thousands of damaged
  * requests from a seed. HEAD_SEED repeats a run.
  */
+
 import { createServer, type IncomingMessage } from 'node:http'
 import { Duplex } from 'node:stream'
 import t from 'tap'
+import { TargetReader } from '../../../lib/http/message/target.ts'
 import { FieldLines, valueBytes } from '../../../lib/http/wire/field-lines.ts'
 import { type PlainHead, PlainHeadReader } from '../../../lib/http/wire/request-head.ts'
 import { checkRequest, defaultHeadLimits } from '../../../lib/http/wire/request-rules.ts'
-import { TargetReader } from '../../../lib/http/wire/target-reader.ts'
 import { Noise } from '../../fixtures/chance/noise.ts'
 import { hostileRequest } from '../../fixtures/http/hostile-requests.ts'
 

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { parseTarget } from '../../../lib/http/message/target.ts'
-import { TargetReader } from '../../../lib/http/wire/target-reader.ts'
+import { parseTarget, TargetReader } from '../../../lib/http/message/target.ts'
 
 t.test('equal texts are one target, and it is what the text says', async t => {
   const reader = new TargetReader()

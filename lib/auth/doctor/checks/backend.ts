@@ -4,8 +4,8 @@
  */
 import { day } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
-import { offersBinding } from '../../../http/client/connection-authentication.ts'
 import type { ShownCertificate } from '../../../http/client/dialling/dialler.ts'
+import { offersBinding } from '../../../http/client/request.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatUri } from '../../../http/message/target.ts'
 import { forwardingFields } from '../../../http/proxy/forwarded.ts'

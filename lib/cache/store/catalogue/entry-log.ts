@@ -5,8 +5,7 @@
  * last line is torn is not cut: the next line begins after a line feed. What cannot be decoded is for the caller to pass over.
  */
 import { randomBytes } from 'node:crypto'
-import type { Disk, DiskFile, OpenMode } from '../disk/disk.ts'
-import { DiskHung } from '../disk/slots.ts'
+import { type Disk, type DiskFile, DiskHung, type OpenMode } from '../disk/disk.ts'
 import { decodeRecord, encodeRecord, type LogRecord, maxLine } from './record.ts'
 
 /** A line of the log, which may be damaged. */

@@ -21,9 +21,8 @@ import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import { unlessMissing } from '../../../errors.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
-import { type DiskFile, isForbidden, type Surroundings } from '../disk/disk.ts'
+import { type DiskFile, DiskHung, isForbidden, type Surroundings } from '../disk/disk.ts'
 import { diskProblem } from '../disk/health.ts'
-import { DiskHung } from '../disk/slots.ts'
 import type { StoreEvents } from '../events.ts'
 
 interface BlobsParts extends Surroundings {

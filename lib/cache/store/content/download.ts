@@ -23,11 +23,9 @@ import type { DiskHealth } from '../disk/health.ts'
 import type { Blobs } from './blobs.ts'
 import type { Checks } from './checks.ts'
 import type { Expectation, Expected } from './expectation.ts'
-import type { OpenContent } from './open-content.ts'
-import type { SharedBlocks } from './shared-blocks.ts'
+import type { OpenContent, SharedBlocks } from './open-content.ts'
 import type { Contents } from './stored-contents.ts'
-import { Tail } from './tail.ts'
-import { type Destination, WriteBehind } from './write-behind.ts'
+import { type Destination, Tail, WriteBehind } from './write-behind.ts'
 
 /** Whether something was stored, and if not, why; the disk's failures are answers here, never errors. */
 export type PutResult =

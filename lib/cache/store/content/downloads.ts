@@ -4,12 +4,12 @@
 import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
 import type { StoreEvents } from '../events.ts'
-import type { Arrivals } from '../upkeep/arrivals.ts'
 import type { UpkeepParts } from '../upkeep/removal.ts'
-import type { Room } from '../upkeep/room.ts'
+import type { Arrivals, Room } from '../upkeep/room.ts'
 import type { Checks } from './checks.ts'
 import { Download } from './download.ts'
 import { Expectation, type Expected } from './expectation.ts'
+import type { SharedBlocks } from './open-content.ts'
 import {
   type Continuation,
   isOf,
@@ -19,7 +19,6 @@ import {
   sidecarOf,
   worthKeeping,
 } from './partial.ts'
-import type { SharedBlocks } from './shared-blocks.ts'
 import type { Contents } from './stored-contents.ts'
 import type { Destination } from './write-behind.ts'
 

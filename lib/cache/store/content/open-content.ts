@@ -4,14 +4,13 @@
  * # Representation
  * The file is read in chunks of one block, at multiples of the block's size, so that readers from different places meet in the
  * same chunks. Up to four chunks are read by one operation; the next four while the reader has two left. A chunk is dropped
- * when the only reader has taken it; with several readers it is kept for those behind (shared-blocks.ts). A short range, the
+ * when the only reader has taken it; with several readers it is kept for those behind (`SharedBlocks`). A short range, the
  * end of a file that still grows, and a reader for whom there is no block read what they want alone, into ordinary memory.
  */
-import { type Block, fileBlock } from '../../../bytes/block-pool.ts'
+import { type Block, type BlockPool, fileBlock } from '../../../bytes/block-pool.ts'
 import { Piece } from '../../../bytes/piece.ts'
 import type { Source, Take } from '../../../bytes/source.ts'
 import type { DiskFile } from '../disk/disk.ts'
-import type { KeptBlock, SharedBlocks } from './shared-blocks.ts'
 
 /** A file that ended before the length it should have. */
 export class ShortFile extends Error {
@@ -270,5 +269,58 @@ class ChunkReader implements Source {
     this.#take = undefined
     this.#failed(error)
     take?.(error, undefined)
+  }
+}
+
+/** A block that was read, as its file keeps it. */
+interface KeptBlock {
+  drop(): void
+}
+
+/** 32 MiB. */
+const mostKept = 64
+
+/**
+ * Keeps blocks of files that the next reader may want, a bounded number for all files together.
+ *
+ * Copying a block out of the page cache is two fifths of what it costs to send it, so readers of one file who are near each
+ * other get the same block by reference. When blocks are scarce none is kept.
+ */
+export class SharedBlocks {
+  readonly #pool: BlockPool
+  readonly #kept = new Set<KeptBlock>()
+
+  constructor(pool: BlockPool) {
+    this.#pool = pool
+  }
+
+  /** Few blocks are left: nothing is read ahead and nothing kept. */
+  get scarce(): boolean {
+    return this.#pool.scarce
+  }
+
+  /** A block to read into; undefined when there is none, even for what is kept. */
+  take(): Block | undefined {
+    for (;;) {
+      const block = this.#pool.take(fileBlock)
+      const [oldest] = this.#kept
+      if (block !== undefined || oldest === undefined) return block
+      this.#evict(oldest)
+    }
+  }
+
+  keep(kept: KeptBlock): void {
+    this.#kept.add(kept)
+    const [oldest] = this.#kept
+    if (this.#kept.size > mostKept && oldest !== undefined) this.#evict(oldest)
+  }
+
+  forget(kept: KeptBlock): void {
+    this.#kept.delete(kept)
+  }
+
+  #evict(kept: KeptBlock): void {
+    this.#kept.delete(kept)
+    kept.drop()
   }
 }

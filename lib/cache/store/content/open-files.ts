@@ -4,8 +4,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Source } from '../../../bytes/source.ts'
 import type { Surroundings } from '../disk/disk.ts'
-import { OpenContent, ShortFile } from './open-content.ts'
-import type { SharedBlocks } from './shared-blocks.ts'
+import { OpenContent, type SharedBlocks, ShortFile } from './open-content.ts'
 
 /** Files without readers that stay open, and for how long: the next client of a package in demand finds it open. */
 const mostIdle = 64

@@ -12,9 +12,8 @@
 import { basename, join } from 'node:path'
 import { isCount, isRecord } from '../../../json.ts'
 import { seal, unseal } from '../catalogue/record.ts'
-import type { Disk, DiskFile, Surroundings } from '../disk/disk.ts'
+import { type Disk, type DiskFile, DiskHung, type Surroundings } from '../disk/disk.ts'
 import { isDigest, temporarySuffix } from '../disk/layout.ts'
-import { DiskHung } from '../disk/slots.ts'
 import type { Expectation } from './expectation.ts'
 
 /** What a download is to be continued by. */

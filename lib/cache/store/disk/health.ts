@@ -7,7 +7,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
 import type { StoreEvents } from '../events.ts'
-import { DiskHung } from './slots.ts'
+import { DiskHung } from './disk.ts'
 
 /** Readiness of the store for writing; reading goes on as long as the disk answers. */
 export type Health =

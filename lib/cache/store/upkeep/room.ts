@@ -7,15 +7,15 @@
  * or when removing does not keep up; and one that is being stored is asked about again before each write. The client then gets
  * it from the origin, and nothing is stored. So the quota holds also while the disk fails.
  */
-import type { Milliseconds } from '../../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
 import type { Unnamed } from '../content/blobs.ts'
+import type { Download } from '../content/download.ts'
 import type { Partials } from '../content/partial.ts'
-import type { Arrivals } from './arrivals.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
-import type { Space } from './space.ts'
 
 /** What there is at one moment, bytes. */
 interface Measured {
@@ -295,4 +295,165 @@ function spareOf({ free, floor }: Measured): number {
 
 function onDisk({ stored, unwritten }: Measured): number {
   return stored - unwritten
+}
+
+/** Bytes of downloads. */
+interface UnderWay {
+  /** What there is of them, also of those that a crash broke off. */
+  readonly arrived: number
+  /** Of that, what the disk does not have yet. */
+  readonly unwritten: number
+  readonly coming: number
+}
+
+type Arrival = Pick<Download, 'size' | 'length' | 'stored' | 'file'>
+
+/** What is counted as coming of a download: what its pace brings in this time, and at least so much. */
+const foreseen: Milliseconds = 60_000
+const leastForeseen = 4 * 1024 * 1024
+/** A shorter time says nothing of the pace. */
+const leastTime: Milliseconds = 1_000
+
+/**
+ * The bytes of downloads, also of those that a crash broke off: what they take of the disk, and what their pace brings within a
+ * minute.
+ */
+export class Arrivals {
+  readonly #clock: Clock
+  readonly #partials: Partials
+  /** When each began, and with how many bytes. */
+  readonly #growing = new Map<Arrival, { readonly since: Milliseconds; readonly begun: number }>()
+  /** Those that are whole and being stored. There may be hundreds, and these figures are asked for with every download. */
+  readonly #whole = new Set<Arrival>()
+  #wholeBytes = 0
+
+  constructor(clock: Clock, partials: Partials) {
+    this.#clock = clock
+    this.#partials = partials
+  }
+
+  begin(download: Arrival): void {
+    this.#growing.set(download, { since: this.#clock.elapsed(), begun: download.size })
+  }
+
+  whole(download: Arrival): void {
+    if (!this.#growing.delete(download) || !download.stored) return
+    this.#whole.add(download)
+    this.#wholeBytes += download.size
+  }
+
+  end(download: Arrival): void {
+    this.#growing.delete(download)
+    if (this.#whole.delete(download)) this.#wholeBytes -= download.size
+  }
+
+  get bytes(): UnderWay {
+    const now = this.#clock.elapsed()
+    let arrived = this.#wholeBytes + this.#partials.bytes
+    let unwritten = this.#wholeBytes
+    let coming = 0
+    for (const [download, { since, begun }] of this.#growing) {
+      const { size, length = 0, stored, file } = download
+      // A file that is not stored any more takes its space as long as a client reads it.
+      if (!stored) arrived += file.file === undefined ? 0 : file.written
+      else {
+        const pace = (size - begun) / Math.max(leastTime, now - since)
+        arrived += size
+        unwritten += size - file.written
+        coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
+      }
+    }
+    return { arrived, unwritten, coming }
+  }
+}
+
+/** Space of the file system the cache lies on, bytes. `free` is what this process may still use. */
+export interface FileSystemSpace {
+  readonly total: number
+  readonly used: number
+  readonly free: number
+}
+
+export interface Usage {
+  /** Entries: cached targets. Several may share one content. */
+  readonly objects: number
+  /** Contents, each counted once. */
+  readonly blobs: number
+  /** Bytes of those contents. */
+  readonly bytes: number
+}
+
+const spaceAge: Milliseconds = 5_000
+
+/**
+ * Space on the file system of a directory, asked for at most once in some seconds however often it is needed.
+ */
+export class Space {
+  readonly #around: Surroundings
+  readonly #stored: () => number
+  #known: FileSystemSpace | undefined
+  #storedThen = 0
+  #asked: Milliseconds = Number.NEGATIVE_INFINITY
+  #asking: Promise<void> | undefined
+
+  /** `stored` says how many bytes the store takes of it. */
+  constructor(around: Surroundings, stored: () => number) {
+    this.#around = around
+    this.#stored = stored
+  }
+
+  /**
+   * Free bytes, now that the store takes so many: what the file system said last, less what was stored since. Infinite when it
+   * does not say.
+   */
+  free(stored: number): number {
+    const { latest } = this
+    if (latest === undefined) return Number.POSITIVE_INFINITY
+    return latest.free - (stored - this.#storedThen)
+  }
+
+  /** What was known some seconds ago, at once. */
+  get latest(): FileSystemSpace | undefined {
+    if (this.#old) void this.get()
+    return this.#known
+  }
+
+  /** What was known may be wrong by now. */
+  forget(): void {
+    this.#known = undefined
+    this.#asked = Number.NEGATIVE_INFINITY
+  }
+
+  fresh(): Promise<FileSystemSpace | undefined> {
+    this.#asked = Number.NEGATIVE_INFINITY
+    return this.get()
+  }
+
+  /** Undefined when the file system does not say. */
+  async get(): Promise<FileSystemSpace | undefined> {
+    if (this.#old) {
+      this.#asking ??= this.#ask().finally(() => {
+        this.#asking = undefined
+      })
+      await this.#asking
+    }
+    return this.#known
+  }
+
+  get #old(): boolean {
+    return this.#around.clock.elapsed() - this.#asked >= spaceAge
+  }
+
+  async #ask(): Promise<void> {
+    const { disk, layout } = this.#around
+    const stored = this.#stored()
+    try {
+      const { bsize, blocks, bfree, bavail } = await disk.space(layout.directory)
+      this.#known = { total: blocks * bsize, used: (blocks - bfree) * bsize, free: bavail * bsize }
+      this.#storedThen = stored
+    } catch {
+      this.#known = undefined
+    }
+    this.#asked = this.#around.clock.elapsed()
+  }
 }

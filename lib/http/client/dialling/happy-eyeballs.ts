@@ -7,8 +7,7 @@
  */
 import { isIPv6 } from 'node:net'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import type { DialledConnection } from '../connection.ts'
-import type { Transport } from '../transport.ts'
+import type { DialledConnection, Transport } from '../connection.ts'
 
 /** RFC 8305 section 5: "Connection Attempt Delay" */
 const ATTEMPT_DELAY: Milliseconds = 250

@@ -7,7 +7,7 @@ import { Fields } from '../../message/field.ts'
 import { type Authority, formatAuthority } from '../../message/target.ts'
 import { requestHead } from '../../wire/message-writer.ts'
 import { ResponseHeadReader } from '../../wire/response-head.ts'
-import type { Transport } from '../transport.ts'
+import type { Transport } from '../connection.ts'
 
 export interface Parent extends Authority {
   /** `user:password`, decoded. Never log it. */

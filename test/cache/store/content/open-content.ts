@@ -3,8 +3,11 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { BlockPool, fileBlock, socketBlock } from '../../../../lib/bytes/block-pool.ts'
 import { iterate, type Source } from '../../../../lib/bytes/source.ts'
-import { type Extent, OpenContent } from '../../../../lib/cache/store/content/open-content.ts'
-import { SharedBlocks } from '../../../../lib/cache/store/content/shared-blocks.ts'
+import {
+  type Extent,
+  OpenContent,
+  SharedBlocks,
+} from '../../../../lib/cache/store/content/open-content.ts'
 import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, collect, openBelow, until } from '../../../fixtures/store/opened.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { DiskHung, type End, Slots } from '../../../../lib/cache/store/disk/slots.ts'
+import { DiskHung, type End, Slots } from '../../../../lib/cache/store/disk/disk.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 /** Lets time pass, with a turn of the event loop for each tick. */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
-import { Space } from '../../../../lib/cache/store/upkeep/space.ts'
+import { Space } from '../../../../lib/cache/store/upkeep/room.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { sizedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, entryOf, keep, opened } from '../../../fixtures/store/opened.ts'

@@ -6,21 +6,26 @@
  * The first request that is in doubt, and everything behind it, goes to Node's server, byte for byte, after the answers before it.
  * Rules, limits, handler and report are the same; what is saved is what Node does for each message without need (docs/decisions/0025).
  */
-import type { Socket } from 'node:net'
-import type { Milliseconds } from '../../async/clock.ts'
-import { Gathered } from '../../bytes/gathered.ts'
-import { flushWrites } from '../../bytes/small-writes.ts'
-import { formatDate } from '../message/date.ts'
-import { leaveReads, takeReads } from '../server/accepted.ts'
-import type { Connection, RequestReading } from '../server/connections.ts'
-import type { Exchanges } from '../server/exchanges.ts'
-import { LiveRequest } from '../server/live-request.ts'
-import type { HttpServerOptions } from '../server/options.ts'
-import { emptyContent } from '../server/request-content.ts'
-import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
-import type { TargetReader } from '../wire/target-reader.ts'
-import { FastContent } from './fast-content.ts'
-import { FastResponse, type ResponseOwner } from './fast-response.ts'
+import { Socket } from 'node:net'
+import type { Clock, Milliseconds } from '../async/clock.ts'
+import { Gathered } from '../bytes/gathered.ts'
+import { flushWrites, type WriteListener, writeNow, writeSoon } from '../bytes/small-writes.ts'
+import { formatDate } from './message/date.ts'
+import { Fields } from './message/field.ts'
+import type { TargetReader } from './message/target.ts'
+import { leaveReads, takeReads } from './server/accepted.ts'
+import { type Connection, LiveRequest, type RequestReading } from './server/connections.ts'
+import { type Exchanges, hintsOf, type ResponseWriter } from './server/exchanges.ts'
+import type { HttpServerOptions } from './server/options.ts'
+import { emptyContent, MalformedContent, restTime } from './server/request-content.ts'
+import {
+  chunkEnd,
+  chunkStart,
+  lastChunk,
+  type OutgoingHead,
+  responseText,
+} from './wire/message-writer.ts'
+import { type PlainHead, PlainHeadReader } from './wire/request-head.ts'
 
 /** Bytes of requests that wait for the answers to those before; then no more are read. */
 const mostUnread = 64 * 1024
@@ -59,7 +64,7 @@ export class FastPath {
 }
 
 /** How a connection leaves the fast path. */
-export interface Exits {
+interface Exits {
   /** Node's server takes it over. */
   readonly toNode: () => void
   /** Its client is told, by Node's code for it, what is wrong with the head or the content that has begun. */
@@ -313,3 +318,230 @@ class FastConnection implements RequestReading, ResponseOwner {
 function standsAlone({ method, length }: PlainHead): boolean {
   return length > 0 || (method !== 'GET' && method !== 'HEAD')
 }
+
+/** The connection a response goes to. */
+interface ResponseOwner {
+  readonly socket: Socket
+  /** Field lines that are the same for all connections of a server. */
+  readonly path: { readonly keepAlive: string; readonly dateLine: string }
+  /** Told when everything of the response has been written. */
+  written(): void
+  /** Told when a response has failed: the connection ends with it. */
+  broken(): void
+}
+
+const noTrailers = lastChunk(Fields.empty)
+
+/**
+ * Writes a response on the fast path. The requests of a pipeline are answered in their order: a response whose turn has not come
+ * holds its bytes, and with them their source.
+ * Head and content up to 64 KiB leave together at the end of the turn, those of a pipeline behind each other.
+ */
+class FastResponse implements ResponseWriter {
+  readonly #to: ResponseOwner
+  /** What waits for its turn; undefined once that has come. */
+  #held: Array<() => void> | undefined = []
+  /** Written with the first bytes of content. */
+  #head = ''
+  #lastChunk = noTrailers
+  #last = false
+  #chunked = false
+  #begun = false
+  /** Some of it has been given to the connection. */
+  #left = false
+
+  constructor(to: ResponseOwner) {
+    this.#to = to
+  }
+
+  /** Everything before it has been written. */
+  turn(): void {
+    const held = this.#held ?? []
+    this.#held = undefined
+    for (const act of held) act()
+  }
+
+  last(): void {
+    this.#last = true
+  }
+
+  /** Early hints (RFC 8297), when nothing has to leave before them. */
+  interim(status: number, fields: Fields): void {
+    const links = hintsOf(status, fields)
+    if (links.length === 0 || this.#held !== undefined || this.#begun) return
+    flushWrites()
+    const { lines } = Fields.of(...links.map(link => ['Link', link] as const))
+    this.#to.socket.write(`HTTP/1.1 103 Early Hints\r\n${lines}\r\n`, 'latin1')
+  }
+
+  get chunked(): boolean {
+    return this.#chunked
+  }
+
+  head(head: OutgoingHead): void {
+    const { path } = this.#to
+    this.#begun = true
+    this.#chunked = head.hasContent && head.length === undefined
+    const date = head.fields.has('Date') ? '' : path.dateLine
+    this.#head = responseText(head, date + (this.#last ? 'Connection: close\r\n' : path.keepAlive))
+  }
+
+  write(block: Buffer, taken: WriteListener): void {
+    if (this.#held !== undefined) return void this.#held.push(() => this.write(block, taken))
+    // A chunk of no bytes would be the last one.
+    if (block.length === 0) return taken()
+    this.#left = true
+    const before = this.#chunked ? this.#head + chunkStart(block.length) : this.#head
+    this.#head = ''
+    const parts = before === '' ? [block] : [before, block]
+    writeNow(this.#to.socket, this.#chunked ? [...parts, chunkEnd] : parts, taken)
+  }
+
+  trailers(fields: Fields): void {
+    this.#lastChunk = lastChunk(fields)
+  }
+
+  end(bytes: Buffer | undefined, taken: WriteListener): void {
+    if (this.#held !== undefined) return void this.#held.push(() => this.end(bytes, taken))
+    const { socket } = this.#to
+    const text = this.#chunked ? this.#head + this.#lastChunk : this.#head
+    const length = bytes?.length ?? 0
+    if (text === '' && length === 0) taken()
+    else writeSoon(socket, bytes === undefined ? [text] : [text, bytes], taken)
+    if (this.#last) {
+      flushWrites()
+      socket.destroySoon()
+    }
+    this.#to.written()
+  }
+
+  /** As long as none of it has left, what waits in the connection belongs to the responses before it: they are sent. */
+  destroy(): void {
+    this.#to.broken()
+    if (this.#held !== undefined) return void this.#held.push(() => this.destroy())
+    const { socket } = this.#to
+    if (this.#left) return void socket.destroy()
+    flushWrites()
+    // Without lingering (`lingerAtEnd` in connections.ts): the responses behind it hold memory until the connection closes.
+    Socket.prototype.destroySoon.call(socket)
+  }
+}
+
+/**
+ * The content of a request on the fast path: as many bytes as Content-Length says (RFC 9112 section 6.3, rule 6). The bytes of one read
+ * are copied and wait for the handler; meanwhile what follows stays in the kernel.
+ *
+ * To be read once. `next` throws when the client goes away in the middle, or is too slow.
+ */
+class FastContent implements AsyncIterableIterator<Buffer, undefined> {
+  /** When its head had come, on the monotonic clock. */
+  readonly since: Milliseconds
+  readonly #readOn: () => void
+  /** Bytes that have not come. */
+  #left: number
+  /** What waits for the handler. */
+  #block: Buffer | undefined
+  /** `left`: the handler wants no more. `passed over`: the request was answered, and what comes is dropped. */
+  #state: 'open' | 'left' | 'passed over' | 'broken' = 'open'
+  #why: Error | undefined
+  /** Whether the handler has read anything. */
+  #begun = false
+  #wake: () => void = () => {}
+  #cancel: () => void = () => {}
+
+  /** `readOn` is called when more may be read after `full`. */
+  constructor(length: number, since: Milliseconds, readOn: () => void) {
+    this.#left = length
+    this.since = since
+    this.#readOn = readOn
+  }
+
+  /** Takes what belongs to it of the bytes from `from` on, and answers how many these are. Not to be called while it is full. */
+  take(bytes: Buffer, from: number): number {
+    const end = Math.min(bytes.length, from + this.#left)
+    this.#left -= end - from
+    if (this.#state === 'open') this.#block = Buffer.from(bytes.subarray(from, end))
+    if (this.complete) this.#cancel()
+    this.#wake()
+    return end - from
+  }
+
+  /** Whether all of it has come. */
+  get complete(): boolean {
+    return this.#left === 0
+  }
+
+  /** Whether no more is to be read at present: the handler has to read first, or has to answer. */
+  get full(): boolean {
+    return this.#block !== undefined || this.#state === 'left'
+  }
+
+  /** Whether the handler reads, so that it is worthwhile to read more at a time. */
+  get brisk(): boolean {
+    return this.#begun
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  async next(): Promise<IteratorResult<Buffer, undefined>> {
+    for (;;) {
+      const value = this.#block
+      if (value !== undefined) {
+        this.#block = undefined
+        this.#begun = true
+        if (!this.complete) this.#readOn()
+        return { done: false, value }
+      }
+      if (this.#why !== undefined) throw this.#why
+      if (this.#state === 'left' || this.complete) return { done: true, value: undefined }
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  async return(): Promise<IteratorResult<Buffer, undefined>> {
+    if (this.#state === 'open') this.#end('left')
+    return { done: true, value: undefined }
+  }
+
+  get malformed(): boolean {
+    return this.#why instanceof MalformedContent
+  }
+
+  /** No more is read, for this reason. False when all of it has come. */
+  refuse(problem: string): boolean {
+    if (this.complete) return false
+    this.#end('broken', new MalformedContent(problem))
+    return true
+  }
+
+  /** The client has gone. What has come is lost if not all has. */
+  broken(): void {
+    this.#cancel()
+    if (this.complete || this.#state === 'broken') return
+    this.#end('broken', new Error('the client went away before its content ended'))
+  }
+
+  /** The request was answered: the rest of it is dropped, for a limited time; then `late` is called. */
+  passOver(clock: Clock, late: () => void): void {
+    if (this.#state === 'broken') return
+    this.#end('passed over', answered)
+    if (this.complete) return
+    this.#cancel = clock.after(restTime, late)
+    this.#readOn()
+  }
+
+  #end(state: 'left' | 'passed over' | 'broken', why?: Error): void {
+    this.#cancel()
+    this.#state = state
+    this.#why = why
+    this.#block = undefined
+    this.#wake()
+  }
+}
+
+/** One for all: making an error costs more than a tenth of a request. */
+const answered = new Error('the request was answered before its content was read')

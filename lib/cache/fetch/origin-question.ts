@@ -1,19 +1,73 @@
 /**
- * Asks an origin, and follows its redirects as far as the policy admits (RFC 9110 section 15.4), or leaves them to the client.
+ * Asks the origins of an archive for a file. A question takes these steps: it is refused while no origin may be asked; it gets the
+ * fields that each origin is sent, with nothing of the client in them; the origins are asked in turn (mirrors.ts); the redirects of
+ * each are followed as far as the policy admits (RFC 9110 section 15.4), or left to the client.
  *
  * Each hop passes the same admission as a client's request, https never leads back to http, and credentials do not travel to
  * another host because none are sent.
  */
 import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../../http/client/client.ts'
+import { Fields } from '../../http/message/field.ts'
 import { formatUri, parseTarget, type TargetUri } from '../../http/message/target.ts'
 import type { Admission, DenyRule } from '../policy/policy.ts'
+import type { Answer, Mirrors, Question } from './mirrors.ts'
 
-export interface FollowOptions {
+interface FollowParts {
   readonly origin: OriginClient
   readonly admit: (uri: TargetUri) => Admission
   /** Whether the client is to follow the redirects of this target itself. */
   readonly passes: (uri: TargetUri) => boolean
+}
+
+interface AskParts extends FollowParts {
+  readonly mirrors: Mirrors
+  /** Why no origin may be asked at present; undefined while they may. */
+  readonly refusal: () => Failure | undefined
+  /** Our name in Via; undefined when it is not sent. */
+  readonly via: () => string | undefined
+  readonly agent: () => string
+}
+
+/**
+ * `more` are the fields for one origin: conditions and ranges. `others` says whether the archive has further origins. `fresh`: only a new
+ * connection will do.
+ */
+export type Ask = (
+  question: Question & {
+    readonly method?: 'HEAD'
+    readonly fresh?: boolean
+    readonly more?: (place: TargetUri, others: boolean) => Fields
+  },
+) => Promise<Answer>
+
+/** Makes the way to origins. What `ask` answers comes from the first origin that settles the question. */
+export function askOrigins(parts: AskParts): Ask {
+  const { mirrors, refusal, via, agent } = parts
+  return question => {
+    const refused = refusal()
+    if (refused !== undefined) return Promise.reject(refused)
+    const { method = 'GET', fresh = false, more, lifetime: within } = question
+    const own = via()
+    const chain = own === undefined || question.via === undefined ? own : `${question.via}, ${own}`
+    const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', chain])
+    return mirrors.ask(question, (uri, others, hurry) => {
+      const fields = shared.followedBy(more?.(uri, others).flat ?? [])
+      const { deadlines, signal } = hurry ?? {}
+      return follow(uri, { method, fields, fresh, within, deadlines, signal }, parts)
+    })
+  }
+}
+
+/**
+ * Asks with HEAD. An address that is signed for GET alone, as those of object stores are, refuses that: then GET is asked, whose content is
+ * closed by the caller.
+ */
+export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
+  const answer = await ask({ ...question, method: 'HEAD' })
+  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
+  answer.response.content.close()
+  return ask(question)
 }
 
 /** What every target of the chain is asked. */
@@ -26,25 +80,25 @@ const maxRedirects = 5
  * Asks and follows. Answers with the URI that answered. A redirect that is passed has an absolute Location. Throws the origin
  * client's failures, and `RedirectRefused`.
  */
-export async function follow(
+async function follow(
   from: TargetUri,
   { method, fields, fresh, within, deadlines, signal }: Asked,
-  options: FollowOptions,
+  { origin, admit, passes }: FollowParts,
 ): Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }> {
   let uri = from
   const chain: string[] = []
   for (;;) {
-    const admission = options.admit(uri)
+    const admission = admit(uri)
     if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
     const { trusted } = admission
     const asked = { method, uri, fields, fresh, within, deadlines, signal, trusted }
-    const response = await options.origin.request(asked)
+    const response = await origin.request(asked)
     const location = redirection(response)
     if (location === undefined) return { response, uri }
     response.content.close()
     const to = resolve(uri, location)
     const next = formatUri(to)
-    if (options.passes(uri)) {
+    if (passes(uri)) {
       const fields = response.fields.without('Location').plus('Location', next)
       return { response: { ...response, fields }, uri }
     }
