@@ -8,8 +8,10 @@ import type { Handler, Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import type { ProbeQuestion } from '../doctor/probe.ts'
+import { isProbePath, type ProbedChecks, probedIdentity } from '../doctor/probed-checks.ts'
 import { gate, samlPaths } from '../gate.ts'
-import type { PipelineParts } from '../pipeline.ts'
+import type { PipelineParts, Rules } from '../pipeline.ts'
 import { allowed, decide, misrouted } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 import { contracts } from './contract.ts'
@@ -22,49 +24,91 @@ export interface CheckParts
     'rules' | 'saml' | 'sessions' | 'failurePage' | 'instanceId' | 'clock'
   > {
   readonly log: Logger
+  readonly probed: ProbedChecks
 }
 
 /** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
-  const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const { probed } = parts
   const cookies = new ShownCookies()
   return check => {
     const rules = parts.rules()
-    const { config } = rules
-    if (config.forwardAuth === undefined) return misrouted()
-    const asked = readCheck(check, config.forwardAuth)
-    if ('code' in asked) return malformed(check, asked, log)
-    const { request, place, client } = asked
-    const told = (answer: Response) => withAsked(answer, asked)
-    const claim = claimedIdentity(check.fields, config)
-    if (claim !== undefined) {
-      const code = 'identity_field'
-      const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
-      log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
-      return told(refusedClaim)
-    }
-    if (isOwnPath(place.path)) return told(misrouted())
-    if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
-    const verdict = gate(
-      {
-        ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
-        session: () => sessions.read({ fields: cookies.of(check.fields) }),
-      },
-      config,
-    )
-    return whenReady(verdict, judged => {
-      const denied = { request, place, config, saml, failurePage }
-      const decision = decide(judged, denied, {
-        contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
-        sessions,
-      })
-      if ('answer' in decision) return told(decision.answer)
-      const { pass, facts } = decision
-      const { path } = place
-      const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
-      return whenReady(identity, fields => told(allowed(fields, request.id, facts)))
+    const { forwardAuth } = rules.config
+    if (forwardAuth === undefined) return misrouted()
+    const asked = readCheck(check, forwardAuth)
+    const question = probed.questionIn(check, asked)
+    const judged = () => judge(check, { asked, rules, parts, cookies })
+    if (question === undefined) return judged()
+    const answer = answerProbe(question, asked, rules) ?? judged()
+    return whenReady(answer, answer => {
+      const claim = claimedIdentity(check.fields, rules.config)
+      probed.remember(question.nonce, check, { asked, answer, claim })
+      return answer
     })
   }
+}
+
+/** The answer to a probe of `authproxy doctor` that is for no page of the application; undefined for others, which are judged. */
+function answerProbe(
+  { fails }: ProbeQuestion,
+  asked: AskedAbout | CheckProblem,
+  { backend }: Rules,
+): Response | undefined {
+  if ('code' in asked || !isProbePath(asked.place.path)) return undefined
+  const facts = { outcome: 'probe' }
+  if (fails === true) {
+    const failing = textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
+    return withAsked(failing, asked)
+  }
+  const names = [...backend.noIdentity].map(([name]) => name)
+  const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
+  return withAsked(allowed(identity, asked.request.id, facts), asked)
+}
+
+/** The answer to a check. */
+function judge(
+  check: Request,
+  by: {
+    readonly asked: AskedAbout | CheckProblem
+    readonly rules: Rules
+    readonly parts: CheckParts
+    readonly cookies: ShownCookies
+  },
+): Response | Promise<Response> {
+  const { asked, rules, parts, cookies } = by
+  const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const { config } = rules
+  if ('code' in asked) return malformed(check, asked, log)
+  const { request, place, client } = asked
+  const told = (answer: Response) => withAsked(answer, asked)
+  const claim = claimedIdentity(check.fields, config)
+  if (claim !== undefined) {
+    const code = 'identity_field'
+    const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
+    log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
+    return told(refusedClaim)
+  }
+  if (isOwnPath(place.path)) return told(misrouted())
+  if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
+  const verdict = gate(
+    {
+      ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
+      session: () => sessions.read({ fields: cookies.of(check.fields) }),
+    },
+    config,
+  )
+  return whenReady(verdict, judged => {
+    const denied = { request, place, config, saml, failurePage }
+    const decision = decide(judged, denied, {
+      contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
+      sessions,
+    })
+    if ('answer' in decision) return told(decision.answer)
+    const { pass, facts } = decision
+    const { path } = place
+    const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
+    return whenReady(identity, fields => told(allowed(fields, request.id, facts)))
+  })
 }
 
 /** Whether a path is answered by the gateway itself, or kept free for that. */
