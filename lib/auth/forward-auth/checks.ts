@@ -27,6 +27,14 @@ export interface CheckParts
   readonly probed: ProbedChecks
 }
 
+/** What a check is judged by. */
+interface Judging {
+  readonly asked: AskedAbout | CheckProblem
+  readonly rules: Rules
+  readonly parts: CheckParts
+  readonly cookies: ShownCookies
+}
+
 /** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
   const { probed } = parts
@@ -37,9 +45,9 @@ export function checkHandler(parts: CheckParts): Handler {
     if (forwardAuth === undefined) return misrouted()
     const asked = readCheck(check, forwardAuth)
     const question = probed.questionIn(check, asked)
-    const judged = () => judge(check, { asked, rules, parts, cookies })
-    if (question === undefined) return judged()
-    const answer = answerProbe(question, asked, rules) ?? judged()
+    if (question === undefined) return judge(check, { asked, rules, parts, cookies })
+    const by = { asked, rules, parts, cookies }
+    const answer = answerProbe(question, by) ?? judge(check, by)
     return whenReady(answer, answer => {
       const claim = claimedIdentity(check.fields, rules.config)
       probed.remember(question.nonce, check, { asked, answer, claim })
@@ -51,8 +59,7 @@ export function checkHandler(parts: CheckParts): Handler {
 /** The answer to a probe of `authproxy doctor` that is for no page of the application; undefined for others, which are judged. */
 function answerProbe(
   { fails }: ProbeQuestion,
-  asked: AskedAbout | CheckProblem,
-  { backend }: Rules,
+  { asked, rules, cookies }: Pick<Judging, 'asked' | 'rules' | 'cookies'>,
 ): Response | undefined {
   if ('code' in asked || !isProbePath(asked.place.path)) return undefined
   const facts = { outcome: 'probe' }
@@ -60,22 +67,17 @@ function answerProbe(
     const failing = textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
     return withAsked(failing, asked)
   }
-  const names = [...backend.noIdentity].map(([name]) => name)
+  const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
-  return withAsked(allowed(identity, asked.request.id, facts), asked)
+  const { id, fields } = asked.request
+  return withAsked(allowed(identity, { id, cookies: cookies.othersIn(fields) }, facts), asked)
 }
 
 /** The answer to a check. */
 function judge(
   check: Request,
-  by: {
-    readonly asked: AskedAbout | CheckProblem
-    readonly rules: Rules
-    readonly parts: CheckParts
-    readonly cookies: ShownCookies
-  },
+  { asked, rules, parts, cookies }: Judging,
 ): Response | Promise<Response> {
-  const { asked, rules, parts, cookies } = by
   const { sessions, saml, failurePage, instanceId, clock, log } = parts
   const { config } = rules
   if ('code' in asked) return malformed(check, asked, log)
@@ -107,7 +109,8 @@ function judge(
     const { pass, facts } = decision
     const { path } = place
     const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
-    return whenReady(identity, fields => told(allowed(fields, request.id, facts)))
+    const about = { id: request.id, cookies: cookies.othersIn(check.fields) }
+    return whenReady(identity, fields => told(allowed(fields, about, facts)))
   })
 }
 

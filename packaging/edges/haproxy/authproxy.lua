@@ -77,11 +77,12 @@ core.register_action("authproxy_check", { "http-req" }, function(txn)
   end
   if answer.status ~= 200 then return end
 
+  -- Who asks, and the cookies without those of authproxy, come from the answer alone.
   for name in pairs(came) do
-    if tellsIdentity(name) then txn.http:req_del_header(name) end
+    if tellsIdentity(name) or name == "cookie" then txn.http:req_del_header(name) end
   end
   for name, list in pairs(answer.headers) do
-    if tellsIdentity(name) then
+    if tellsIdentity(name) or name == "cookie" then
       for _, value in ipairs(values(list)) do
         if value ~= "" then txn.http:req_add_header(name, value) end
       end

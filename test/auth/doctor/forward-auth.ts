@@ -153,6 +153,12 @@ const mistakes: readonly Mistake[] = [
     ['cookies of a check', /^none arrives/, /proxy_pass_request_headers/],
   ],
   [
+    'the application gets all cookies',
+    ...(['nginx', protect] as const),
+    ['proxy_set_header Cookie $ap_cookie;', ''],
+    ['cookies of a check', /^the application gets the cookies of authproxy/, /Cookie \$ap_cookie;/],
+  ],
+  [
     'open while the check fails',
     ...(['nginx', protect] as const),
     ['error_page 401 403 = @authproxy;', 'error_page 401 403 500 = @authproxy;'],

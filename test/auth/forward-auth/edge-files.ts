@@ -54,7 +54,7 @@ t.test('nginx sends each source of a check', async t => {
 t.test('Caddy copies the fields that are sent by default, and no others', async t => {
   const text = await read('caddy/Caddyfile')
   const copied = /copy_headers \{\n([^}]*)\}/.exec(text)?.[1]?.trim().split(/\s+/) ?? []
-  t.strictSame([...copied].sort(), [...byDefault, 'X-Authproxy-Request-ID'].sort())
+  t.strictSame([...copied].sort(), [...byDefault, 'Cookie', 'X-Authproxy-Request-ID'].sort())
 })
 
 t.test('Traefik removes and copies every field of an identity', async t => {
@@ -67,6 +67,7 @@ t.test('Traefik removes and copies every field of an identity', async t => {
   t.equal(trustForwardHeader, false)
   t.equal(authRequestHeaders, undefined)
   const matches = new RegExp(String(authResponseHeadersRegex).replace(/^\(\?i\)/, ''), 'i')
+  t.strictSame(isRecord(found) && found['authResponseHeaders'], ['Cookie'])
   for (const name of [...all, ...spellings]) t.match(name, matches, name)
   for (const name of ['Cookie', 'X-Forwarded-For', 'Remote-Control', 'X-Authproxyish']) {
     t.notMatch(name, matches, name)
@@ -98,7 +99,7 @@ t.test('Envoy fails closed, sends what a check needs, and copies every field', a
       const plain = name.toLowerCase()
       return how === 'exact' ? plain === word : plain.startsWith(word)
     })
-  for (const name of all) t.ok(isCopied(name), name)
+  for (const name of [...all, 'Cookie']) t.ok(isCopied(name), name)
 })
 
 t.test('a page tells of each edge', async t => {

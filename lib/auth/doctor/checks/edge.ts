@@ -13,6 +13,7 @@ import {
   claimed,
   type Examination,
   edgeReach,
+  metadataPath,
   type Probed,
   publicHost,
   sendProbe,
@@ -158,7 +159,9 @@ export async function requestHead(of: Examination): Promise<Answer> {
   if (largest === undefined) return []
   const size = sizeOf(largest)
   const sent = `doctor=1; ${largest.field}`
-  const { answer, outcome } = await send(of, { fields: Fields.of(['Cookie', sent]) })
+  // On the way of the application an edge that asks for checks leaves our cookies out.
+  const path = of.config.forwardAuth === undefined ? '/' : metadataPath
+  const { answer, outcome } = await send(of, { path, fields: Fields.of(['Cookie', sent]) })
   if (answer !== undefined && answer.cookies >= sent.length - 2 * largest.cookies) {
     const { cookiePairs } = answer
     const joined = cookiePairs > 0 && cookiePairs !== largest.cookies + 1

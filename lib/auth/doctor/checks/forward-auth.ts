@@ -10,6 +10,7 @@ import type { Config } from '../../config/config.ts'
 import { contracts, type Edge } from '../../forward-auth/contract.ts'
 import { isSameField } from '../../identity/field-names.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
+import { sessionCookie } from '../../session/cookie.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
 import { checkOf, claimed, type Examination, once, type Probed } from '../facts.ts'
 import { oddPath, probePath, type SeenCheck } from '../probe.ts'
@@ -60,7 +61,7 @@ const wholeWay = once((of: Examination) => {
   const claims = [...new Set([...names, ...SPELLINGS])].map(name => [name, CLAIM] as const)
   const fields = Fields.of(
     ['X-Forwarded-For', claimed.forwardedFor],
-    ['Cookie', 'doctor=1'],
+    ['Cookie', `doctor=1; ${sessionCookie}=doctor`],
     ...WAYS,
     ...claims,
   )
@@ -228,12 +229,19 @@ export async function client(of: Examination, { edge }: ForwardAuth): Promise<An
   )
 }
 
-/** Without the cookies of a session there is none. */
+/** Without the cookies of a session there is none, and the application is not to get them. */
 export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
-  const { check } = await wholeWay(of)
+  const { answer, check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
-  if (check.cookiePairs > 0) return right('they arrive')
-  return wrong('none arrives: logins run in a circle', LINES[edge].cookies)
+  if (check.cookiePairs === 0) {
+    return wrong('none arrives at the check: logins run in a circle', LINES[edge].cookies)
+  }
+  if (answer === undefined || answer.cookiePairs <= 1)
+    return right('ours arrive at the check alone')
+  return doubtful(
+    'the application gets the cookies of authproxy: what it shows or logs of them is a session',
+    LINES[edge].field('Cookie'),
+  )
 }
 
 /** What becomes of a request without a session. */
@@ -330,7 +338,8 @@ const LINES: Readonly<Record<Edge, Lines>> = {
   haproxy: {
     ask: 'HAProxy: http-request lua.authproxy_check, and use_backend of the application only if { var(txn.authproxy) -m str allowed }',
     probe: 'HAProxy: acl probe path_beg /__authproxy/probe, and default_backend authproxy',
-    field: name => `${name}: authproxy.lua copies it by the table families`,
+    field: name =>
+      `authproxy.lua puts ${name} of the check into the request, by the table families`,
     drop: name => `http-request del-header ${name}`,
     spelling: 'HAProxy: authproxy.lua removes them by the table families',
     content: 'HAProxy: authproxy.lua sends none',
