@@ -2,7 +2,7 @@
  * The load client of the bench: sends requests, drops content inside the kernel, and prints what it timed as JSON.
  *
  *   load -a 127.0.0.1:3142 [-c 8] [-n 1000] [-s SECONDS] [-i MS] [-f FILE] [-k] [-o] [-t]
- *        [-H LINES] [-u BYTES] [-w BYTES] TARGET...
+ *        [-H LINES] [-u BYTES] [-w BYTES] [-q PATH] TARGET...
  *
  *   -c  connections at once              -n  requests in all, over the targets in turn
  *   -s  no new request after so many seconds (30); the run ends 30 s later at the latest
@@ -14,6 +14,7 @@
  *   -H  further field lines of each request, without the last line break
  *   -u  each request is a POST of so many bytes, which count as those of its response
  *   -w  every connection is a WebSocket, and each request so many bytes that come back
+ *   -q  each request is a check of nginx at this path, and names the target in X-Original-URI
  *
  * Dropping is recv with MSG_TRUNC: the kernel counts the bytes and copies none, so that the client is not what limits large
  * transfers. Content is framed by Content-Length or by the end of the connection; chunked content counts as failed.
@@ -57,7 +58,7 @@ static char **targets;
 static int target_count, always_new, origin_form, tunnels, poller;
 static double begun, no_new_after = 30, interval;
 static long long requests_left, requests_sent, upload, echo;
-static const char *lines = "";
+static const char *lines = "", *check;
 static unsigned char *expected;
 static long long expected_size;
 static char piece[PIECE];
@@ -124,8 +125,10 @@ static void send_get(Connection *c) {
   if (upload) snprintf(more, sizeof more, "Content-Length: %lld\r\n", upload);
   if (echo) snprintf(more, sizeof more, "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                                         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
-  int length = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: Debian APT-HTTP/1.3 (2.6.1)\r\n%s%s%s%s\r\n",
-                        upload ? "POST" : "GET", tunnels || origin_form ? path : c->target, (int)(path - host), host,
+  const char *asked = check ? check : tunnels || origin_form ? path : c->target;
+  int length = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: Debian APT-HTTP/1.3 (2.6.1)\r\n%s%s%s%s%s%s%s\r\n",
+                        upload ? "POST" : "GET", asked, (int)(path - host), host,
+                        check ? "X-Original-URI: " : "", check ? path : "", check ? "\r\n" : "",
                         always_new ? "Connection: close\r\n" : "", more, lines, *lines ? "\r\n" : "");
   if (length >= (int)sizeof text) exit(2);
   c->stage = HEAD;
@@ -266,7 +269,7 @@ static void read_options(int count, char **arguments, int *connections) {
   int option, port;
   char host[64];
   requests_left = 1;
-  while ((option = getopt(count, arguments, "a:c:n:s:i:f:kotH:u:w:")) != -1) switch (option) {
+  while ((option = getopt(count, arguments, "a:c:n:s:i:f:kotH:u:w:q:")) != -1) switch (option) {
     case 'a':
       if (sscanf(optarg, "%63[^:]:%d", host, &port) != 2) exit(2);
       server.sin_family = AF_INET;
@@ -284,6 +287,7 @@ static void read_options(int count, char **arguments, int *connections) {
     case 'H': lines = optarg; break;
     case 'u': upload = atoll(optarg); break;
     case 'w': echo = atoll(optarg); break;
+    case 'q': check = optarg; break;
     default: exit(2);
     }
   targets = arguments + optind;

@@ -44,6 +44,8 @@ export interface LoadPlan {
   readonly upload?: number
   /** Each connection is a WebSocket, and each request so many bytes that come back. */
   readonly echo?: number
+  /** Each request is a check of nginx at this path, which names the target in X-Original-URI. */
+  readonly check?: string
   /** How the server is asked: as a proxy when not given. */
   readonly as?: 'origin' | 'tunnel'
 }
@@ -73,6 +75,7 @@ export class LoadClient {
     if (plan.fields !== undefined) args.push('-H', plan.fields)
     if (plan.upload !== undefined) args.push('-u', plan.upload)
     if (plan.echo !== undefined) args.push('-w', plan.echo)
+    if (plan.check !== undefined) args.push('-q', plan.check)
     if (plan.as !== undefined) args.push(plan.as === 'tunnel' ? '-t' : '-o')
     const options = { deadline: seconds * 1000 + 60_000 }
     const printed = await command(this.#program, [...args.map(String), ...targets], options)

@@ -69,7 +69,7 @@ export class Results {
 
 /** The column of a subject. */
 export function columnOf(subject: SubjectName): Column {
-  if (subject === 'nginx as a plain proxy') return 'nginx'
+  if (subject === 'nginx as a plain proxy' || subject === 'nginx with auth_request') return 'nginx'
   if (subject === 'bare gateway') return 'bare node:http'
   return subject === 'bare server' || subject === 'bare proxy' ? 'bare node:net' : subject
 }

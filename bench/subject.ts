@@ -21,6 +21,7 @@ export const subjectNames = [
   'authproxy',
   'nginx',
   'nginx as a plain proxy',
+  'nginx with auth_request',
   'mod_auth_mellon',
   'varnish',
   'squid',
@@ -36,6 +37,7 @@ export type SubjectName = (typeof subjectNames)[number]
 const programs: Partial<Record<SubjectName, string>> = {
   nginx: 'nginx',
   'nginx as a plain proxy': 'nginx',
+  'nginx with auth_request': 'nginx',
   mod_auth_mellon: 'apache2',
   varnish: 'varnishd',
   squid: 'squid',

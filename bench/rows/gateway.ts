@@ -17,7 +17,7 @@ const subjects: Row['subjects'] = [
   'mod_auth_mellon',
   'bare gateway',
 ]
-const rateFigures = {
+export const rateFigures = {
   rate: { title: 'requests/s', better: 'more' },
   cpu: { title: 'CPU s for 100,000 requests', better: 'less' },
   p99: { title: 'p99, ms', better: 'less' },
@@ -159,14 +159,14 @@ export const gatewayRules: Row = {
 }
 
 /** The median, which a disturbance of a few turns does not change. */
-function middle(values: readonly number[]): number {
+export function middle(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }
 
 /** Seconds until a Node.js program is compiled. */
 const WARM = 4
 /** Turns of each gateway for a second of effort. */
-const TURNS = 3
+export const TURNS = 3
 
 const twentyRules = [
   ...Array.from({ length: 17 }, (_, i) => ({
@@ -218,7 +218,7 @@ async function planOf(stage: Stage, { bytes, ...work }: Work) {
 }
 
 /** Signs a user in; the field lines of the browser's next requests. Undefined for a subject without sessions. */
-async function signIn(subject: SubjectName, { port }: Program): Promise<string | undefined> {
+export async function signIn(subject: SubjectName, { port }: Program): Promise<string | undefined> {
   if (subject !== 'authproxy' && subject !== 'mod_auth_mellon') return undefined
   const connections: Array<() => unknown> = []
   const browser = new WholeBrowser({ teardown: close => void connections.push(close) }, port)

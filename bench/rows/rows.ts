@@ -3,6 +3,7 @@
  */
 import type { Column } from '../results.ts'
 import { adoption } from './adoption.ts'
+import { checkCost, checkRate } from './checks.ts'
 import { apt, coldLarge, coldSmall, stampede } from './cold.ts'
 import { firstPackage } from './first-package.ts'
 import {
@@ -35,6 +36,8 @@ export const rows = {
   'gateway-login': gatewayLogins,
   'gateway-rules': gatewayRules,
   'gateway-memory': gatewayMemory,
+  checks: checkRate,
+  'check-cost': checkCost,
   memory,
   delay,
   apt,
@@ -85,6 +88,8 @@ export const aims: readonly Aim[] = [
   { row: 'gateway-100m', figure: 'rate', relation: 'at least', value: 0.8, times: 'nginx' },
   { row: 'gateway-socket', figure: 'rate', relation: 'at least', value: 0.8, times: 'nginx' },
   { row: 'gateway-rules', figure: 'ratio', relation: 'at most', value: 1.03 },
+  { row: 'checks', figure: 'rate', relation: 'at least', value: 0.5, times: 'nginx' },
+  { row: 'check-cost', figure: 'ratio', relation: 'at most', value: 1 },
   { row: 'gateway-memory', figure: 'idle', relation: 'at most', value: 70 },
   { row: 'gateway-memory', figure: 'connections', relation: 'at most', value: 90 },
   { row: 'adoption', figure: 'share', relation: 'at least', value: 0.95 },

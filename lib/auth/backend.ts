@@ -21,11 +21,12 @@ import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
+import { tokenField } from './access/passthrough.ts'
 import { readClientIdentity } from './client-identity.ts'
 import type { Config } from './config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
-import { identityFields } from './identity/identity-fields.ts'
-import type { IdentityTokens } from './identity/identity-token.ts'
+import { identityFieldNames, identityFields } from './identity/identity-fields.ts'
+import type { IdentityTokens, TokenRequest } from './identity/identity-token.ts'
 import type { Session } from './session/token.ts'
 
 interface BackendOptions {
@@ -78,6 +79,13 @@ export class Backend {
   /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
   readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
+  /** Names of all fields an identity can have, and that of the token, which no backend is to see. */
+  readonly #names: readonly string[]
+  /** What tells an edge that there is no identity. */
+  readonly #noIdentity: Fields
+  /** What edges are told of sessions, without the signed identity. */
+  readonly #whole = new WeakMap<Session, Fields>()
+
   /** Trailer fields that may be passed on. */
   readonly #trailers: (fields: Fields) => Fields
 
@@ -85,6 +93,9 @@ export class Backend {
     const { config, clock } = options
     const { stripped } = config.identityFields
     this.#trailers = fields => harmlessTrailers(fields, stripped)
+    const signed = config.identityToken !== undefined
+    this.#names = [...identityFieldNames(config.identityFields, signed), tokenField]
+    this.#noIdentity = withEmpty(Fields.empty, this.#names)
     const { timeouts, limits } = config
     const { connect } = timeouts
     const { backendConnections } = limits
@@ -232,6 +243,25 @@ export class Backend {
     })
   }
 
+  /**
+   * What an edge is to tell the backend of a request it asks about: every field an identity can have here, empty where there is
+   * nothing, so that none of the client takes its place. The signed identity is for this request alone.
+   */
+  wholeIdentityOf(session: Session | undefined, asked: TokenRequest): Fields | Promise<Fields> {
+    if (session === undefined) return this.#noIdentity
+    const { config, tokens } = this.#options
+    let whole = this.#whole.get(session)
+    if (whole === undefined) {
+      whole = withEmpty(identityFields(session, config.identityFields), this.#names)
+      this.#whole.set(session, whole)
+    }
+    if (config.identityToken === undefined) return whole
+    const token = tokens.ofRequest(session, asked)
+    return token.then(token => {
+      return withEmpty(identityFields(session, config.identityFields, token), this.#names)
+    })
+  }
+
   /** Event streams never end by themselves: they end in good order when the service does. */
   #endless({ content, fields }: Response, { original }: Admitted): Response['content'] {
     if (content.kind !== 'stream') return content
@@ -240,6 +270,12 @@ export class Backend {
     endless.add(original)
     return { ...content, open: () => until(content.open(), closing) }
   }
+}
+
+/** The fields, and those of these names that they lack with an empty value. */
+function withEmpty(fields: Fields, names: readonly string[]): Fields {
+  const missing = names.filter(name => !fields.has(name))
+  return Fields.fromFlat([...fields.flat, ...missing.flatMap(name => [name, ''])])
 }
 
 /** The same content, whose trailers can neither end nor make sessions: servers in front may put them among the fields of the head. */

@@ -17,13 +17,18 @@ import type { Logger } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { exitCodes } from '../program.ts'
 import type { Config } from './config/config.ts'
+import type { CheckAddress } from './forward-auth/check-address.ts'
 import type { SamlReadings } from './login/service.ts'
 import type { EndedUser } from './session/sessions.ts'
 
 interface ControlParts {
   readonly config: () => Config
   readonly started: Milliseconds
-  readonly listening: () => { readonly main: ListenAddress; readonly admin?: ListenAddress }
+  readonly listening: () => {
+    readonly main: ListenAddress
+    readonly admin?: ListenAddress
+    readonly checks?: CheckAddress
+  }
   /** What keeps the instance from being ready. */
   readonly problems: () => readonly string[]
   /** Settings that wait for a restart. */
@@ -57,7 +62,7 @@ export function control(parts: ControlParts): RequestHandler {
 function status(parts: ControlParts): CommandAnswer {
   const { config, problems, listening, readings, counts } = parts
   const { instance, baseUrl, target } = config()
-  const { main, admin } = listening()
+  const { main, admin, checks } = listening()
   const { clients, websockets } = counts()
   const { metadataFetched, metadataValidUntil, idpCertificateEnds } = readings()
   const found = problems()
@@ -70,7 +75,10 @@ function status(parts: ControlParts): CommandAnswer {
     ...[...found, ...remarks(parts)].map(sentence => `  ${sentence}\n`),
     line('Running', `since ${moment(parts.started)}, process ${process.pid}`),
     line('Public', baseUrl),
-    line('Listening', `${place(main)}${admin === undefined ? '' : `, admin ${place(admin)}`}`),
+    line(
+      'Listening',
+      `${place(main)}${admin === undefined ? '' : `, admin ${place(admin)}`}${checks === undefined ? '' : `, checks ${'path' in checks ? `unix:${checks.path}` : place(checks)}`}`,
+    ),
     line('Backend', `${target.scheme}://${formatAuthority(target, target.scheme)}`),
     line(
       'Metadata',

@@ -12,6 +12,7 @@ import { isPreflight } from './access/preflight.ts'
 import { type AccessRefusal, type AccessRule, judge, wantedBy } from './access/rules.ts'
 import { isInScope } from './access/token-scope.ts'
 import type { Config } from './config/config.ts'
+import { refusedPath, renewalPath } from './forward-auth/gateway-paths.ts'
 import { keySetPath, loginScriptPath, logoPath } from './pages/own-document.ts'
 import { type OwnPage, signedInPath, whoamiPath } from './pages/whoami.ts'
 import type { ReadSession } from './session/token.ts'
@@ -33,6 +34,10 @@ export type Verdict =
       readonly path: OwnPage['path']
       readonly session: ReadSession
     }
+  /** It comes by way of the renewal of its session, where an edge forwards the requests of the application. */
+  | { readonly verdict: 'renewal'; readonly session: ReadSession }
+  /** An edge shows this page for what the rules refuse. */
+  | { readonly verdict: 'refused-page'; readonly session: ReadSession | undefined }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
   /** It announces the call of a page of another origin, and the settings let it pass. */
   | { readonly verdict: 'preflight' }
@@ -90,6 +95,7 @@ type GateRules = Pick<
   | 'access'
   | 'cors'
   | 'baseUrl'
+  | 'forwardAuth'
 >
 
 /** Decides, in the order that is the argument: loop, SAML, own documents, path, token, preflight, session, rules. */
@@ -124,7 +130,7 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
   if (path === logoPath && rules.pages.logo !== undefined) return { verdict: 'logo' }
   if (path === loginScriptPath) return { verdict: 'login-script' }
   // Neither a prefix nor a token leads these to the backend.
-  if (ownPage(path) !== undefined) return undefined
+  if (ownPage(path, rules) !== undefined) return undefined
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
   // A wrong token never falls back to a login page.
@@ -150,13 +156,16 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
 function withSession(
   { request, path, query, now }: AskedOfGate,
   session: ReadSession | undefined,
-  { access }: GateRules,
+  rules: GateRules,
 ): Verdict {
-  const own = ownPage(path)
+  const { access } = rules
+  const own = ownPage(path, rules)
   if (own !== undefined) {
     // The rules are for what is forwarded.
-    return session === undefined
-      ? loginNeeded(request, { because: 'no-session' })
+    if (own === refusedPath) return { verdict: 'refused-page', session }
+    if (session === undefined) return loginNeeded(request, { because: 'no-session' })
+    return own === renewalPath
+      ? { verdict: 'renewal', session }
       : { verdict: 'own-page', path: own, session }
   }
   if (access === undefined) {
@@ -182,8 +191,12 @@ function withSession(
   }
 }
 
-function ownPage(path: string): OwnPage['path'] | undefined {
-  return path === whoamiPath || path === signedInPath ? path : undefined
+/** The path of a page of ours that looks at the session; undefined for others. */
+function ownPage(path: string, { forwardAuth }: GateRules) {
+  if (path === whoamiPath || path === signedInPath) return path
+  // Without an edge that asks, these are the backend's like any other.
+  if (forwardAuth === undefined) return undefined
+  return path === renewalPath || path === refusedPath ? path : undefined
 }
 
 function loginNeeded(

@@ -3,6 +3,7 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { type MetricFacts, Metrics, measureProcess } from '../metrics.ts'
+import { checkOutcomes } from './forward-auth/check-outcomes.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {
@@ -52,6 +53,11 @@ export class AuthMetrics {
     help: 'Requests that the rules of access refused, by the number of the rule; 0 when none was for them.',
     labels: ['rule'],
   })
+  readonly #checks = this.#metrics.counter({
+    name: 'authproxy_checks_total',
+    help: 'Checks of the edge under forwardAuth by what became of them.',
+    labels: ['edge', 'verdict'],
+  })
   readonly #duration = this.#metrics.histogram({
     name: 'authproxy_request_duration_seconds',
     help: 'From the head of a request to the end of its response.',
@@ -93,6 +99,14 @@ export class AuthMetrics {
     const { category, because, rule } = facts
     if (because === 'access') this.#refusals.add({ rule: String(rule ?? 0) })
     if (category === 'SAML-ERROR' || category === 'PROXY-ERROR') this.#failures.add({ category })
+  }
+
+  /** Counts a check of an edge. */
+  check(edge: string, { response: { facts = {} } }: Pick<Exchange, 'response'>): void {
+    const { outcome, because, rule } = facts
+    const verdict = checkOutcomes.find(each => each === outcome) ?? 'failed'
+    this.#checks.add({ edge, verdict })
+    if (because === 'access') this.#refusals.add({ rule: String(rule ?? 0) })
   }
 
   /** Counts how a login or a logout ended. The codes are ours, a closed set. */

@@ -16,27 +16,27 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { isForeignSocket, isOwnPost, type Place, pageOf, placeOf } from './access/own-origin.ts'
+import { type Place, placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
-import type { AccessRule } from './access/rules.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
+import {
+  type Denied,
+  formNotKept,
+  loginFacts,
+  programNeedsLogin,
+  refusedByRule,
+  refusedSocket,
+} from './denials.ts'
 import type { AnswerProbe } from './doctor/probe.ts'
 import type { FormReader } from './form-preservation/form-reader.ts'
 import { openResubmission } from './form-preservation/resubmission.ts'
+import { renewOnTheWay } from './forward-auth/gateway-paths.ts'
 import { gate, type Verdict } from './gate.ts'
 import type { SamlService } from './login/service.ts'
 import type { Brand } from './pages/brand.ts'
-import {
-  cannotLogIn,
-  challenge,
-  type FailurePage,
-  failed,
-  needsLogin,
-} from './pages/failure-page.ts'
-import { whyNotKept } from './pages/failures.ts'
+import { cannotLogIn, type FailurePage, failed } from './pages/failure-page.ts'
 import type { PageMaker } from './pages/page.ts'
-import { accessRefused } from './pages/refused-access.ts'
 import { answerOwnPage, whoamiPath } from './pages/whoami.ts'
 import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
@@ -188,29 +188,36 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       }
       return pass(asked, admitted, { client, outcome: 'forwarded', because: 'preflight' })
     }
-    case 'refused': {
-      const { access, session } = verdict
-      const { accessTell: tell } = asked.rules.config
-      const other = saml.loginAddress(pathAndQuery(place), 'other')
-      const user = session?.subject
-      return withFacts(accessRefused(request, { access, user, tell, other }, failurePage), {
-        client,
+    case 'renewal': {
+      const { session } = verdict
+      const about = { client, outcome: 'own-page', user: session.subject }
+      const { baseUrl } = asked.rules.config
+      const { sessions } = parts
+      return renewOnTheWay(request, session, { baseUrl, sessions }).then(page => {
+        return withFacts(page, about)
       })
     }
+    case 'refused-page': {
+      const user = verdict.session?.subject
+      const words = { user: user ?? '', other: saml.loginAddress('/', 'other') }
+      const code = user === undefined ? 'access_closed' : 'access_refused'
+      return withFacts(failurePage({ request, code, words }), { client, outcome: 'own-page' })
+    }
+    case 'refused':
+      return withFacts(refusedByRule(verdict, deniedOf(asked)), { client })
     case 'authenticated':
       return authenticated(asked, verdict.session)
     case 'login-needed': {
-      const { from, because, rule, session, token } = verdict
-      const outcome = from === 'api' ? 'unauthenticated' : 'login'
-      const user = session?.subject
-      const about = user === undefined ? {} : { user }
-      const named = token === undefined ? {} : { passthrough: token }
-      const facts = { client, outcome, because, ...about, ...named }
-      return login(request, { place, from, rule, session }, parts).then(page =>
-        withFacts(page, facts),
-      )
+      const outcome = verdict.from === 'api' ? 'unauthenticated' : 'login'
+      const facts = { client, outcome, ...loginFacts(verdict) }
+      return login(verdict, asked).then(page => withFacts(page, facts))
     }
   }
+}
+
+function deniedOf({ request, place, rules, parts }: Omit<Asked<unknown>, 'forward'>): Denied {
+  const { saml, failurePage } = parts
+  return { request, place, config: rules.config, saml, failurePage }
 }
 
 /** Of a user who is signed in. */
@@ -220,10 +227,8 @@ function authenticated<A extends Response | TakenOver>(
 ): Answer<A> {
   const { request, place, client, rules, parts } = asked
   const { saml, sessions, failurePage, clock } = parts
-  if (isForeignSocket(request, rules.config)) {
-    const facts = { origin: request.fields.get('Origin') }
-    return failurePage({ request, code: 'websocket_origin', facts })
-  }
+  const refused = refusedSocket(request, rules.config, failurePage)
+  if (refused !== undefined) return refused
   // What lasts ends with it (session/ending.ts).
   request.holder = session
   const facts = { client, outcome: 'forwarded', because: 'session', user: session.subject }
@@ -307,47 +312,22 @@ function withFacts<T extends Response | TakenOver>(answered: T, facts: Facts): T
 
 /** The answer to a request without a session: the way to the identity provider, or how to come to it. */
 async function login(
-  request: Request,
-  to: {
-    readonly place: Place
-    readonly from: 'navigation' | 'api'
-    /** The rule that asks for it, and the session whose login is not like the rule needs it. */
-    readonly rule: AccessRule | undefined
-    readonly session: ReadSession | undefined
-  },
-  { rules, saml, readForm, failurePage }: PipelineParts,
+  verdict: Extract<Verdict, { verdict: 'login-needed' }>,
+  asked: Omit<Asked<unknown>, 'forward'>,
 ): Promise<Response> {
-  const { place, from, rule, session } = to
+  const { request, place, rules, parts } = asked
+  const { saml, readForm, failurePage } = parts
+  const { from, rule, session } = verdict
   const how = rule?.login === undefined ? undefined : rule
   const signedIn = session !== undefined
-  const { config } = rules()
-  const { domain, baseUrl: base } = config
+  const { config } = rules
   const returnTo = pathAndQuery(place)
-  const address = () => saml.loginAddress(pageOf(request, base, returnTo), how)
-  if (from === 'api') return needsLogin(request, address(), signedIn)
-  const cannot = cannotLogIn(request, { domain, base, returnTo }, failurePage)
+  if (from === 'api') return programNeedsLogin(verdict, deniedOf(asked))
+  const host = { domain: config.domain, base: config.baseUrl, returnTo }
+  const cannot = cannotLogIn(request, host, failurePage)
   if (cannot !== undefined) return cannot
   const form = await readForm(request, config, saml.formSender(request, returnTo))
-  if (typeof form === 'string') {
-    // Said before the login, while the browser still has what was filled in.
-    const login = address()
-    return failurePage({
-      request,
-      code: 'request_not_kept',
-      words: { because: whyNotKept[form], login },
-      ...(isOwnPost(request, base) ? {} : { as: 'foreign_form_not_kept' }),
-      details: form === 'too-large' ? [['Limit', `${config.saml.replaySize} bytes`]] : [],
-      fields: challenge(login),
-      facts: {
-        because: form,
-        contentType: request.fields.get('Content-Type'),
-        contentLength: request.fields.get('Content-Length'),
-        origin: request.fields.get('Origin'),
-        site: request.fields.get('Sec-Fetch-Site'),
-        limit: config.saml.replaySize,
-      },
-    })
-  }
+  if (typeof form === 'string') return formNotKept(form, verdict, deniedOf(asked))
   if (form === undefined) return saml.startLogin(request, { returnTo, how, signedIn })
   const { origin } = form
   return origin === undefined

@@ -28,6 +28,8 @@ import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
+import type { CheckAddress } from './forward-auth/check-address.ts'
+import type { checkServer } from './forward-auth/listener.ts'
 import { passesAgain } from './gate.ts'
 import { GroupNames } from './identity/group-names.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
@@ -72,6 +74,8 @@ export interface ServiceOptions {
 export interface AuthService extends Service {
   readonly port: number
   readonly adminPort: number | undefined
+  /** Where an edge asks; undefined: nowhere. */
+  readonly checks: CheckAddress | undefined
 }
 
 /** Starts an instance; throws a Failure with one sentence when it cannot. */
@@ -230,6 +234,9 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onExchange: () => undefined,
     limits: { ...limitsOf(config), head: 16_384, connections: 100 },
   })
+  const checks = await checkListener(config, { ...steps, log, metrics }, common)
+  // Closed after the public listener: the edge forwards requests for as long as their checks are answered.
+  stop.unshift(stopStep('close the listener for checks', 1000, checks.close))
   // Closed after the public listener: until then /readyz answers that the service stops.
   stop.unshift(stopStep('close the admin listener', 1000, deadline => adminServer.close(deadline)))
   const handle = (request: Request) =>
@@ -321,6 +328,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const listens = await startListening(main, mainSocket ?? config.listen, inUse)
   const adminPlace = adminSocket ?? config.admin
   const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))
+  const checksListen = await checks.listen()
 
   if (mainSocket !== undefined) {
     const mismatch = otherSockets([listens], [config.listen], `authproxy@${config.instance}`)
@@ -330,6 +338,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const service: AuthService = {
     port: listens.port,
     adminPort: adminListens?.port,
+    checks: checksListen,
     get status() {
       const { instance, baseUrl, target } = rules.config
       const to = `${target.scheme}://${formatAuthority(target, target.scheme)}`
@@ -364,7 +373,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     control({
       config: () => rules.config,
       started: clock.now(),
-      listening: () => ({ main: listens, ...(adminListens && { admin: adminListens }) }),
+      listening: () => ({
+        main: listens,
+        ...(adminListens && { admin: adminListens }),
+        ...(checksListen && { checks: checksListen }),
+      }),
       problems,
       waiting: () => waiting,
       remarks: () => [groupNames?.problem].filter(problem => problem !== undefined),
@@ -376,6 +389,26 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     }),
   )
   return service
+}
+
+/** The listener for the checks of an edge. Without one in the configuration nothing of it is loaded, and nothing listens. */
+async function checkListener(
+  config: Config,
+  parts: Parameters<typeof checkServer>[0],
+  common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
+): Promise<{
+  readonly listen: () => Promise<CheckAddress | undefined>
+  readonly close: (deadline: AbortSignal) => Promise<void>
+}> {
+  const { forwardAuth } = config
+  if (forwardAuth === undefined) return { listen: async () => undefined, close: async () => {} }
+  const { checkServer } = await import('./forward-auth/listener.ts')
+  const { listenForChecks } = await import('./forward-auth/check-address.ts')
+  const server = checkServer(parts, { ...common, limits: limitsOf(config) })
+  return {
+    listen: () => listenForChecks(server, forwardAuth.listen),
+    close: deadline => server.close(deadline),
+  }
 }
 
 /** Bounds of the public listener. Requests may take any time as long as pieces of content move; backend.ts and `taking` see to that. */

@@ -5,10 +5,12 @@
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Path } from '../../config/reading.ts'
+import { AddressSet } from '../../ip.ts'
 import { nameIdFormats } from '../../saml/core/vocabulary.ts'
 import { tokenDigest } from '../access/passthrough.ts'
 import { tokenScope } from '../access/token-scope.ts'
 import { fieldNames, strippedNames } from '../identity/field-names.ts'
+import type { WholeValues } from './secret-files.ts'
 import { accessOf, ruleAttributes } from './setting-access.ts'
 import type { SettingValues } from './settings.ts'
 
@@ -17,7 +19,7 @@ export type Config = ReturnType<typeof configOf>
 export type SamlConfig = Config['saml']
 
 /** The configuration of an instance out of the values of its file or environment, which have been checked. */
-export function configOf(values: SettingValues, instance: string, lineOf?: (path: Path) => number) {
+export function configOf(values: WholeValues, instance: string, lineOf?: (path: Path) => number) {
   const { domain, proxy, identity } = values
   const baseUrl = `https://${domain}`
   const configPath = values.configPath ?? standardConfigPath(instance)
@@ -112,7 +114,22 @@ export function configOf(values: SettingValues, instance: string, lineOf?: (path
     timeouts: values.timeouts,
     limits: values.limits,
     admin: values.admin.listenAddress,
+    /** Undefined: no edge asks. */
+    forwardAuth: forwardAuthOf(values),
     log: values.log,
+  }
+}
+
+/** The edge is set where the address is: one without it has been refused. */
+function forwardAuthOf({ domain, forwardAuth }: WholeValues) {
+  const { listenAddress: listen, edge, trustedProxies, edgeSecret, hosts } = forwardAuth
+  if (listen === undefined || edge === undefined) return undefined
+  return {
+    listen,
+    edge,
+    trusted: AddressSet.fromCidrs(trustedProxies),
+    secret: edgeSecret === undefined ? undefined : tokenDigest(edgeSecret),
+    hosts: hosts.length === 0 ? [domain] : hosts,
   }
 }
 
@@ -148,6 +165,7 @@ export function needRestart(
     ['configPath', config => config.configPath],
     ['session.revocation', config => config.session.revocation],
     ['admin.listenAddress', config => config.admin],
+    ['forwardAuth.listenAddress', config => config.forwardAuth?.listen],
     ['limits', fixedLimits],
     ['timeouts', fixedTimeouts],
   ]
@@ -167,6 +185,10 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
     ...wanted,
     ...{ domain, baseUrl, listen, configPath, admin },
     ...(targetWaits(started, wanted, now) ? backend : {}),
+    // What an address was checked with waits with it.
+    forwardAuth: isDeepStrictEqual(started.forwardAuth?.listen, wanted.forwardAuth?.listen)
+      ? wanted.forwardAuth
+      : now.forwardAuth,
     saml: {
       ...wanted.saml,
       ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },

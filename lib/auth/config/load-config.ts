@@ -8,6 +8,7 @@ import { type Check, type InFile, type Remark, remarkText } from '../../config/r
 import { checkSettings, valueAt } from '../../config/settings.ts'
 import { checkAccess } from './check-access.ts'
 import { crossCheck } from './check-config.ts'
+import { checkForwardAuth } from './check-forward-auth.ts'
 import { type Config, configOf } from './config.ts'
 import {
   type Environment,
@@ -92,7 +93,8 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
     const sources = [...sourceProblems(found), ...emptyAccess(found), ...emptyScopes(file?.empty)]
     if (!checked.ok) return { ...checked, problems: [...sources, ...checked.problems] }
     const whole = withSecrets(checked.value, { instance, environment })
-    const together = [crossCheck(checked.value), checkAccess(checked.value), whole]
+    const { value } = checked
+    const together = [crossCheck(value), checkAccess(value), checkForwardAuth(value), whole]
     const problems = together.flatMap(found => found.problems)
     const warnings = together.flatMap(found => found.warnings)
     return sources.length + problems.length > 0
@@ -132,12 +134,14 @@ function sourceProblems(found: unknown): Remark[] {
 
 /**
  * A key without a value counts as absent. Of a rule or a token that would let in more than the file seems to say: no group is asked
- * for, the token is for all paths.
+ * for, the token is for all paths, the edge shows no secret.
  */
 function emptyScopes(empty: InFile['empty'] = []): Remark[] {
   return empty
     .filter(
-      ([key, member]) => key === 'access' || (key === 'passthroughTokens' && member !== undefined),
+      ([key, member]) =>
+        key === 'access' ||
+        (['passthroughTokens', 'forwardAuth'].includes(String(key)) && member !== undefined),
     )
     .map(path => ({ path, at: 'key', text: 'has no value; write one, or take the key out' }))
 }

@@ -34,12 +34,17 @@ function secretFile(place: string, { instance, environment }: SecretsOf): string
   return join(directory, name)
 }
 
+/** The values of the settings, and the secrets that stand in files alone. */
+export type WholeValues = SettingValues & {
+  readonly forwardAuth: { readonly edgeSecret: string | undefined }
+}
+
 /** The values with the secrets of files in their places, and what is wrong with those files. */
 export function withSecrets(
   values: SettingValues,
   of: SecretsOf,
 ): {
-  readonly values: SettingValues
+  readonly values: WholeValues
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
 } {
@@ -73,7 +78,9 @@ export function withSecrets(
     from(values.idpMetadataProxyFile, ['idpMetadataProxyFile'], readProxyUrl)
   const { targetClientKey: key } = values.proxy
   const proxy = { ...values.proxy, targetClientKey: key && secretFile(key, of) }
-  const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy }
+  const edgeSecret = from(values.forwardAuth.secretFile, ['forwardAuth', 'secretFile'], readToken)
+  const forwardAuth = { ...values.forwardAuth, edgeSecret }
+  const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy, forwardAuth }
   return { values: whole, problems, warnings }
 }
 

@@ -23,6 +23,7 @@ import {
   type ValuesOf,
 } from '../../config/settings.ts'
 import { access, method, rulePath } from './setting-access.ts'
+import { forwardAuth } from './setting-forward-auth.ts'
 import {
   attributeName,
   domain,
@@ -175,6 +176,8 @@ export const settings = group('', {
       'Origins, besides our own, whose pages may open WebSockets with the session of a user.',
     ),
   }),
+
+  forwardAuth,
 
   session: group('Sessions, which live in a cookie of the browser.', {
     lifetime: setting(duration('1m', '30d'), '12h').says(

@@ -42,13 +42,33 @@ export function identityFields(
     const form = named.form ?? (isList ? 'list' : 'first')
     add(named.field, namedValue({ ...named, form }, session, encoding))
   }
-  add('X-Authproxy-Identity', token)
-  if (omitted.length > 0) flat.push('X-Authproxy-Omitted', omitted.join(', '))
+  add(TOKEN_FIELD, token)
+  if (omitted.length > 0) flat.push(OMITTED_FIELD, omitted.join(', '))
   if (basicAuth && mayBeBasicUser(session.subject)) {
     flat.push('Authorization', `Basic ${Buffer.from(`${session.subject}:`).toString('base64')}`)
   }
   return Fields.fromFlat(flat)
 }
+
+/** Every name that `identityFields` can send with these settings, `token` that of the signed identity among them. */
+export function identityFieldNames(
+  { claims, basicAuth, names }: Config['identityFields'],
+  token: boolean,
+): readonly string[] {
+  const own = ['User', ...[...claimTable(claims), ...DERIVED].map(({ field }) => field)]
+  return [
+    ...(names.authproxy ? own.map(field => `X-Authproxy-${field}`) : []),
+    ...names.others.map(({ field }) => field),
+    ...(token ? [TOKEN_FIELD] : []),
+    OMITTED_FIELD,
+    ...(basicAuth ? ['Authorization'] : []),
+  ]
+}
+
+/** The field of the signed identity. */
+const TOKEN_FIELD = 'X-Authproxy-Identity'
+/** The field that names those that were too long. */
+const OMITTED_FIELD = 'X-Authproxy-Omitted'
 
 /** What a field of another name carries; empty when the session has nothing for it. */
 function namedValue(

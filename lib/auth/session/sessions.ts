@@ -73,6 +73,8 @@ export class Sessions {
   #toldTransient = false
   /** When the newest tokens of sessions lapse, by their IDs: what an older one let through goes on until then. */
   readonly #renewed = recent<string, Milliseconds>(20_000)
+  /** When browsers were led to the renewal of their sessions, by the IDs of these. */
+  readonly #led = recent<string, Milliseconds>(20_000)
   /** The newest session of each browser that has made one here of late, by the hash of its name. */
   readonly #newest = recent<string, Session>(20_000)
   /** IDs of sessions whose cookies were removed: without a list of ended sessions nothing else tells of their end. */
@@ -170,10 +172,27 @@ export class Sessions {
 
   /** Whether it is time to keep a used session alive. */
   wantsRenewal(session: ReadSession): boolean {
-    const { idle } = this.#options.config().session
     const age = this.#options.clock.now() - session.issued
     // A new token could not last longer.
-    return age >= Math.max(idle / 10, 30_000) && session.lapses < session.expires - 1000
+    return age >= this.#renewalAge() && session.lapses < session.expires - 1000
+  }
+
+  /**
+   * Whether to lead the browser of a session to its renewal, where an answer cannot carry the new cookie itself. It is led once in
+   * the time in which a session is renewed once, whatever came of it: a browser that keeps no new cookie runs in no circle.
+   */
+  leadsToRenewal(session: ReadSession): boolean {
+    if (!this.wantsRenewal(session)) return false
+    const now = this.#options.clock.now()
+    const last = this.#led.get(session.id) ?? Number.NEGATIVE_INFINITY
+    if (now >= last && now - last < this.#renewalAge()) return false
+    this.#led.set(session.id, now)
+    return true
+  }
+
+  /** How old a token is before it is renewed. */
+  #renewalAge(): Milliseconds {
+    return Math.max(this.#options.config().session.idle / 10, 30_000)
   }
 
   /**

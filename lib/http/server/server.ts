@@ -7,7 +7,7 @@
  */
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
@@ -106,6 +106,18 @@ export class HttpServer {
 
   /** Starts listening; rejects with the system's error. Port 0 takes a free one; `fd` is a socket passed in by systemd. */
   async listen(where: { host?: string; port: number } | { fd: number }): Promise<AddressInfo> {
+    await this.#listen(where)
+    const address = this.#server.address()
+    if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
+    return address
+  }
+
+  /** The same, on a socket in the file system; its clients have no address. */
+  listenOnPath(path: string): Promise<void> {
+    return this.#listen({ path })
+  }
+
+  async #listen(where: ListenOptions | { fd: number }): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject)
       this.#server.listen('fd' in where ? where : { ...where, backlog: 4096 }, () => {
@@ -113,11 +125,7 @@ export class HttpServer {
         resolve()
       })
     })
-    const { limits } = this.#options
-    this.#stopWatching = this.#connections.watch(limits)
-    const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
-    return address
+    this.#stopWatching = this.#connections.watch(this.#options.limits)
   }
 
   /** Uses another certificate from now on; for TLS listeners. */

@@ -3,10 +3,12 @@
  * read one text in two ways have been a way to log in as another person. Only for what is about to count: xmldom costs
  * much more than our own parser.
  */
-import { type Attr, DOMParser, type Element as DomElement } from '@xmldom/xmldom'
+import { type Attr, DOMParser, type Element as XmldomElement } from '@xmldom/xmldom'
 import { explainError } from '../../errors.ts'
 import { refuse } from './message.ts'
 import type { XmlDocument, XmlElement } from './xml.ts'
+
+export type DomElement = XmldomElement
 
 /** The document itself, once xmldom has read the same in it. */
 export function agreed(document: XmlDocument): XmlDocument {
@@ -16,7 +18,8 @@ export function agreed(document: XmlDocument): XmlDocument {
     : refuse('xml_parser', 'two parsers read two documents in it')
 }
 
-function readByXmldom(text: string): DomElement {
+/** The root element as xmldom reads it. The text has passed the scan, but for what was written into it. */
+export function readByXmldom(text: string): DomElement {
   try {
     // The scan has normalised line ends; xmldom's own rule is that of XML 1.1 and changes more characters.
     const normalizeLineEndings = (input: string) => input

@@ -55,6 +55,13 @@ export const metadataLimits: XmlLimits = {
   edited: true,
 }
 
+/** For metadata whose signature holds, with room for the declarations that canonicalisation repeats. */
+export const signedMetadataLimits: XmlLimits = {
+  ...metadataLimits,
+  size: 4 * metadataLimits.size,
+  attributes: 128,
+}
+
 /** Why a message is not taken: codes for the log. */
 export type MessageReason =
   | 'base64'
@@ -64,7 +71,6 @@ export type MessageReason =
   | 'assertion_missing'
   | 'assertion_several'
   | 'idp_status'
-  | 'second_opinion'
   | `signature_${'missing' | 'form' | 'reference' | 'algorithm' | 'sha1' | 'invalid'}`
   | `encryption_${'form' | 'algorithm' | 'key' | 'document' | 'tries' | 'content' | 'limit'}`
   | `metadata_${'form' | 'web-page' | 'no-idp' | 'several-idps' | 'unknown-entity' | 'no-entity-id'}`

@@ -18,7 +18,6 @@ import {
   readAssertion,
   readHead,
 } from './read-assertion.ts'
-import { canJudge, checkSecondOpinion } from './second-opinion.ts'
 import { ns, shortName, status } from './vocabulary.ts'
 import {
   allElements,
@@ -87,17 +86,7 @@ export async function verifyResponse(
     const assertion = itself?.root ?? (decrypted === undefined ? inner : agreed(decrypted).root)
     const whole = itself ?? decrypted ?? source
 
-    // 5. Another library must find the same assertion. It cannot see into an encrypted one that only the Response signs.
-    const asked =
-      decrypted === undefined
-        ? withoutKeyInfo(given, signed === undefined ? held : given.root)
-        : inResponse(withoutKeyInfo(decrypted, decrypted.root))
-    const methods = [...(signed?.methods ?? []), ...(itself?.methods ?? [])]
-    if ((itself !== undefined || !encrypted) && canJudge(methods)) {
-      await checkSecondOpinion(asked, assertion, rules.certificates)
-    }
-
-    // 6. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
+    // 5. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
     const fallback = new Map([...schema, ...schemaPrefixes(inner.declares)])
     const opening = { privateKeys: rules.decryptionKeys, root: whole.root, fallback }
     const revealed = revealAssertion(assertion, opening)
@@ -213,19 +202,4 @@ async function decryptAssertion(
   }
   checkSignaturePlaces(root, [root])
   return decrypted
-}
-
-/**
- * The text without the KeyInfo of the signature in `element`. No signature is over it, and the libraries of the other judge search it
- * before they know who wrote it.
- */
-function withoutKeyInfo({ text }: XmlDocument, element: XmlElement): string {
-  const info = childOf(childOf(element, ns.signature, 'Signature'), ns.signature, 'KeyInfo')
-  return info === undefined ? text : text.slice(0, info.start) + text.slice(info.end)
-}
-
-/** An assertion that was encrypted, as it would have come in the open. */
-function inResponse(text: string): string {
-  const bare = text.replace(/^<\?xml[^>]*\?>/, '').trim()
-  return `<samlp:Response xmlns:samlp="${ns.protocol}" Version="2.0">${bare}</samlp:Response>`
 }

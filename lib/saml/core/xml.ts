@@ -95,6 +95,7 @@ export class Namespaces {
     const declares = this.#declare(written)
     const attributes =
       declares.size === written.length ? NONE : this.#attributesOf(written, declares)
+    if (written.length > 0 || tag.startsWith('xmlns')) this.#checkNames(tag, written)
     const element: Growing = {
       name: localName(tag),
       namespace: this.#namespaceOf(prefixOf(tag)),
@@ -117,6 +118,13 @@ export class Namespaces {
     element.end = end
     for (const prefix of element.declares.keys()) this.#scope.get(prefix)?.pop()
     this.declared -= element.declares.size
+  }
+
+  /** Section 3 keeps `xmlns` for declarations. xml-crypto takes any attribute for one whose name begins so, and leaves it out. */
+  #checkNames(tag: string, written: readonly Written[]): void {
+    const names = [tag, ...written.filter(one => !isDeclaration(one)).map(one => one.tag)]
+    const kept = names.find(name => name.startsWith('xmlns'))
+    if (kept !== undefined) this.breach ??= `the name ${kept} begins with xmlns`
   }
 
   /** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */

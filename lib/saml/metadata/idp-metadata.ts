@@ -7,7 +7,14 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
 import { agreed } from '../core/agreement.ts'
 import { parseInstant, parseXmlDuration } from '../core/instant.ts'
-import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
+import {
+  metadataLimits,
+  type Refused,
+  readMessage,
+  refuse,
+  refusedBy,
+  signedMetadataLimits,
+} from '../core/message.ts'
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
 import { attributeOf, childrenOf, trimXml, type XmlDocument, type XmlElement } from '../core/xml.ts'
 import { verifySignature } from '../signature/signature.ts'
@@ -68,17 +75,23 @@ export function readIdpMetadata(
   { entityId, certificates, allowSha1 }: MetadataRules,
 ): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
   try {
-    const { root } = agreed(readDocument(bytes))
-    if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
-      refuse('metadata_form', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
-    }
-    const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
-    const idp = readEntity(choose(candidates, entityId))
-    if (certificates !== undefined) verifySignature(root, root, { certificates, allowSha1 })
-    return { ok: true, idp }
+    const given = readDocument(bytes)
+    const idp = idpIn(certificates === undefined ? agreed(given) : given, entityId)
+    if (certificates === undefined) return { ok: true, idp }
+    // What is not metadata is refused as such; what counts is read from the text that is signed.
+    const signed = verifySignature(given, given.root, { certificates, allowSha1 })
+    return { ok: true, idp: idpIn(readMessage(signed, signedMetadataLimits), entityId) }
   } catch (error) {
     return refusedBy(error)
   }
+}
+
+function idpIn({ root }: XmlDocument, entityId: string | undefined): IdpMetadata {
+  if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
+    refuse('metadata_form', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
+  }
+  const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
+  return readEntity(choose(candidates, entityId))
 }
 
 /** People save a page in the place of metadata, and a URL may lead to a sign-in page: then the XML is not what is wrong. */

@@ -3,7 +3,8 @@
  * canonical bytes that were signed.
  *
  * The order keeps strangers cheap: first the form, on our own tree, and whether there is a key of the method's kind; then the
- * signature over SignedInfo; and only when a key of the IdP has made that, the digest over the element. One reference to the
+ * signature over SignedInfo; when a key of the IdP has made that, the digest over the element as we canonicalise it. What comes so
+ * far xml-crypto decides: the text it writes has to have that digest, and all that is read is read from it. One reference to the
  * parent's ID, an ID that occurs once, two known transforms, known algorithms. KeyInfo is not read at all.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
@@ -22,6 +23,7 @@ import {
 } from '../core/xml.ts'
 import { canonicalBytes, canonicalText } from './canonical.ts'
 import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
+import { signedText } from './signed-text.ts'
 
 /** Whether an element carries a signature of its own. */
 export function isSigned(element: XmlElement): boolean {
@@ -32,21 +34,24 @@ export function isSigned(element: XmlElement): boolean {
  * The signed content of `element`, read from the canonical bytes that were signed: what stood elsewhere, or was read another
  * way, is not in it. Refuses a signature that does not hold.
  */
-export function signedContent(document: XmlDocument, element: XmlElement, rules: SignatureRules) {
-  const { text, methods } = verifySignature(document.root, element, rules)
-  return { ...agreed(readMessage(text, signedLimits)), methods }
+export function signedContent(
+  document: XmlDocument,
+  element: XmlElement,
+  rules: SignatureRules,
+): XmlDocument {
+  return agreed(readMessage(verifySignature(document, element, rules), signedLimits))
 }
 
 /**
- * The canonical text of `element`, a part of the document with this root, without the signature directly in it, once that is
- * verified; and the URIs of its signature method and its digest method. With no usable key the refusal is `signature_invalid`:
- * whether the key is unknown or the content was changed cannot be told apart.
+ * The canonical text of `element`, a part of the document, without the signature directly in it, once that is verified. With no usable
+ * key the refusal is `signature_invalid`: whether the key is unknown or the content was changed cannot be told apart.
  */
 export function verifySignature(
-  root: XmlElement,
+  document: XmlDocument,
   element: XmlElement,
   { certificates, allowSha1 }: SignatureRules,
-) {
+): string {
+  const { root } = document
   const { signature, info: unread } = checkForm(element)
   const info = signedInfo(root, unread)
   checkReference(root, element, info.root)
@@ -59,13 +64,20 @@ export function verifySignature(
   const value = decodeBase64(childOf(signature, ns.signature, 'SignatureValue')?.text ?? '')
   if (value === undefined) return fail()
   if (!isSignedBy(certificates, method, { data: info.text, value })) return fail()
-  const bytes = canonicalBytes(root, element, { inclusive, without: signature })
   const expected = decodeBase64(allNamed(info.root, 'DigestValue')[0]?.text ?? '')
   const hash = digests.get(digest)
   if (expected === undefined || hash === undefined) return fail()
-  const found = createHash(hash).update(bytes).digest()
-  if (found.length !== expected.length || !timingSafeEqual(found, expected)) return fail()
-  return { text: bytes.toString(), methods: [method, digest] }
+  const hasDigest = (content: string | Buffer) => {
+    const found = createHash(hash).update(content).digest()
+    return found.length === expected.length && timingSafeEqual(found, expected)
+  }
+  const parts = { inclusive, without: signature }
+  if (!hasDigest(canonicalBytes(root, element, parts))) return fail()
+  const text = signedText(document, element, parts)
+  if (!hasDigest(text)) {
+    refuse('signature_invalid', `xml-crypto writes another canonical text of ${element.name}`)
+  }
+  return text
 }
 
 /** Elements of a signature: enough for a chain of certificates in KeyInfo, and for nothing to hide in. */
@@ -154,9 +166,8 @@ function checkReference(root: XmlElement, element: XmlElement, info: XmlElement)
 }
 
 /**
- * xs:ID allows less (saml-core-2.0-os section 1.3.4), but some IdPs write GUIDs and base64. The ID is only ever compared, here and by
- * the library of second-opinion.ts in a string of XPath: what could end that string, or be read as another reference
- * (`#xpointer(/)`, `%41`), is left out.
+ * xs:ID allows less (saml-core-2.0-os section 1.3.4), but some IdPs write GUIDs and base64. The ID is only ever compared; what other
+ * libraries could read as the end of a string of XPath, or as another reference (`#xpointer(/)`, `%41`), is left out.
  */
 const ID = /^[^\s\p{C}"'`<>&()%#\\]{1,1024}$/u
 

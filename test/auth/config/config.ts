@@ -23,6 +23,10 @@ t.test('what only a restart can change is named, and stays as it was', t => {
     ['configPath', { configPath: '/var/lib/authproxy/new.json' }],
     ['session.revocation', { session: { revocation: false } }],
     ['admin.listenAddress', { admin: { listenAddress: '127.0.0.1:9080' } }],
+    [
+      'forwardAuth.listenAddress',
+      { forwardAuth: { listenAddress: 'unix:/run/authproxy/app.sock', edge: 'nginx' } },
+    ],
     ['limits', { limits: { head: '2M', fields: 100, connections: 50 } }],
     ['timeouts', { timeouts: { drain: '1s', clientHead: '5s' } }],
   ] as const) {
@@ -53,6 +57,22 @@ t.test('a backend that was checked with a new address waits with it for the rest
   const other = configOf({ proxy: { ...moved, targetURL: proxy.targetURL, useBasicAuth: true } })
   t.same(needRestart(started, other), ['proxy.listenAddress'])
   t.ok(inForce(started, other).identityFields.basicAuth)
+  t.end()
+})
+
+t.test('what checks are read by is in force at once, unless they are answered elsewhere', t => {
+  const listenAddress = 'unix:/run/authproxy/app.sock'
+  const first = configOf({ forwardAuth: { listenAddress, edge: 'nginx' } })
+  const other = configOf({ forwardAuth: { listenAddress, edge: 'caddy', trustedProxies: ['::1'] } })
+  t.same(needRestart(first, other), [])
+  t.same(inForce(first, other).forwardAuth, other.forwardAuth)
+  const moved = { listenAddress: '127.0.0.1:9090', edge: 'caddy', trustedProxies: ['::1'] }
+  for (const forwardAuth of [moved, undefined]) {
+    const wanted = configOf(forwardAuth === undefined ? {} : { forwardAuth })
+    t.same(needRestart(first, wanted), ['forwardAuth.listenAddress'])
+    t.same(inForce(first, wanted).forwardAuth, first.forwardAuth)
+    t.same(inForce(first, wanted, inForce(first, other)).forwardAuth, other.forwardAuth)
+  }
   t.end()
 })
 

@@ -110,7 +110,7 @@ t.test('an IdP that takes requests by POST only gets a form, signed inside', asy
   const parsed = parseXml(Buffer.from(message, 'base64'), messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
   const rules = { certificates: [keyPair('sp').certificate], allowSha1: false }
-  t.ok(verifySignature(parsed.root, parsed.root, rules))
+  t.ok(verifySignature(parsed, parsed.root, rules))
   t.match(parsed.text, /RequestedAuthnContext Comparison="exact"/)
   t.match(asked.response.fields.get('X-Form-Action'), /https:/)
 })

@@ -1,11 +1,12 @@
 /**
  * Our canonicalisation against xml-crypto's, on documents that seeded chance makes: what one signs, the other verifies.
  */
+import { createHash, createPrivateKey } from 'node:crypto'
 import t from 'tap'
 import { SignedXml } from 'xml-crypto'
 import { readMessage } from '../../../lib/saml/core/message.ts'
-import { digestMethods, transforms } from '../../../lib/saml/core/vocabulary.ts'
-import { signatureMethods } from '../../../lib/saml/signature/method.ts'
+import { digestMethods, ns, transforms } from '../../../lib/saml/core/vocabulary.ts'
+import { signatureBy, signatureMethods } from '../../../lib/saml/signature/method.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
 import { verifySignature } from '../../../lib/saml/signature/signature.ts'
 import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
@@ -78,10 +79,10 @@ t.test('what xml-crypto signs verifies here, with inclusive namespaces too', asy
       prefix: 'ds',
       location: { reference: "//*[@ID='_1']", action: 'prepend' },
     })
-    const { root } = readMessage(signer.getSignedXml())
-    const [signed] = root.children
+    const document = readMessage(signer.getSignedXml())
+    const [signed] = document.root.children
     if (signed === undefined) throw new Error('there is nothing signed')
-    t.doesNotThrow(() => verifySignature(root, signed, rules), `seed ${seed}: ${plain}`)
+    t.doesNotThrow(() => verifySignature(document, signed, rules), `seed ${seed}: ${plain}`)
   }
 })
 
@@ -89,14 +90,69 @@ t.test('what is signed here verifies by xml-crypto, and is the same canonical te
   for (let seed = 1000; seed < 1150; seed += 1) {
     const plain = documentOf(seeded(seed))
     const text = signElement(plain, { id: '_1', key })
-    const { root } = readMessage(text)
-    const [signed] = root.children
+    const document = readMessage(text)
+    const [signed] = document.root.children
     if (signed === undefined) throw new Error('there is nothing signed')
-    const ours = verifySignature(root, signed, rules).text
+    const ours = verifySignature(document, signed, rules)
     const [signature = ''] = /<ds:Signature .*<\/ds:Signature>/s.exec(text) ?? []
     const check = new SignedXml({ publicCert: key.certificate })
     check.loadSignature(signature)
     t.ok(check.checkSignature(text), `seed ${seed}: ${plain}`)
     t.strictSame(check.getSignedReferences(), [ours])
   }
+})
+
+t.test(
+  'a text that xml-crypto would not write is refused, though its digest is signed',
+  async t => {
+    // xml-crypto takes no notice of `#default`.
+    const signed = (prefixes: string, canonical: string) => {
+      const info = signedInfo(prefixes, createHash('sha256').update(canonical).digest('base64'))
+      const data = info.replace('>', ` xmlns="${ns.signature}">`)
+      const uri = signatureMethods.rsaSha256
+      const value = signatureBy({ key: createPrivateKey(key.privateKey), uri, data })
+      const signature = `<Signature xmlns="${ns.signature}">${info}<SignatureValue>${value.toString('base64')}</SignatureValue></Signature>`
+      return readMessage(`<r xmlns="urn:d"><a:s xmlns:a="urn:a" ID="_1">x${signature}</a:s></r>`)
+    }
+    const verify = (document: ReturnType<typeof readMessage>) => {
+      const [element] = document.root.children
+      if (element === undefined) throw new Error('there is nothing signed')
+      return verifySignature(document, element, rules)
+    }
+    const plain = '<a:s xmlns:a="urn:a" ID="_1">x</a:s>'
+    t.equal(verify(signed('a', plain)), plain)
+    t.throws(() => verify(signed('#default', plain.replace(' ', ' xmlns="urn:d" '))), {
+      because: 'signature_invalid',
+      message: 'xml-crypto writes another canonical text of s',
+    })
+    t.throws(() => verify(signed('a', plain.replace(' ', ' xmlns="urn:d" '))), {
+      because: 'signature_invalid',
+      message: /^the signature of s does not verify/,
+    })
+  },
+)
+
+/** In its canonical form, but for its namespace, which stands at Signature. */
+function signedInfo(prefixes: string, digest: string): string {
+  return (
+    `<SignedInfo><CanonicalizationMethod Algorithm="${transforms.exclusive}"></CanonicalizationMethod>` +
+    `<SignatureMethod Algorithm="${signatureMethods.rsaSha256}"></SignatureMethod>` +
+    `<Reference URI="#_1"><Transforms><Transform Algorithm="${transforms.enveloped}"></Transform>` +
+    `<Transform Algorithm="${transforms.exclusive}">` +
+    `<InclusiveNamespaces xmlns="${transforms.exclusive}" PrefixList="${prefixes}"></InclusiveNamespaces></Transform></Transforms>` +
+    `<DigestMethod Algorithm="${digestMethods.sha256}"></DigestMethod>` +
+    `<DigestValue>${digest}</DigestValue></Reference></SignedInfo>`
+  )
+}
+
+t.test('prefixes are declared in the order of code points', async t => {
+  const text = signElement('<r xmlns:a="urn:a" xmlns:S="urn:s" ID="_1"><a:e S:b="1"/></r>', {
+    id: '_1',
+    key,
+  })
+  const document = readMessage(text)
+  t.match(
+    verifySignature(document, document.root, rules),
+    '<a:e xmlns:S="urn:s" xmlns:a="urn:a" S:b="1"></a:e>',
+  )
 })

@@ -1,0 +1,59 @@
+/**
+ * The settings under `forwardAuth`: an edge that forwards requests itself and asks about each whether it may pass.
+ */
+import { isAbsolute } from 'node:path'
+import { network, readListenAddress } from '../../config/address-kinds.ts'
+import { expected, type Read, right } from '../../config/reading.ts'
+import { oneOf } from '../../config/setting-kinds.ts'
+import { group, type Kind, kind, listOf, optional, setting } from '../../config/settings.ts'
+import type { CheckAddress } from '../forward-auth/check-address.ts'
+import { edges } from '../forward-auth/contract.ts'
+import { domain, secretPlace } from './setting-kinds.ts'
+
+/** Bytes of the name of a socket (unix(7), sun_path). */
+const LONGEST_NAME = 107
+
+/** `unix:/PATH`, or an address with a port. */
+const checkAddress: Kind<CheckAddress> = kind(
+  { name: 'unix:/PATH or ADDRESS:PORT', json: { type: ['string', 'integer'] } },
+  (found): Read<CheckAddress> => {
+    if (typeof found !== 'string' || !found.startsWith('unix:')) return readListenAddress(found)
+    const what = 'a socket such as unix:/run/authproxy/app-auth.sock'
+    const path = found.slice('unix:'.length)
+    if (!isAbsolute(path) || path.endsWith('/') || path.includes('\0')) return expected(found, what)
+    return Buffer.byteLength(path) > LONGEST_NAME
+      ? expected(found, what, `at most ${LONGEST_NAME} bytes behind unix:`)
+      : right({ path })
+  },
+)
+
+export const forwardAuth = group(
+  'Checks for an edge that forwards requests to the application itself, and asks about each of them whether it may pass (nginx auth_request, Traefik ForwardAuth, Caddy forward_auth, Envoy ext_authz, HAProxy).',
+  {
+    listenAddress: optional(
+      checkAddress,
+      'none: no checks are answered',
+      'forwardAuth:\n  listenAddress: unix:/run/authproxy/app-auth.sock\n  edge: nginx',
+    ).says(
+      'Where checks are answered, at `/check` alone: `unix:/PATH` for a socket in the file system, or an address with a port. Never where browsers can connect. The rules, sessions and pages are those of the gateway; logins, logouts and `/__authproxy/` stay at `proxy.listenAddress`, where the edge has to route `/saml/` and what begins with `/__authproxy`.',
+      'Every program of the machine may connect to the socket, as to a port of 127.0.0.1; permissions of its directory make that narrower. The packaged service has `/run/authproxy` for it.',
+      'The edge sends requests past authproxy, so forms of a POST are not kept over a login, WebSockets and event streams do not end with the session, a session is kept alive by pages that are opened (at `/__authproxy/renew`) and not by scripts, and the application must not be reachable past the edge. Where that matters, let the gateway forward the requests.',
+    ),
+    edge: optional(oneOf(...edges), 'none: required with `listenAddress`').says(
+      'The edge that asks. It decides which one field names the method, the path and the host of a request: `X-Original-Method`, `X-Original-URI` and `X-Original-Host` for nginx and HAProxy; `X-Forwarded-Method`, `X-Forwarded-Uri` and `X-Forwarded-Host` for Traefik and Caddy; for Envoy the line of the check itself behind `/check`, and `Host`. Each has to be there once; a check without it is answered with 400, which lets nothing pass. The last address in `X-Forwarded-For` that is none of `trustedProxies` is the client.',
+    ),
+    trustedProxies: setting(
+      listOf(network, 'networks'),
+      [],
+      'forwardAuth:\n  listenAddress: 10.0.0.5:9090\n  edge: traefik\n  trustedProxies: [10.0.0.0/28]',
+    ).says(
+      'Peers that may ask, and proxies in `X-Forwarded-For` that are not the client. Required unless `listenAddress` is a socket in the file system. A peer that is not among them gets 403.',
+    ),
+    secretFile: optional(secretPlace, 'none').says(
+      'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
+    ),
+    hosts: setting(listOf(domain, 'host names'), []).says(
+      'Hosts that may be asked about; `domain` when the list is empty. Sessions are of one host, so there can be no other: an application under another name needs an instance of its own.',
+    ),
+  },
+)

@@ -1,0 +1,91 @@
+/**
+ * The answers to what the gate does not let pass: the same for requests that are forwarded here and for those an edge asks about.
+ */
+import type { Request, Response } from '../http/message/message.ts'
+import { pathAndQuery } from '../http/message/target.ts'
+import { isForeignSocket, isOwnPost, type Place, pageOf } from './access/own-origin.ts'
+import type { Config } from './config/config.ts'
+import type { Verdict } from './gate.ts'
+import type { SamlService } from './login/service.ts'
+import { challenge, type FailurePage, needsLogin } from './pages/failure-page.ts'
+import { type NotKept, whyNotKept } from './pages/failures.ts'
+import { accessRefused } from './pages/refused-access.ts'
+
+/** A request that does not pass, and what its answer is made with. */
+export interface Denied {
+  readonly request: Request
+  readonly place: Place
+  readonly config: Config
+  readonly saml: Pick<SamlService, 'loginAddress'>
+  readonly failurePage: FailurePage
+}
+
+type LoginNeeded = Extract<Verdict, { verdict: 'login-needed' }>
+
+/** The answer to what the rules refuse. */
+export function refusedByRule(
+  { access, session }: Extract<Verdict, { verdict: 'refused' }>,
+  { request, place, config, saml, failurePage }: Denied,
+): Response {
+  const other = saml.loginAddress(pathAndQuery(place), 'other')
+  const told = { access, user: session?.subject, tell: config.accessTell, other }
+  return accessRefused(request, told, failurePage)
+}
+
+/** The answer to a page of another origin that opens a WebSocket with the session of a user; undefined when none does. */
+export function refusedSocket(
+  request: Request,
+  config: Config,
+  failurePage: FailurePage,
+): Response | undefined {
+  if (!isForeignSocket(request, config)) return undefined
+  const facts = { origin: request.fields.get('Origin') }
+  return failurePage({ request, code: 'websocket_origin', facts })
+}
+
+/** Where a person signs in for a request that cannot be repeated after the login: it leads to the page that has sent it. */
+export function loginOfPage(
+  { rule }: LoginNeeded,
+  { request, place, config, saml }: Denied,
+): string {
+  const how = rule?.login === undefined ? undefined : rule
+  return saml.loginAddress(pageOf(request, config.baseUrl, pathAndQuery(place)), how)
+}
+
+/** The answer to a program. */
+export function programNeedsLogin(verdict: LoginNeeded, denied: Denied): Response {
+  return needsLogin(denied.request, loginOfPage(verdict, denied), verdict.session !== undefined)
+}
+
+/** The page for a person whose form cannot be kept over a login: said before it, while the browser still has what was filled in. */
+export function formNotKept(because: NotKept, verdict: LoginNeeded, denied: Denied): Response {
+  const { request, config, failurePage } = denied
+  const { fields } = request
+  const { replaySize: limit } = config.saml
+  const login = loginOfPage(verdict, denied)
+  return failurePage({
+    request,
+    code: 'request_not_kept',
+    words: { because: whyNotKept[because], login },
+    ...(isOwnPost(request, config.baseUrl) ? {} : { as: 'foreign_form_not_kept' }),
+    details: because === 'too-large' ? [['Limit', `${limit} bytes`]] : [],
+    fields: challenge(login),
+    facts: {
+      because,
+      contentType: fields.get('Content-Type'),
+      contentLength: fields.get('Content-Length'),
+      origin: fields.get('Origin'),
+      site: fields.get('Sec-Fetch-Site'),
+      limit,
+    },
+  })
+}
+
+/** What the log says of a request that needs a login. */
+export function loginFacts({ because, session, token }: LoginNeeded) {
+  return {
+    because,
+    ...(session === undefined ? {} : { user: session.subject }),
+    ...(token === undefined ? {} : { passthrough: token }),
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * The answer to a check, by the verdict of the gate and the contract of the edge.
+ *
+ * # Facts
+ * - Envoy passes a request on for status 200 alone; the other edges take 200 as well.
+ * - nginx takes 401 and 403 for a decision and makes an error of any other status.
+ * - An edge that copies fields of the answer leaves the client's own where the answer has none, so each field of the identity is there.
+ */
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Response } from '../../http/message/message.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { pathAndQuery } from '../../http/message/target.ts'
+import { isNavigation } from '../access/navigation.ts'
+import {
+  type Denied,
+  formNotKept,
+  loginFacts,
+  loginOfPage,
+  programNeedsLogin,
+  refusedByRule,
+  refusedSocket,
+} from '../denials.ts'
+import type { Verdict } from '../gate.ts'
+import type { Sessions } from '../session/sessions.ts'
+import type { ReadSession } from '../session/token.ts'
+import type { CheckOutcome } from './check-outcomes.ts'
+import { type Contract, redirectField } from './contract.ts'
+import { renewalAddress } from './gateway-paths.ts'
+
+/** A request may pass, or this is the answer. */
+export type CheckDecision =
+  | { readonly pass: ReadSession | undefined; readonly facts: Response['facts'] }
+  | { readonly answer: Response }
+
+/** What a request that is asked about may do. */
+export function decide(
+  verdict: Verdict,
+  denied: Denied,
+  by: {
+    readonly contract: Contract
+    readonly sessions: Pick<Sessions, 'wantsRenewal' | 'leadsToRenewal'>
+  },
+): CheckDecision {
+  const { contract, sessions } = by
+  const { request, place, config, failurePage } = denied
+  const { method } = request
+  const outcome = (outcome: CheckOutcome) => ({ outcome })
+  switch (verdict.verdict) {
+    case 'authenticated': {
+      const { session } = verdict
+      const user = session.subject
+      const socket = refusedSocket(request, config, failurePage)
+      if (socket !== undefined) return { answer: refusal(socket, contract) }
+      if (method === 'GET' && sessions.wantsRenewal(session) && isNavigation(request)) {
+        const renewal = renewalAddress(config.baseUrl, pathAndQuery(place))
+        if (renewal !== undefined && sessions.leadsToRenewal(session)) {
+          return { answer: led(renewal, contract, { ...outcome('renewal'), user }) }
+        }
+      }
+      return { pass: session, facts: { outcome: 'allowed', because: 'session', user } }
+    }
+    case 'passthrough': {
+      const { because, name } = verdict
+      const facts = { because: `passthrough-${because}`, passthrough: name }
+      return { pass: undefined, facts: { ...outcome('allowed'), ...facts } }
+    }
+    case 'anyone':
+    case 'preflight': {
+      const facts = { ...outcome('allowed'), because: verdict.verdict }
+      return { pass: undefined, facts }
+    }
+    case 'refused':
+      return { answer: refusal(refusedByRule(verdict, denied), contract) }
+    case 'login-needed': {
+      const facts = loginFacts(verdict)
+      if (verdict.from === 'api') {
+        const answer = programNeedsLogin(verdict, denied)
+        return { answer: withFacts(answer, { ...outcome('unauthenticated'), ...facts }) }
+      }
+      if (method !== 'GET' && method !== 'HEAD') {
+        const answer = formNotKept('off', verdict, denied)
+        return { answer: withFacts(answer, { ...facts, ...outcome('login') }) }
+      }
+      const to = loginOf(verdict, denied)
+      return { answer: led(to, contract, { ...outcome('login'), ...facts }) }
+    }
+    default:
+      return { answer: misrouted() }
+  }
+}
+
+/** The answer for a request that may pass. */
+export function allowed(identity: Fields, id: string, facts: Response['facts']): Response {
+  const own = ['X-Authproxy-Request-ID', id, 'Cache-Control', 'no-store']
+  return { status: 200, fields: identity.followedBy(own), content: noContent, facts }
+}
+
+/** The answer to a check for a path that is answered at the gateway. */
+export function misrouted(): Response {
+  return textResponse(
+    404,
+    'This path is answered by authproxy itself: at the edge, route /saml/ and what begins with /__authproxy to proxy.listenAddress, before the check.',
+    { fields: NOT_STORED, facts: { outcome: 'misrouted' } },
+  )
+}
+
+const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
+
+/** Longest target that is repeated in an address of a field: edges take 4 KiB of fields of an answer, escaping included. */
+const LONGEST = 1500
+
+/** Where a person signs in who opens a page: it leads back to that page. */
+function loginOf(verdict: Extract<Verdict, { verdict: 'login-needed' }>, denied: Denied): string {
+  const { place, saml } = denied
+  const target = pathAndQuery(place)
+  if (target.length > LONGEST) return loginOfPage(verdict, denied)
+  return saml.loginAddress(target, verdict.rule?.login === undefined ? undefined : verdict.rule)
+}
+
+/** Leads the browser of a person elsewhere, in the way the edge understands. */
+function led(to: string, { redirects }: Contract, facts: Response['facts']): Response {
+  const fields =
+    redirects === 'answer'
+      ? Fields.of(['Location', to])
+      : Fields.of([redirectField, to], ['WWW-Authenticate', 'Authproxy'])
+  return {
+    status: redirects === 'answer' ? 302 : 401,
+    fields: Fields.of(...fields, ...NOT_STORED, ['Vary', 'Cookie']),
+    content: noContent,
+    facts,
+  }
+}
+
+/** The answer to what is refused. An edge that makes an error of other statuses gets 403. */
+function refusal(answer: Response, { redirects }: Contract): Response {
+  const { reason, ...rest } = answer
+  const other = redirects === 'field' && answer.status !== 401 && answer.status !== 403
+  return withFacts(other ? { ...rest, status: 403 } : answer, { outcome: 'refused' })
+}
+
+function withFacts(answer: Response, facts: Response['facts']): Response {
+  return { ...answer, facts: { ...answer.facts, ...facts } }
+}

@@ -1,0 +1,106 @@
+/**
+ * Answers the checks of an edge, which forwards requests itself: reads which request is meant (read-check.ts), asks the gate of the
+ * gateway, and answers by the contract of the edge (check-answer.ts).
+ */
+import { whenReady } from '../../async/ready.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Handler, Request, Response } from '../../http/message/message.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { pathAndQuery } from '../../http/message/target.ts'
+import type { Logger } from '../../log/log.ts'
+import { gate, samlPaths } from '../gate.ts'
+import type { PipelineParts } from '../pipeline.ts'
+import { allowed, decide, misrouted } from './check-answer.ts'
+import { claimedIdentity } from './claimed-identity.ts'
+import { contracts } from './contract.ts'
+import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
+import { ShownCookies } from './shown-cookies.ts'
+
+export interface CheckParts
+  extends Pick<
+    PipelineParts,
+    'rules' | 'saml' | 'sessions' | 'failurePage' | 'instanceId' | 'clock'
+  > {
+  readonly log: Logger
+}
+
+/** The handler of the listener for checks. */
+export function checkHandler(parts: CheckParts): Handler {
+  const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const cookies = new ShownCookies()
+  return check => {
+    const rules = parts.rules()
+    const { config } = rules
+    if (config.forwardAuth === undefined) return misrouted()
+    const asked = readCheck(check, config.forwardAuth)
+    if ('code' in asked) return malformed(check, asked, log)
+    const { request, place, client } = asked
+    const told = (answer: Response) => withAsked(answer, asked)
+    const claim = claimedIdentity(check.fields, config)
+    if (claim !== undefined) {
+      const code = 'identity_field'
+      const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
+      log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
+      return told(refusedClaim)
+    }
+    if (isOwnPath(place.path)) return told(misrouted())
+    if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
+    const verdict = gate(
+      {
+        ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
+        session: () => sessions.read({ fields: cookies.of(check.fields) }),
+      },
+      config,
+    )
+    return whenReady(verdict, judged => {
+      const denied = { request, place, config, saml, failurePage }
+      const decision = decide(judged, denied, {
+        contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
+        sessions,
+      })
+      if ('answer' in decision) return told(decision.answer)
+      const { pass, facts } = decision
+      const { path } = place
+      const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
+      return whenReady(identity, fields => told(allowed(fields, request.id, facts)))
+    })
+  }
+}
+
+/** Whether a path is answered by the gateway itself, or kept free for that. */
+function isOwnPath(path: string): boolean {
+  return samlPaths.has(path) || path.startsWith('/__authproxy/')
+}
+
+const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
+
+/** To an edge that would pass such a field on: the application could take the client for another user. */
+const refusedClaim = textResponse(
+  403,
+  'A field of this request could be taken for the identity of a user, and the edge does not overwrite it.',
+  { fields: NOT_STORED, facts: { outcome: 'refused', because: 'identity-field' } },
+)
+
+const noMethod = textResponse(403, 'The method of this request is not allowed.', {
+  fields: NOT_STORED,
+  facts: { outcome: 'refused' },
+})
+
+/** The answer to a check that does not keep to the contract: an error of the edge's configuration, or an attempt of its client. */
+function malformed(
+  check: Request,
+  { status, code, sentence }: CheckProblem,
+  log: Logger,
+): Response {
+  const { id, client } = check
+  const about = { category: 'FORWARD-AUTH-ERROR', code }
+  log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, id, peer: client.address, sentence })
+  const facts = { outcome: 'malformed', ...about }
+  return textResponse(status, sentence, { fields: NOT_STORED, facts })
+}
+
+/** The answer, and for the log the request that was asked about in place of the check. */
+function withAsked(answer: Response, { request, place, host, client }: AskedAbout): Response {
+  const target = `${host}${pathAndQuery(place)}`
+  return { ...answer, facts: { ...answer.facts, client, method: request.method, target } }
+}

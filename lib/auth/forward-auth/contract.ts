@@ -1,0 +1,127 @@
+/**
+ * What each edge sends with a check, and what answer it understands: one contract an edge, as a table.
+ *
+ * # Facts
+ * - nginx sends what the configuration sets (ngx_http_auth_request_module) and takes 2xx, 401 and 403; any other status is an error.
+ * - Traefik (ForwardAuth) and Caddy (forward_auth) set X-Forwarded-Method, -Uri and -Host themselves, and send the browser the answer.
+ * - Envoy (ext_authz over HTTP) sends the line of the request itself behind a prefix, and passes on 200 alone. It adds its own address to
+ *   X-Forwarded-For.
+ * - HAProxy has no such check: the Lua file of packaging/edges sends it, and it answers as for nginx.
+ */
+
+/** The edges whose contract is known. */
+export const edges = ['nginx', 'traefik', 'caddy', 'envoy', 'haproxy'] as const
+
+export type Edge = (typeof edges)[number]
+
+/** The path of a check. */
+export const checkPath = '/check'
+
+/** The field in which an edge shows that it is one, where `forwardAuth.secretFile` is set. */
+export const edgeSecretField = 'X-Authproxy-Edge-Secret'
+
+/** The field with the client's address, at every edge. */
+export const addressField = 'X-Forwarded-For'
+
+/** The field, beside status 401, with the address a person who opens a page is to be redirected to. */
+export const redirectField = 'X-Authproxy-Redirect'
+
+/** A field of a check, and where the configuration of the edge sets it. */
+interface Source {
+  readonly field: string
+  readonly setBy: string
+}
+
+export interface Contract {
+  /** Where method, target and host of the request are; undefined: in the line of the check itself, the target behind `/check`. */
+  readonly method: Source | undefined
+  readonly target: Source | undefined
+  readonly host: Source
+  readonly address: Source
+  readonly secret: Source
+  /** How a browser is led away: by 401 with a field, which the edge makes a redirect of, or by a redirect that the edge hands on. */
+  readonly redirects: 'field' | 'answer'
+}
+
+/** What nginx and HAProxy's Lua file send. */
+const ORIGINAL = {
+  method: 'X-Original-Method',
+  target: 'X-Original-URI',
+  host: 'X-Original-Host',
+} as const
+
+/** What Traefik and Caddy send. */
+const FORWARDED = {
+  method: 'X-Forwarded-Method',
+  target: 'X-Forwarded-Uri',
+  host: 'X-Forwarded-Host',
+} as const
+
+const nginx = (field: string, value: string): Source => ({
+  field,
+  setBy: `proxy_set_header ${field} ${value};`,
+})
+
+const haproxy = (field: string): Source => ({
+  field,
+  setBy: `http-request lua.authproxy_check of packaging/edges sends ${field}`,
+})
+
+const traefik = (field: string): Source => ({
+  field,
+  setBy: `the middleware forwardAuth sends ${field} by itself; do not name it in authRequestHeaders`,
+})
+
+const caddy = (field: string): Source => ({
+  field,
+  setBy: `forward_auth sends ${field} by itself; remove any header_up ${field}`,
+})
+
+export const contracts: Readonly<Record<Edge, Contract>> = {
+  nginx: {
+    method: nginx(ORIGINAL.method, '$request_method'),
+    target: nginx(ORIGINAL.target, '$request_uri'),
+    host: nginx(ORIGINAL.host, '$http_host'),
+    address: nginx(addressField, '$remote_addr'),
+    secret: nginx(edgeSecretField, '"SECRET"'),
+    redirects: 'field',
+  },
+  haproxy: {
+    method: haproxy(ORIGINAL.method),
+    target: haproxy(ORIGINAL.target),
+    host: haproxy(ORIGINAL.host),
+    address: haproxy(addressField),
+    secret: haproxy(edgeSecretField),
+    redirects: 'field',
+  },
+  traefik: {
+    method: traefik(FORWARDED.method),
+    target: traefik(FORWARDED.target),
+    host: traefik(FORWARDED.host),
+    address: traefik(addressField),
+    secret: {
+      field: edgeSecretField,
+      setBy: `a middleware headers before forwardAuth, with customRequestHeaders: { ${edgeSecretField}: SECRET }`,
+    },
+    redirects: 'answer',
+  },
+  caddy: {
+    method: caddy(FORWARDED.method),
+    target: caddy(FORWARDED.target),
+    host: caddy(FORWARDED.host),
+    address: caddy(addressField),
+    secret: { field: edgeSecretField, setBy: `header_up ${edgeSecretField} SECRET` },
+    redirects: 'answer',
+  },
+  envoy: {
+    method: undefined,
+    target: undefined,
+    host: { field: 'Host', setBy: 'ext_authz sends Host by itself' },
+    address: { field: addressField, setBy: 'ext_authz sends X-Forwarded-For by itself' },
+    secret: {
+      field: edgeSecretField,
+      setBy: `authorization_request.headers_to_add: { key: ${edgeSecretField}, value: SECRET }`,
+    },
+    redirects: 'answer',
+  },
+}

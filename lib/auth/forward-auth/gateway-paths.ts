@@ -1,0 +1,44 @@
+/**
+ * The paths at the gateway that go with the checks of an edge: browsers are led there, because the answer to a check can neither carry
+ * a cookie nor, at nginx, a page.
+ */
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { methodNotAllowed } from '../../http/server/router.ts'
+import { safeReturn } from '../login/parts.ts'
+import type { Sessions } from '../session/sessions.ts'
+import type { ReadSession } from '../session/token.ts'
+
+/** Where a session is renewed on the way to a page. */
+export const renewalPath = '/__authproxy/renew'
+
+/** The page for what the rules refuse. */
+export const refusedPath = '/__authproxy/refused'
+
+/** Longest target that is led by way of the renewal; edges take 4 KiB of fields of an answer, escaping included. */
+const LONGEST = 1500
+
+/** The address that renews a session and goes on to a target of ours; undefined for a target that it could not go on to. */
+export function renewalAddress(baseUrl: string, target: string): string | undefined {
+  if (target.length > LONGEST || safeReturn(target) !== target) return undefined
+  return `${baseUrl}${renewalPath}?to=${encodeURIComponent(target)}`
+}
+
+/** Renews a session when it is time, and sends the browser on to a path of ours, never elsewhere. */
+export async function renewOnTheWay(
+  request: Request,
+  session: ReadSession,
+  { baseUrl, sessions }: { readonly baseUrl: string; readonly sessions: Sessions },
+): Promise<Response> {
+  if (request.method !== 'GET' && request.method !== 'HEAD')
+    return methodNotAllowed(['GET', 'HEAD'])
+  const { target } = request
+  const query = new URLSearchParams(target.form === 'origin' ? target.query : '')
+  const lines = sessions.wantsRenewal(session) ? await sessions.renew(session, request) : undefined
+  const fields = Fields.of(
+    ...(lines ?? Fields.empty),
+    ['Cache-Control', 'no-store'],
+    ['Location', `${baseUrl}${safeReturn(query.get('to') ?? '/')}`],
+  )
+  return { status: 303, fields, content: noContent }
+}

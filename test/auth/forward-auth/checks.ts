@@ -1,0 +1,426 @@
+/**
+ * What each edge is answered, over real sockets: who may pass and as whom, the way to a login, refusals, renewals.
+ */
+import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decodeJwt } from 'jose'
+import t from 'tap'
+import { type Edge, edges } from '../../../lib/auth/forward-auth/contract.ts'
+import { navigation, startChecks } from '../../fixtures/gateway/checks.ts'
+import { cookieOf, domain } from '../../fixtures/gateway/gateway.ts'
+import { RawClient, type RawResponse } from '../../fixtures/http/raw-client.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+
+const base = `https://${domain}`
+const ada = { email: ['ada@example.org'], groups: ['staff'] }
+const byField = (edge: Edge) => edge === 'nginx' || edge === 'haproxy'
+
+/** Where an answer leads a browser, as this edge understands it; undefined when it does not. */
+function ledTo(edge: Edge, { status, fields }: RawResponse): string | undefined {
+  if (byField(edge)) return status === 401 ? fields.get('X-Authproxy-Redirect') : undefined
+  return status === 302 ? fields.get('Location') : undefined
+}
+
+for (const edge of edges) {
+  t.test(`${edge}: who is signed in passes, with every field an identity can have`, async t => {
+    const { gateway, ask } = await startChecks(t, { edge })
+    const cookie = await gateway.logIn(ada)
+    const answer = await ask('/deep?x=1', { Cookie: cookie, ...navigation })
+    t.equal(answer.status, 200)
+    t.equal(answer.content.length, 0)
+    t.equal(answer.fields.get('Cache-Control'), 'no-store')
+    t.notOk(answer.fields.has('Set-Cookie'))
+    t.equal(answer.fields.get('X-Authproxy-User'), 'ada@example.org')
+    t.equal(answer.fields.get('X-Authproxy-Groups'), 'staff')
+    for (const name of [
+      ...['X-Authproxy-Upn', 'X-Authproxy-Displayname', 'X-Authproxy-Omitted'],
+      'X-Authproxy-Authorization',
+    ]) {
+      t.same(answer.fields.all(name), [''], `${name} is there, and empty`)
+    }
+    t.match(answer.fields.get('X-Authproxy-Request-ID'), /^[0-9a-f]{8}-/)
+    t.notOk(answer.fields.has('Authorization'), 'without Basic credentials it is the client’s')
+    const bob = await gateway.logIn({ email: ['bob@example.org'] })
+    const other = await ask('/deep?x=1', { Cookie: bob })
+    t.same(other.fields.all('X-Authproxy-User'), ['bob@example.org'])
+    t.same(other.fields.all('X-Authproxy-Groups'), [''])
+  })
+
+  t.test(`${edge}: a person without a session is led to the login, a program is told`, async t => {
+    const { ask } = await startChecks(t, { edge })
+    const page = await ask('/deep?x=1', navigation)
+    t.equal(ledTo(edge, page), `${base}/__authproxy-redirect?to=%2Fdeep%3Fx%3D1`)
+    t.equal(page.status, byField(edge) ? 401 : 302)
+    t.equal(page.fields.get('Cache-Control'), 'no-store')
+    t.notOk(page.fields.has('Set-Cookie'), 'a login begins at the gateway')
+    const program = await ask('/api', { Accept: 'application/json' })
+    t.equal(program.status, 401)
+    t.equal(ledTo(edge, program), undefined, 'a script is not redirected')
+    const { error, login } = JSON.parse(program.text)
+    t.same([error, login], ['login_required', `${base}/__authproxy-redirect?to=%2Fapi`])
+    t.equal(program.fields.get('X-Authproxy-Login'), login)
+    const broken = await ask('/api', {
+      Cookie: '__Host-authproxy_browser=x; __authproxy_session=%00..',
+    })
+    t.equal(broken.status, 401)
+    const socket = await ask('/ws', { 'Sec-WebSocket-Key': 'x', ...navigation })
+    t.equal(socket.status, 401)
+    t.equal(ledTo(edge, socket), undefined)
+  })
+
+  t.test(`${edge}: a form without a session is not kept, and the page says so`, async t => {
+    const { ask } = await startChecks(t, { edge })
+    const fields = { ...navigation, Origin: base, Referer: `${base}/form?x=1` }
+    const answer = await ask('/save', fields, { method: 'POST' })
+    t.equal(answer.status, 401)
+    t.equal(ledTo(edge, answer), undefined, 'the browser still has what was filled in')
+    t.match(answer.text, /was not kept/)
+    const login = `${base}/__authproxy-redirect?to=%2Fform%3Fx%3D1`
+    t.equal(answer.fields.get('X-Authproxy-Login'), login)
+  })
+
+  t.test(`${edge}: the rules of the gateway decide, and refuse with 403`, async t => {
+    const settings = {
+      passthroughPaths: ['/public/'],
+      passthroughTokens: [
+        {
+          name: 'probe',
+          token: 'a token of sixteen'.replaceAll(' ', '-'),
+          paths: ['/health'],
+          clients: ['192.0.2.0/28'],
+        },
+      ],
+      access: [
+        { path: '/open/', allow: 'anyone' },
+        { path: '/admin/', allow: [{ groups: ['admins'] }] },
+        { path: '/', methods: ['GET', 'POST'], allow: 'signed-in' },
+      ],
+    }
+    const { gateway, ask, send } = await startChecks(t, { edge, settings })
+    const cookie = await gateway.logIn(ada)
+    const token = 'Bearer a-token-of-sixteen'
+    // What servers read in different ways; nginx would make an error of 400.
+    const unclear = byField(edge) ? 403 : 400
+    for (const [target, fields, more, status] of [
+      ['/x', { Cookie: cookie }, {}, 200],
+      ['/x', { Cookie: cookie }, { method: 'POST' }, 200],
+      ['/x', { Cookie: cookie }, { method: 'DELETE' }, 403],
+      ['/x', { Cookie: cookie, 'X-HTTP-Method-Override': 'DELETE' }, { method: 'POST' }, unclear],
+      ['/x?_method=DELETE', { Cookie: cookie }, { method: 'POST' }, unclear],
+      ['/x', { Cookie: cookie }, { method: 'TRACE' }, 403],
+      ['/admin/', { Cookie: cookie }, {}, 403],
+      ['/admin/', { Cookie: cookie, ...navigation }, {}, 403],
+      ['/open/', {}, {}, 200],
+      ['/public/x', {}, {}, 200],
+      ['/public/../admin/', {}, {}, unclear],
+      ['/public/%2e%2e/admin/', { Cookie: cookie }, {}, unclear],
+      ['/public//admin/', { Cookie: cookie }, {}, unclear],
+      ['//admin/', { Cookie: cookie }, {}, unclear],
+      ['/health', { 'X-Authproxy-Authorization': token }, {}, 200],
+      ['/health', { 'X-Authproxy-Authorization': token }, { client: '198.51.100.1' }, 401],
+      [
+        '/health',
+        { 'X-Authproxy-Authorization': token },
+        { client: '192.0.2.1, 198.51.100.1' },
+        401,
+      ],
+      ['/x', { 'X-Authproxy-Authorization': token, Cookie: cookie }, {}, 401],
+    ] as const) {
+      const answer = await ask(target, fields, more)
+      t.equal(answer.status, status, `${target} ${Object.keys(fields)} ${JSON.stringify(more)}`)
+      if (status === 200) {
+        const user = 'Cookie' in fields ? 'ada@example.org' : ''
+        t.same(answer.fields.all('X-Authproxy-User'), [user], target)
+      } else t.notOk(answer.fields.has('X-Authproxy-User'))
+    }
+    const page = await ask('/admin/', { Cookie: cookie, ...navigation })
+    t.match(page.text, /You are signed in as ada@example\.org/)
+    t.equal(ledTo(edge, page), undefined)
+    const refusals = gateway.log.lines.filter(({ facts }) => facts['category'] === 'ACCESS-REFUSED')
+    t.ok(refusals.length > 5)
+    t.same([...new Set(refusals.map(({ facts }) => facts['client']))], ['192.0.2.9'])
+    t.equal((await send('GET / HTTP/1.1\r\nHost: x\r\n\r\n')).status, 404)
+  })
+
+  t.test(`88: a page of another origin opens no WebSocket by way of ${edge}`, async t => {
+    const { gateway, ask } = await startChecks(t, { edge })
+    const Cookie = await gateway.logIn(ada)
+    const key = { Cookie, 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==' }
+    t.equal((await ask('/ws', { ...key, Origin: 'https://evil.example.net' })).status, 403)
+    t.equal((await ask('/ws', { ...key, Origin: base })).status, 200)
+    t.equal((await ask('/ws', key)).status, 200)
+  })
+
+  t.test(`${edge}: paths of the gateway are none of the application`, async t => {
+    const { gateway, ask } = await startChecks(t, { edge })
+    const Cookie = await gateway.logIn(ada)
+    for (const path of [
+      ...[
+        '/saml/acs',
+        '/saml/slo',
+        '/saml/metadata',
+        '/__authproxy-redirect',
+        '/__authproxy/whoami',
+      ],
+      ...['/__authproxy/renew?to=/', '/__authproxy/refused', '/__authproxy/anything'],
+    ]) {
+      const answer = await ask(path, { Cookie })
+      t.equal(answer.status, 404, path)
+      t.match(answer.text, /route \/saml\/ and what begins with \/__authproxy/)
+    }
+  })
+
+  t.test(`87: a session is renewed on the way to a page, once in its time, at ${edge}`, async t => {
+    const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
+    const session = { idle: '1h', lifetime: '12h' }
+    const { gateway, ask } = await startChecks(t, { edge, clock, settings: { session } })
+    const Cookie = await gateway.logIn(ada)
+    clock.advance(5 * 60_000)
+    t.equal((await ask('/page?x=1', { Cookie, ...navigation })).status, 200, 'too early')
+    clock.advance(2 * 60_000)
+    t.equal((await ask('/page', { Cookie }, { method: 'POST' })).status, 200, 'a form')
+    t.equal((await ask('/api', { Cookie, Accept: '*/*' })).status, 200, 'a script')
+    const led = await ask('/page?x=1&y=%2F', { Cookie, ...navigation })
+    const to = ledTo(edge, led)
+    t.equal(to, `${base}/__authproxy/renew?to=%2Fpage%3Fx%3D1%26y%3D%252F`)
+    t.notOk(led.fields.has('Set-Cookie'))
+    t.equal((await ask('/page', { Cookie, ...navigation })).status, 200, 'no circle')
+
+    const public_ = await RawClient.connect(t, gateway.port)
+    const renewed = await public_.get(String(to).slice(base.length), {
+      Host: domain,
+      Cookie,
+      ...navigation,
+    })
+    t.equal(renewed.status, 303)
+    t.equal(renewed.fields.get('Location'), `${base}/page?x=1&y=%2F`)
+    t.equal(renewed.fields.get('Cache-Control'), 'no-store')
+    const browser = Cookie.split('; ').filter(pair => pair.startsWith('__Host-authproxy_browser='))
+    const anew = [...browser, cookieOf(renewed.fields)].join('; ')
+    t.not(anew, Cookie)
+    t.equal((await ask('/page', { Cookie: anew, ...navigation })).status, 200)
+
+    clock.advance(54 * 60_000)
+    t.equal((await ask('/page', { Cookie })).status, 401, 'the old cookie has lapsed')
+    t.equal(
+      ledTo(edge, await ask('/page', { Cookie: anew, ...navigation }))?.includes('/renew?'),
+      true,
+    )
+    const never = await ask('/page', { Cookie: anew, ...navigation })
+    t.equal(never.status, 200, 'a browser that keeps no new cookie goes on with the old one')
+    clock.advance(7 * 60_000)
+    t.equal((await ask('/page', { Cookie: anew, ...navigation })).status, byField(edge) ? 401 : 302)
+  })
+}
+
+t.test('87: the renewal leads to a path of its own host, whatever it is asked', async t => {
+  const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
+  const { gateway, ask } = await startChecks(t, { edge: 'nginx', clock })
+  const Cookie = await gateway.logIn(ada)
+  const client = await RawClient.connect(t, gateway.port)
+  for (const [to, location] of [
+    ['%2Fpage', '/page'],
+    ['//evil.example.net/', '/'],
+    ['%2F%2Fevil.example.net', '/'],
+    ['%2F%5Cevil.example.net', '/'],
+    ['%5C%5Cevil.example.net', '/'],
+    ['https://evil.example.net/', '/'],
+    ['javascript:alert(1)', '/'],
+    ['%2F.%2F%2Fevil.example.net', '/'],
+    ['%2Fa%0D%0ASet-Cookie:%20x=1', '/'],
+    ['%2F%09%2Fevil.example.net', '/'],
+    ['%2Fsaml%2Fslo', '/'],
+    ['', '/'],
+  ] as const) {
+    const answer = await client.get(`/__authproxy/renew?to=${to}`, { Host: domain, Cookie })
+    t.equal(answer.status, 303, to)
+    t.equal(answer.fields.get('Location'), `${base}${location}`, to)
+    t.notOk(answer.fields.has('Set-Cookie'), 'not yet time')
+  }
+  const none = await client.get('/__authproxy/renew', { Host: domain, Cookie })
+  t.equal(none.fields.get('Location'), `${base}/`)
+  const out = await client.get('/__authproxy/renew?to=/page', { Host: domain, ...navigation })
+  t.equal(out.status, 302, 'without a session it leads to the login')
+  t.match(out.fields.get('Location'), /^https:\/\/idp\.example\.org\//)
+  clock.advance(3_600_000)
+  const long = await ask(`/${'a'.repeat(1600)}`, { Cookie, ...navigation })
+  t.equal(long.status, 200, 'an address too long for fields is not led there')
+  const slashes = await ask('//evil.example.net/', { Cookie, ...navigation })
+  t.equal(slashes.status, 200, 'nor what is no path of ours')
+})
+
+t.test('the page an edge shows for what the rules refuse says who is signed in', async t => {
+  const { gateway } = await startChecks(t, { edge: 'nginx' })
+  const Cookie = await gateway.logIn(ada)
+  const client = await RawClient.connect(t, gateway.port)
+  const page = await client.get('/__authproxy/refused', { Host: domain, Cookie, ...navigation })
+  t.equal(page.status, 403)
+  t.match(page.text, /You are signed in as ada@example\.org/)
+  t.match(page.text, /Sign in as someone else/)
+  const closed = await client.get('/__authproxy/refused', { Host: domain, ...navigation })
+  t.equal(closed.status, 403)
+  t.match(closed.text, /let no one open this page/)
+})
+
+t.test('without an edge that asks, the paths that go with it are the application’s', async t => {
+  const { startGateway } = await import('../../fixtures/gateway/gateway.ts')
+  const gateway = await startGateway(t, {
+    settings: { access: [{ path: '/', allow: [{ groups: ['none'] }] }] },
+  })
+  t.equal(gateway.service.checks, undefined)
+  const client = await RawClient.connect(t, gateway.port)
+  const Cookie = await gateway.logIn(ada)
+  for (const path of ['/__authproxy/renew', '/__authproxy/refused']) {
+    const answer = await client.get(path, { Host: domain, Cookie })
+    t.match(answer.text, /"access_denied"/, 'judged by the rules, as what is forwarded')
+  }
+})
+
+t.test('a faulty check is an error of the edge, in the log with its code', async t => {
+  const { gateway, send } = await startChecks(t, { edge: 'nginx' })
+  const answer = await send('GET /check HTTP/1.1\r\nHost: x\r\nX-Original-Method: GET\r\n\r\n')
+  t.equal(answer.status, 400)
+  t.equal(
+    answer.text,
+    'X-Original-URI of this check is missing. At the edge: proxy_set_header X-Original-URI $request_uri;\n',
+  )
+  t.equal(answer.fields.get('Cache-Control'), 'no-store')
+  const line = gateway.log.lines.find(({ facts }) => facts['code'] === 'edge_target')
+  t.equal(line?.message, 'FORWARD-AUTH-ERROR edge_target')
+})
+
+t.test('a peer that is not the edge is refused', async t => {
+  const forwardAuth = { trustedProxies: ['192.0.2.1'] }
+  const { gateway, ask } = await startChecks(t, { edge: 'caddy', forwardAuth })
+  const Cookie = await gateway.logIn(ada)
+  const answer = await ask('/', { Cookie })
+  t.equal(answer.status, 403)
+  t.notOk(answer.fields.has('X-Authproxy-User'))
+})
+
+t.test('the log has what was asked, and the counters have the verdict', async t => {
+  const admin = { listenAddress: '127.0.0.1:0' }
+  const { gateway, ask } = await startChecks(t, { edge: 'traefik', settings: { admin } })
+  const Cookie = await gateway.logIn(ada)
+  await ask('/deep?x=1', { Cookie }, { method: 'PUT' })
+  await ask('/deep', navigation)
+  await ask('/api')
+  const lines = gateway.log.lines.filter(({ message }) => message === 'check')
+  t.match(lines[0]?.facts, {
+    ...{ method: 'PUT', target: `${domain}/deep?x=1`, client: '192.0.2.9', status: 200 },
+    ...{ outcome: 'allowed', because: 'session', user: 'ada@example.org' },
+  })
+  t.notMatch(JSON.stringify(lines), /__authproxy_session/)
+  const client = await RawClient.connect(t, gateway.service.adminPort ?? 0)
+  const { text } = await client.get('/metrics')
+  for (const verdict of ['allowed', 'login', 'unauthenticated']) {
+    t.match(text, `authproxy_checks_total{edge="traefik",verdict="${verdict}"} 1`)
+  }
+})
+
+t.test('the signed identity is for the request that was asked about', async t => {
+  const settings = { identity: { token: true } }
+  const { gateway, ask } = await startChecks(t, { edge: 'envoy', settings })
+  const Cookie = await gateway.logIn(ada)
+  const tokenOf = async (target: string, method: string) => {
+    const answer = await ask(target, { Cookie }, { method })
+    t.equal(answer.fields.all('X-Authproxy-Identity').length, 1)
+    const token = answer.fields.get('X-Authproxy-Identity') ?? ''
+    const { htm, htu, sub } = decodeJwt(token)
+    t.equal(sub, 'ada@example.org')
+    return { token, htm, htu }
+  }
+  const first = await tokenOf('/a?x=1', 'POST')
+  t.match(first, { htm: 'POST', htu: `${base}/a` })
+  t.equal((await tokenOf('/a?x=2', 'POST')).token, first.token, 'sent again')
+  t.match(await tokenOf('/a', 'GET'), { htm: 'GET', htu: `${base}/a` })
+  t.match(await tokenOf('/b', 'POST'), { htm: 'POST', htu: `${base}/b` })
+  const none = await ask('/x')
+  t.notOk(none.fields.has('X-Authproxy-Identity'))
+})
+
+t.test('other names and Basic credentials are told in full, too', async t => {
+  const settings = {
+    identity: { names: ['remote', { field: 'X-Team', from: 'department' }] },
+    passthroughPaths: ['/public/'],
+  }
+  const proxy = { useBasicAuth: true }
+  const { gateway, ask } = await startChecks(t, { edge: 'caddy', settings, proxy })
+  const Cookie = await gateway.logIn(ada)
+  const names = [
+    'Remote-User',
+    'Remote-Groups',
+    'Remote-Name',
+    'Remote-Email',
+    'X-Team',
+    'Authorization',
+  ]
+  const known = await ask('/', { Cookie })
+  t.same(
+    names.map(name => known.fields.all(name)),
+    [
+      ['ada@example.org'],
+      ['staff'],
+      ['ada@example.org'],
+      ['ada@example.org'],
+      [''],
+      [`Basic ${btoa('ada@example.org:')}`],
+    ],
+  )
+  const open = await ask('/public/', { Cookie })
+  t.same(
+    names.map(name => open.fields.all(name)),
+    names.map(() => ['']),
+  )
+})
+
+t.test(
+  'a socket in the file system answers, is taken over from the dead, and never from the living',
+  async t => {
+    const directory = await mkdtemp(join(tmpdir(), 'checks-'))
+    t.teardown(() => rm(directory, { recursive: true, force: true }))
+    const path = join(directory, 'app.sock')
+    const listening = {
+      edge: 'haproxy',
+      forwardAuth: { listenAddress: `unix:${path}`, trustedProxies: [] },
+    } as const
+    const first = await startChecks(t, listening)
+    t.same(first.at, { path })
+    t.equal((await stat(path)).mode & 0o777, 0o666)
+    const Cookie = await first.gateway.logIn(ada)
+    t.equal((await first.ask('/', { Cookie })).status, 200)
+    await t.rejects(startChecks(t, listening), {
+      message: /^cannot listen on unix:.*another process has it/,
+    })
+    t.equal((await first.ask('/', { Cookie })).status, 200, 'the first one goes on')
+    await first.gateway.stop()
+    await t.rejects(stat(path), 'the file goes with its process')
+
+    const dead = createServer()
+    await new Promise<void>(resolve => dead.listen(path, resolve))
+    // What a killed process leaves: the file under another name is not removed at the end.
+    const { rename } = await import('node:fs/promises')
+    await rename(path, `${path}.kept`)
+    await new Promise(resolve => dead.close(resolve))
+    await rename(`${path}.kept`, path)
+    const second = await startChecks(t, listening)
+    t.equal((await second.ask('/api')).status, 401)
+    await second.gateway.stop()
+
+    await writeFile(path, 'not a socket')
+    await t.rejects(startChecks(t, listening), {
+      message: /a file that is no socket has this name/,
+    })
+    await rm(path)
+    await chmod(directory, 0o755)
+    const missing = {
+      ...listening,
+      forwardAuth: { listenAddress: `unix:${directory}/none/app.sock` },
+    }
+    await t.rejects(startChecks(t, missing), {
+      message: /its directory does not exist, or this user may not/,
+    })
+  },
+)
