@@ -10,7 +10,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { agreed } from '../core/agreement.ts'
 import { decodeBase64 } from '../core/encoding.ts'
-import { readMessage, refuse, signedLimits } from '../core/message.ts'
+import { infoLimits, readMessage, refuse, signedLimits } from '../core/message.ts'
 import { digestMethods, digests, ns, transforms } from '../core/vocabulary.ts'
 import {
   allElements,
@@ -120,7 +120,7 @@ function only(parent: XmlElement, name: string): XmlElement {
 /** SignedInfo, read from the canonical bytes that the signature is over. */
 function signedInfo(root: XmlElement, info: XmlElement): XmlDocument {
   const inclusive = prefixesOf(childOf(info, ns.signature, 'CanonicalizationMethod'))
-  return readMessage(canonicalText(root, info, { inclusive }), signedLimits)
+  return readMessage(canonicalText(root, info, { inclusive }), infoLimits)
 }
 
 /** Characters of the PrefixList of an InclusiveNamespaces; IdPs name one or two prefixes. */
