@@ -16,6 +16,15 @@ import { programFiles } from '../lib/tools/packaging/program-files.ts'
 
 const units = 'usr/lib/systemd/system'
 
+/** Configurations of edges that ask for checks: where they are installed, and where they are from. */
+const edges = [
+  ...['nginx/authproxy.conf', 'nginx/authproxy-protect.conf', 'caddy/Caddyfile'],
+  ...['haproxy/haproxy.cfg', 'haproxy/authproxy.lua', 'envoy/envoy.yaml'],
+  ...['traefik/traefik.yaml', 'traefik/authproxy.yaml'],
+].map(
+  file => [`usr/share/doc/authproxy/examples/edges/${file}`, `packaging/edges/${file}`] as const,
+)
+
 const packages: readonly DebianPackage[] = [
   {
     name: 'cachesvc',
@@ -54,7 +63,8 @@ const packages: readonly DebianPackage[] = [
     templates: ['auth', 'demo', 'dev-idp'],
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
-      ...['authproxy-applications.md', 'access-rules.md', 'metrics.md', 'migration.md'],
+      ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
+      'migration.md',
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
     ],
     files: new Map([
@@ -64,9 +74,10 @@ const packages: readonly DebianPackage[] = [
       ['usr/share/doc/authproxy/examples/authproxy.yaml', 'packaging/authproxy.yaml'],
       ['usr/share/doc/authproxy/examples/authproxy.schema.json', 'packaging/authproxy.schema.json'],
       ...monitoring('authproxy'),
+      ...edges,
     ]),
     directories: ['etc/authproxy'],
-    suggests: 'nginx | apache2 | haproxy',
+    suggests: 'nginx | apache2 | haproxy | caddy',
   },
 ]
 

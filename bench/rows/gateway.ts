@@ -164,7 +164,7 @@ export function middle(values: readonly number[]): number {
 }
 
 /** Seconds until a Node.js program is compiled. */
-export const WARM = 4
+const WARM = 4
 /** Turns of each gateway for a second of effort. */
 export const TURNS = 3
 

@@ -81,8 +81,8 @@ export class Backend {
 
   /** Names of all fields an identity can have, and that of the token, which no backend is to see. */
   readonly #names: readonly string[]
-  /** What tells an edge that there is no identity. */
-  readonly #noIdentity: Fields
+  /** What tells an edge that there is no identity: every field that one can have, empty. */
+  readonly noIdentity: Fields
   /** What edges are told of sessions, without the signed identity. */
   readonly #whole = new WeakMap<Session, Fields>()
 
@@ -95,7 +95,7 @@ export class Backend {
     this.#trailers = fields => harmlessTrailers(fields, stripped)
     const signed = config.identityToken !== undefined
     this.#names = [...identityFieldNames(config.identityFields, signed), tokenField]
-    this.#noIdentity = withEmpty(Fields.empty, this.#names)
+    this.noIdentity = withEmpty(Fields.empty, this.#names)
     const { timeouts, limits } = config
     const { connect } = timeouts
     const { backendConnections } = limits
@@ -248,7 +248,7 @@ export class Backend {
    * nothing, so that none of the client takes its place. The signed identity is for this request alone.
    */
   wholeIdentityOf(session: Session | undefined, asked: TokenRequest): Fields | Promise<Fields> {
-    if (session === undefined) return this.#noIdentity
+    if (session === undefined) return this.noIdentity
     const { config, tokens } = this.#options
     let whole = this.#whole.get(session)
     if (whole === undefined) {

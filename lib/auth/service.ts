@@ -12,13 +12,12 @@ import { formatAuthority } from '../http/message/target.ts'
 import { traceIdOf } from '../http/message/trace-context.ts'
 import { requestIds } from '../http/server/connections.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
-import { startListening } from '../http/server/listen.ts'
+import { otherSockets, startListening } from '../http/server/listen.ts'
 import { stopTimes, untilLull } from '../http/server/lull.ts'
 import type { HttpServerLimits } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
-import { otherSockets } from '../socket-unit.ts'
 import { newInstanceId } from './access/instance-id.ts'
 import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
@@ -27,6 +26,7 @@ import { ClientIdentityWatch } from './client-identity.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
+import { ProbedChecks } from './doctor/probed-checks.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
 import type { CheckAddress } from './forward-auth/check-address.ts'
@@ -204,9 +204,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules.backend.close()))
 
+  const probed = new ProbedChecks({ keys, clock })
   const steps: PipelineParts = {
     ...{ rules: () => rules, saml, sessions, failurePage, instanceId, clock },
-    probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
+    probe: probeAnswerer({
+      ...{ ...parts, rules: () => rules, instanceId, waiting: () => waiting },
+      checkOf: nonce => probed.of(nonce),
+    }),
     keySet: keySetHandler(() => keys.identity()),
     logo: ownDocument(() => rules.brand.logo),
     loginScript: loginScriptHandler(),
@@ -235,7 +239,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onExchange: () => undefined,
     limits: { ...limitsOf(config), head: 16_384, connections: 100 },
   })
-  const checks = await checkListener(config, { ...steps, log, metrics }, common)
+  const checks = await checkListener(config, { ...steps, log, metrics, probed }, common)
   // Closed after the public listener: the edge forwards requests for as long as their checks are answered.
   stop.unshift(stopStep('close the listener for checks', 1000, checks.close))
   // Closed after the public listener: until then /readyz answers that the service stops.

@@ -141,6 +141,15 @@ t.test('packages', { skip }, async t => {
     }
   })
 
+  await t.test('the configurations of edges are all among the examples', async t => {
+    const shipped = await readdir(join(packageRoot(), 'packaging/edges'), { recursive: true })
+    const files = shipped.filter(file => file.includes('/')).sort()
+    t.ok(files.length > 7)
+    const { stdout } = await attempt('dpkg-deb', ['--contents', file('authproxy')])
+    const held = `${stdout}`.match(/(?<=\/examples\/edges\/)\S+[^/\s]$/gm) ?? []
+    t.strictSame([...held].sort(), files)
+  })
+
   await t.test('lintian finds no error', { skip: lacking('lintian') }, async t => {
     for (const name of ['cachesvc', 'authproxy']) {
       const { stdout } = await attempt('lintian', ['--allow-root', file(name)], {

@@ -44,6 +44,7 @@ t.test('npm install --global of the packed package', { skip: lacking('npm', 'tar
   const files = (await readdir(place, { recursive: true })).sort()
   t.ok(files.includes('dist/bin/cachesvc.js'))
   t.ok(files.includes('packaging/cachesvc.service'))
+  t.ok(files.includes('packaging/edges/nginx/authproxy-protect.conf'))
   t.strictSame(
     files.filter(file => /^(dist\/)?(test|bench)|\.ts$|\.map$/.test(file)),
     [],

@@ -6,6 +6,7 @@ import { closeClients } from './ask.ts'
 import { type Check, type Diagnosis, doubtful, right } from './check.ts'
 import * as backend from './checks/backend.ts'
 import * as edge from './checks/edge.ts'
+import * as forwardAuth from './checks/forward-auth.ts'
 import * as identity from './checks/identity.ts'
 import * as idp from './checks/idp.ts'
 import * as keys from './checks/keys.ts'
@@ -53,6 +54,16 @@ const checks: readonly Check[] = [
   edgeCheck('cookies of a session', 'do those of a large session arrive?', edge.requestHead),
   edgeCheck('cookies of a login', 'does a response that sets them come back?', edge.responseHead),
 
+  checkingEdge('check', 'does the edge ask before it forwards?', forwardAuth.asks),
+  checkingEdge('identity', 'does it come from the check alone?', forwardAuth.identity),
+  checkingEdge('words of a client', 'are they dropped?', forwardAuth.claims),
+  checkingEdge('judged path', 'is it the one that was sent?', forwardAuth.target),
+  checkingEdge('judged method', 'is it that of the request?', forwardAuth.method),
+  checkingEdge('judged client', 'is its address that of the peer?', forwardAuth.client),
+  checkingEdge('cookies of a check', 'do they arrive?', forwardAuth.cookies),
+  checkingEdge('denied requests', 'where do they lead?', forwardAuth.denied),
+  checkingEdge('failing checks', 'is the application closed then?', forwardAuth.closed),
+
   check('IdP metadata', 'can it be fetched or read, and used?', idp.available),
   idpCheck('end of the IdP metadata', 'is it valid for long enough?', idp.validity),
   idpCheck('IdP metadata in detail', 'can all of it be used?', idp.details),
@@ -71,6 +82,16 @@ function edgeCheck(name: string, asks: string, answer: edge.EdgeAnswer): Check {
   return check(`${name} through the edge`, asks, async of => {
     const arrived = (await throughEdge(of))?.answer
     return arrived && answer(of, arrived)
+  })
+}
+
+/** A check of an edge that asks here before it forwards (forward-auth/); of other edges there is nothing to report. */
+function checkingEdge(name: string, asks: string, answer: forwardAuth.CheckingAnswer): Check {
+  return check(`${name} through the edge`, asks, async of => {
+    const { forwardAuth: settings } = of.config
+    if (settings === undefined) return []
+    const arrived = (await throughEdge(of))?.answer
+    return arrived && answer(of, settings)
   })
 }
 

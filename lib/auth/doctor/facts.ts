@@ -13,7 +13,16 @@ import { AddressSet } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { checkSaveable, readDynamicConfig } from '../keys/dynamic-file.ts'
 import { ask, type Outcome, type Question, type Reach } from './ask.ts'
-import { type ProbeAnswer, probeField, readAnswer, sealQuestion } from './probe.ts'
+import {
+  type ProbeAnswer,
+  type ProbeQuestion,
+  probeField,
+  probeMember,
+  probePath,
+  readAnswer,
+  type SeenCheck,
+  sealQuestion,
+} from './probe.ts'
 
 export interface Examination {
   readonly config: Config
@@ -34,6 +43,8 @@ export interface Examination {
 export interface Probed {
   readonly outcome: Outcome
   readonly answer: ProbeAnswer | undefined
+  /** Names its question. */
+  readonly nonce: string
 }
 
 /** Runs `find` when the first check asks, and once for each examination. */
@@ -59,14 +70,19 @@ export const dynamicFile = once(async ({ config: { configPath } }) => {
 /** Sends a probe: a sealed question (probe.ts), or a plain request when the keys cannot be read. Never throws. */
 export async function sendProbe(
   of: Examination,
-  { padding = 0, ...question }: Question & { readonly padding?: number },
+  {
+    padding = 0,
+    about,
+    fails,
+    ...question
+  }: Question & Partial<Pick<ProbeQuestion, 'padding' | 'about' | 'fails'>>,
   reach?: Reach,
 ): Promise<Probed> {
   const { clock, random } = of
   const keys = (await dynamicFile(of)).dynamic?.sealing ?? []
   const nonce = random(16).toString('hex')
-  const value =
-    keys.length === 0 ? undefined : sealQuestion({ nonce, padding }, clock.now(), { keys, random })
+  const asked = { nonce, padding, about, fails }
+  const value = keys.length === 0 ? undefined : sealQuestion(asked, clock.now(), { keys, random })
   const fields = Fields.of(
     ['Accept', '*/*'],
     ['User-Agent', 'authproxy-doctor'],
@@ -74,21 +90,37 @@ export async function sendProbe(
     [probeField, value],
     ...question.fields,
   )
-  const outcome = await ask(of, { ...question, fields }, reach)
+  const uri = withQuestion(question.uri, value)
+  const outcome = await ask(of, { ...question, uri, fields }, reach)
   const answer = outcome.ok ? readAnswer(outcome.content, nonce, keys) : undefined
-  return { outcome, answer }
+  return { outcome, answer, nonce }
+}
+
+/** On the way of the application the field of the question may be lost. */
+function withQuestion(uri: TargetUri, value: string | undefined): TargetUri {
+  if (value === undefined || !uri.path.startsWith(probePath)) return uri
+  const member = `${probeMember}=${value}`
+  return { ...uri, query: uri.query === undefined ? member : `${uri.query}&${member}` }
+}
+
+/** What the check of the edge for another probe was; undefined when there was none, or this machine cannot ask. */
+export async function checkOf(of: Examination, nonce: string): Promise<SeenCheck | undefined> {
+  return (await probeDirectly(of, nonce)).answer?.check
 }
 
 export const metadataPath = '/saml/metadata.xml'
 
 /** A probe to the service at its own address. */
-export const direct = once(of => {
+export const direct = once(of => probeDirectly(of))
+
+function probeDirectly(of: Examination, about?: string): Promise<Probed> {
   const { listen, domain, proxyProtocol, trustedProxies } = of.config
   const uri = addressOf(listen, metadataPath)
   const asBalancer = proxyProtocol && AddressSet.fromCidrs(trustedProxies).has(uri.host)
   const reach = asBalancer ? introducedReach : undefined
-  return sendProbe(of, { uri, host: domain, fields: Fields.empty }, reach)
-})
+  const question = { uri, host: domain, fields: Fields.empty }
+  return sendProbe(of, { ...question, about }, reach)
+}
 
 /** Reaches a listener that knows this machine as a proxy that begins with the PROXY protocol. */
 const introducedReach: Reach = { introduction: localIntroduction }

@@ -6,8 +6,12 @@
  * user can read the answer: the edge and the backend can neither read nor make one, and an attacker who repeats a question
  * gets an answer that only a reader of the file can open. A request with a wrong question is treated as if it had none.
  *
+ * Below `probePath` a question may also stand in the query. An edge that asks for checks leads requests for that path here by the way of the
+ * application, whose lines may drop the field; the answer says which fields arrive at the end of it, and what the check was (probed-checks.ts).
+ *
  * # Format, version 1
- * Question, the field X-Authproxy-Probe: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding" (bytes) }
+ * Question, the field X-Authproxy-Probe or the query's `authproxy-probe`: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding"
+ * (bytes), "about" (the nonce of another question, whose check is asked for), "fails" (whether the check of this one is to fail) }
  * Answer, the content of a response with status 200: { "v": 1, "nonce", … } as in ProbeAnswer.
  */
 import { createHash } from 'node:crypto'
@@ -17,11 +21,13 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { originForm, pathAndQuery } from '../../http/message/target.ts'
 import { asksForWebSocket } from '../../http/message/upgrade.ts'
+import { isForwarding } from '../../http/proxy/forwarded.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
 import type { Backend } from '../backend.ts'
 import type { Config } from '../config/config.ts'
+import { isIdentityField } from '../identity/field-names.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
@@ -29,22 +35,38 @@ import { seal, unseal } from '../keys/seal.ts'
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'
 
+/** Requests below this path take the way of the application through an edge that asks for checks, and end here. */
+export const probePath = '/__authproxy/probe'
+
+/** Octets that two servers may read differently; the application has to receive them unchanged. */
+export const oddPath = '/doctor/a%2Fb/%C3%A4;v=1//c'
+
+/** The member of a query in which a question stands. */
+export const probeMember = 'authproxy-probe'
+
 /** A question is valid for so long. */
 const LIFETIME: Milliseconds = 60_000
 /** Longest question and answer that are opened, in characters. */
 const LONGEST_QUESTION = 1024
-const LONGEST_ANSWER = 65_536
+const LONGEST_ANSWER = 262_144
 /** Bytes a question can ask the answer to have in its head. */
 const MOST_PADDING = 32_768
 /** Characters of a field that an answer repeats. */
 const MOST = 500
+/** Fields that an answer repeats, and characters of each. */
+const MOST_FIELDS = 200
+const LONGEST_FIELD = 200
 /** Bytes of one padding field: less than browsers accept of one cookie. */
 const LINE = 4000
 
-interface ProbeQuestion {
+export interface ProbeQuestion {
   readonly nonce: string
   /** Bytes of fields the answer is to have, so that the edge shows how large a response head may be. */
   readonly padding: number
+  /** The question whose check is asked for; this one itself unless told. */
+  readonly about?: string | undefined
+  /** Whether its check is to fail, so that what the edge makes of that is seen. */
+  readonly fails?: boolean | undefined
 }
 
 const text = (found: unknown) => (typeof found === 'string' ? found : '')
@@ -80,6 +102,39 @@ const answerFields = {
   upgrade: flag,
   /** Whether it carried the name of this instance: it has passed it before. */
   looped: flag,
+  /** Of the fields that arrived those that say who asks or how the request came, as `Name: value`. */
+  telling: texts,
+  /** What the check of the edge was; undefined when there was none. */
+  check: (found: unknown) => (isRecord(found) ? seenCheckOf(found) : undefined),
+}
+
+const checkFields = {
+  /** What was wrong with it; empty when it could be read. */
+  problem: text,
+  /** What it asked about; empty when it could not be read. */
+  method: text,
+  target: text,
+  host: text,
+  client: text,
+  /** The field for which a request that is no probe is refused: one that could be taken for an identity. */
+  claim: text,
+  /** Cookies that came with it. */
+  cookiePairs: amount,
+  /** Whether it showed a WebSocket. */
+  upgrade: flag,
+  /** Status of the answer. */
+  status: amount,
+}
+
+/** What a check of an edge asked about, and how it was answered. */
+export type SeenCheck = {
+  readonly [K in keyof typeof checkFields]: ReturnType<(typeof checkFields)[K]>
+}
+
+function seenCheckOf(found: JsonObject): SeenCheck {
+  const read = Object.entries(checkFields).map(([name, reader]) => [name, reader(found[name])])
+  // Every field has been read by its own reader.
+  return Object.fromEntries(read) as SeenCheck
 }
 
 export type ProbeAnswer = {
@@ -105,16 +160,30 @@ export function readQuestion(
   keys: readonly SealingKey[],
 ): ProbeQuestion | undefined {
   if (value.length > LONGEST_QUESTION) return undefined
-  const { nonce, padding, until } = opened(value, 'doctor-question', keys) ?? {}
+  const { nonce, padding, until, about, fails } = opened(value, 'doctor-question', keys) ?? {}
   if (typeof nonce !== 'string' || nonce.length > 64) return undefined
   if (typeof until !== 'number' || !(until > now && until <= now + LIFETIME)) return undefined
   if (typeof padding !== 'number' || !(padding >= 0 && padding <= MOST_PADDING)) return undefined
-  return { nonce, padding }
+  if (about !== undefined && (typeof about !== 'string' || about.length > 64)) return undefined
+  const failing = fails === true ? { fails } : {}
+  return { nonce, padding, ...(about === undefined ? {} : { about }), ...failing }
+}
+
+/** What may be a question: the field, or for `probePath` the member of the query. */
+export function questionIn(
+  fields: Fields,
+  { path, query }: { readonly path: string; readonly query?: string | undefined },
+): string | undefined {
+  const value = fields.get(probeField)
+  if (value !== undefined && value !== '') return value
+  if (query === undefined || !path.startsWith(probePath)) return undefined
+  return new URLSearchParams(query).get(probeMember) ?? undefined
 }
 
 /** An answer, as content. */
 export function sealAnswer(answer: ProbeAnswer, by: ProbeKeys): string {
-  return sealed({ ...answer }, 'doctor-answer', by)
+  const { check, ...others } = answer
+  return sealed({ ...others, ...(check && { check: { ...check } }) }, 'doctor-answer', by)
 }
 
 /** The answer to the question with this nonce; undefined when it is none, or that of another question. */
@@ -137,6 +206,8 @@ interface ProbeParts {
   readonly instanceId: string
   /** Settings that wait for a restart. */
   readonly waiting: () => readonly string[]
+  /** The check of an edge for the question with this nonce. */
+  readonly checkOf: (nonce: string) => SeenCheck | undefined
   readonly clock: Clock
   readonly random: (size: number) => Buffer
 }
@@ -149,7 +220,8 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
   const { rules, instanceId, waiting, clock, random } = parts
   return request => {
     const { fields, method } = request
-    const value = fields.get(probeField)
+    const place = originForm(request.target)
+    const value = questionIn(fields, place)
     if (value === undefined) return undefined
     const keys = parts.keys.sealing()
     const question = readQuestion(value, clock.now(), keys)
@@ -163,7 +235,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       config: fingerprint(config),
       waiting: waiting(),
       method,
-      target: pathAndQuery(originForm(request.target)).slice(0, MOST),
+      target: pathAndQuery(place).slice(0, MOST),
       host: field('Host'),
       forwardedProto: field('X-Forwarded-Proto'),
       forwardedFor: field('X-Forwarded-For'),
@@ -173,12 +245,23 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       cookiePairs: fields.all('Cookie').reduce((sum, line) => sum + line.split(';').length, 0),
       upgrade: asksForWebSocket(request),
       looped: hasLooped(fields, instanceId),
+      telling: tellingFields(fields, config),
+      check: parts.checkOf(question.about ?? question.nonce),
     }
     return textResponse(200, sealAnswer(answer, { keys, random }), {
       fields: Fields.of(['Cache-Control', 'no-store'], ...padding(question.padding)),
       facts: { outcome: 'probe' },
     })
   }
+}
+
+/** The fields in which an application could read who asks, or how the request came. */
+function tellingFields(fields: Fields, { identityFields }: Config): readonly string[] {
+  const { stripped } = identityFields
+  const telling = [...fields].filter(([name]) => {
+    return isIdentityField(name) || stripped.test(name) || isForwarding(name)
+  })
+  return telling.slice(0, MOST_FIELDS).map(line => line.join(': ').slice(0, LONGEST_FIELD))
 }
 
 function padding(bytes: number): ReadonlyArray<readonly [string, string]> {

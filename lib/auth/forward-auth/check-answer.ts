@@ -21,6 +21,7 @@ import {
   refusedSocket,
 } from '../denials.ts'
 import type { Verdict } from '../gate.ts'
+import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
 import type { CheckOutcome } from './check-outcomes.ts'
 import { type Contract, redirectField } from './contract.ts'
@@ -31,18 +32,16 @@ export type CheckDecision =
   | { readonly pass: ReadSession | undefined; readonly facts: Response['facts'] }
   | { readonly answer: Response }
 
-/** What a request that is asked about may do. Asks `leadsToRenewal` only when its browser could be led there. */
+/** What a request that is asked about may do. */
 export function decide(
   verdict: Verdict,
   denied: Denied,
-  {
-    contract,
-    leadsToRenewal,
-  }: {
+  by: {
     readonly contract: Contract
-    readonly leadsToRenewal: (session: ReadSession) => boolean
+    readonly sessions: Pick<Sessions, 'wantsRenewal' | 'leadsToRenewal'>
   },
 ): CheckDecision {
+  const { contract, sessions } = by
   const { request, place, config, failurePage } = denied
   const { method } = request
   const outcome = (outcome: CheckOutcome) => ({ outcome })
@@ -52,13 +51,13 @@ export function decide(
       const user = session.subject
       const socket = refusedSocket(request, config, failurePage)
       if (socket !== undefined) return { answer: refusal(socket, contract) }
-      if (method === 'GET' && isNavigation(request)) {
+      if (method === 'GET' && sessions.wantsRenewal(session) && isNavigation(request)) {
         const renewal = renewalAddress(config.baseUrl, pathAndQuery(place))
-        if (renewal !== undefined && leadsToRenewal(session)) {
+        if (renewal !== undefined && sessions.leadsToRenewal(session)) {
           return { answer: led(renewal, contract, { ...outcome('renewal'), user }) }
         }
       }
-      return { pass: session, facts: { ...outcome('allowed'), because: 'session', user } }
+      return { pass: session, facts: { outcome: 'allowed', because: 'session', user } }
     }
     case 'passthrough': {
       const { because, name } = verdict
@@ -90,9 +89,16 @@ export function decide(
   }
 }
 
-/** The answer for a request that may pass. */
-export function allowed(identity: Fields, id: string, facts: Response['facts']): Response {
-  const own = ['X-Authproxy-Request-ID', id, 'Cache-Control', 'no-store']
+/**
+ * The answer for a request that may pass. It has the cookies of the application, which are those of the request without ours, for the edge to
+ * put them in the place of the client's.
+ */
+export function allowed(
+  identity: Fields,
+  { id, cookies }: { readonly id: string; readonly cookies: string },
+  facts: Response['facts'],
+): Response {
+  const own = ['X-Authproxy-Request-ID', id, 'Cookie', cookies, 'Cache-Control', 'no-store']
   return { status: 200, fields: identity.followedBy(own), content: noContent, facts }
 }
 

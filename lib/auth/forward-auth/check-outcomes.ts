@@ -10,6 +10,7 @@ export const checkOutcomes = [
   'unauthenticated',
   'refused',
   'misrouted',
+  'probe',
   'malformed',
   'failed',
 ] as const

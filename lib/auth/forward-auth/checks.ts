@@ -8,12 +8,15 @@ import type { Handler, Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import type { ProbeQuestion } from '../doctor/probe.ts'
+import { isProbePath, type ProbedChecks, probedIdentity } from '../doctor/probed-checks.ts'
 import { gate, samlPaths } from '../gate.ts'
-import type { PipelineParts } from '../pipeline.ts'
+import type { PipelineParts, Rules } from '../pipeline.ts'
 import { allowed, decide, misrouted } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 import { contracts } from './contract.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
+import { ShownCookies } from './shown-cookies.ts'
 
 export interface CheckParts
   extends Pick<
@@ -21,49 +24,94 @@ export interface CheckParts
     'rules' | 'saml' | 'sessions' | 'failurePage' | 'instanceId' | 'clock'
   > {
   readonly log: Logger
+  readonly probed: ProbedChecks
+}
+
+/** What a check is judged by. */
+interface Judging {
+  readonly asked: AskedAbout | CheckProblem
+  readonly rules: Rules
+  readonly parts: CheckParts
+  readonly cookies: ShownCookies
 }
 
 /** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
-  const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const { probed } = parts
+  const cookies = new ShownCookies()
   return check => {
     const rules = parts.rules()
-    const { config } = rules
-    if (config.forwardAuth === undefined) return misrouted()
-    const asked = readCheck(check, config.forwardAuth)
-    if ('code' in asked) return malformed(check, asked, log)
-    const { request, place, client } = asked
-    const told = (answer: Response) => withAsked(answer, asked)
-    const claim = claimedIdentity(check.fields, config)
-    if (claim !== undefined) {
-      const code = 'identity_field'
-      const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
-      log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
-      return told(refusedClaim)
-    }
-    if (isOwnPath(place.path)) return told(misrouted())
-    if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
-    const verdict = gate(
-      {
-        ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
-        // The fields as they came: equal ones of a connection are one object, whose session is known.
-        session: () => sessions.read(check),
-      },
-      config,
-    )
-    return whenReady(verdict, judged => {
-      const denied = { request, place, config, saml, failurePage }
-      const decision = decide(judged, denied, {
-        contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
-        leadsToRenewal: session => sessions.leadsToRenewal(session),
-      })
-      if ('answer' in decision) return told(decision.answer)
-      const { pass, facts } = decision
-      const { path } = place
-      const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
-      return whenReady(identity, fields => told(allowed(fields, request.id, facts)))
+    const { forwardAuth } = rules.config
+    if (forwardAuth === undefined) return misrouted()
+    const asked = readCheck(check, forwardAuth)
+    const question = probed.questionIn(check, asked)
+    if (question === undefined) return judge(check, { asked, rules, parts, cookies })
+    const by = { asked, rules, parts, cookies }
+    const answer = answerProbe(question, by) ?? judge(check, by)
+    return whenReady(answer, answer => {
+      const claim = claimedIdentity(check.fields, rules.config)
+      probed.remember(question.nonce, check, { asked, answer, claim })
+      return answer
     })
   }
+}
+
+/** The answer to a probe of `authproxy doctor` that is for no page of the application; undefined for others, which are judged. */
+function answerProbe(
+  { fails }: ProbeQuestion,
+  { asked, rules, cookies }: Pick<Judging, 'asked' | 'rules' | 'cookies'>,
+): Response | undefined {
+  if ('code' in asked || !isProbePath(asked.place.path)) return undefined
+  const facts = { outcome: 'probe' }
+  if (fails === true) {
+    const failing = textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
+    return withAsked(failing, asked)
+  }
+  const names = [...rules.backend.noIdentity].map(([name]) => name)
+  const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
+  const { id, fields } = asked.request
+  return withAsked(allowed(identity, { id, cookies: cookies.othersIn(fields) }, facts), asked)
+}
+
+/** The answer to a check. */
+function judge(
+  check: Request,
+  { asked, rules, parts, cookies }: Judging,
+): Response | Promise<Response> {
+  const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const { config } = rules
+  if ('code' in asked) return malformed(check, asked, log)
+  const { request, place, client } = asked
+  const told = (answer: Response) => withAsked(answer, asked)
+  const claim = claimedIdentity(check.fields, config)
+  if (claim !== undefined) {
+    const code = 'identity_field'
+    const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
+    log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
+    return told(refusedClaim)
+  }
+  if (isOwnPath(place.path)) return told(misrouted())
+  if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
+  const verdict = gate(
+    {
+      ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
+      session: () => sessions.read({ fields: cookies.of(check.fields) }),
+    },
+    config,
+  )
+  return whenReady(verdict, judged => {
+    const denied = { request, place, config, saml, failurePage }
+    const decision = decide(judged, denied, {
+      contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
+      sessions,
+    })
+    if ('answer' in decision) return told(decision.answer)
+    const { pass, facts } = decision
+    const { path } = place
+    const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
+    const about = { id: request.id, cookies: cookies.othersIn(check.fields) }
+    return whenReady(identity, fields => told(allowed(fields, about, facts)))
+  })
 }
 
 /** Whether a path is answered by the gateway itself, or kept free for that. */

@@ -87,7 +87,7 @@ export function readCheck(
   if (typeof host !== 'string') return host
   const client = clientIn(check, contract, trusted)
   if (typeof client !== 'string') return client
-  return { request: requestOf(check, { method, place, client }), place, host, client }
+  return { request: new AskedRequest(check, { method, place, client }), place, host, client }
 }
 
 /** What stands behind `/check` in the line of the check, which is the target where the contract has no field for it. */
@@ -196,20 +196,51 @@ function spelling(fields: Fields, field: string) {
 
 const NOT_PLAIN = /[^A-Za-z0-9]/g
 
-/** The client's request, as the gate looks at it. */
-function requestOf(
-  check: Request,
-  asked: { readonly method: string; readonly place: Place; readonly client: string },
-): Request {
-  const { method, place, client } = asked
-  const { signal } = check
-  const plain = check.fields.where(isOfClient)
-  const fields = isHandshake(plain) ? asHandshake(plain) : plain
-  // `signal` is a getter of the request, which a copy of its own properties does not have. The version is that of the check.
-  return {
-    ...{ ...check, signal, method, fields, version: '1.1' },
-    target: { form: 'origin', ...place },
-    client: { address: client, port: 0 },
+/** The client's request, as the gate looks at it: its connection, its time and its content are those of the check. */
+class AskedRequest implements Request {
+  readonly #check: Request
+  readonly method: string
+  readonly target: Request['target']
+  readonly fields: Fields
+  readonly client: Request['client']
+  // That of the check says nothing about the client's.
+  readonly version = '1.1'
+
+  constructor(
+    check: Request,
+    asked: { readonly method: string; readonly place: Place; readonly client: string },
+  ) {
+    const plain = check.fields.where(isOfClient)
+    this.#check = check
+    this.method = asked.method
+    this.target = { form: 'origin', path: asked.place.path, query: asked.place.query }
+    this.fields = isHandshake(plain) ? asHandshake(plain) : plain
+    this.client = { address: asked.client, port: 0 }
+  }
+
+  get id(): string {
+    return this.#check.id
+  }
+
+  get content() {
+    return this.#check.content
+  }
+
+  get local() {
+    return this.#check.local
+  }
+
+  get secure(): boolean {
+    return this.#check.secure
+  }
+
+  get received(): number {
+    return this.#check.received
+  }
+
+  /** Making one costs more than all the rest of a check. */
+  get signal(): AbortSignal {
+    return this.#check.signal
   }
 }
 

@@ -56,6 +56,8 @@ const answer: ProbeAnswer = {
   cookiePairs: 1,
   upgrade: false,
   looped: false,
+  telling: [],
+  check: undefined,
 }
 
 t.test('an answer of another version of the program is read as far as it goes', t => {

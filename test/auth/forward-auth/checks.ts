@@ -27,9 +27,10 @@ for (const edge of edges) {
   t.test(`${edge}: who is signed in passes, with every field an identity can have`, async t => {
     const { gateway, ask } = await startChecks(t, { edge })
     const cookie = await gateway.logIn(ada)
-    const answer = await ask('/deep?x=1', { Cookie: cookie, ...navigation })
+    const answer = await ask('/deep?x=1', { Cookie: `own=1; ${cookie}; other=2`, ...navigation })
     t.equal(answer.status, 200)
     t.equal(answer.content.length, 0)
+    t.same(answer.fields.all('Cookie'), ['own=1; other=2'], 'for the application: none of ours')
     t.equal(answer.fields.get('Cache-Control'), 'no-store')
     t.notOk(answer.fields.has('Set-Cookie'))
     t.equal(answer.fields.get('X-Authproxy-User'), 'ada@example.org')
@@ -46,6 +47,7 @@ for (const edge of edges) {
     const other = await ask('/deep?x=1', { Cookie: bob })
     t.same(other.fields.all('X-Authproxy-User'), ['bob@example.org'])
     t.same(other.fields.all('X-Authproxy-Groups'), [''])
+    t.same(other.fields.all('Cookie'), [''])
   })
 
   t.test(`${edge}: a person without a session is led to the login, a program is told`, async t => {

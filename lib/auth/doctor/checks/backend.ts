@@ -120,7 +120,10 @@ function urlOf({ config }: Examination): string {
 }
 
 /** How the answer shows that the address leads to an authproxy again; undefined when it does not. */
-function circleIn({ config }: Examination, { outcome, answer }: Probed): string | undefined {
+function circleIn(
+  { config }: Examination,
+  { outcome, answer }: Pick<Probed, 'outcome' | 'answer'>,
+): string | undefined {
   if (answer !== undefined) return 'leads back to this very service: every request would loop'
   if (!outcome.ok) return undefined
   if (outcome.status === 508) return 'answers 508 (Loop Detected): every request would loop'

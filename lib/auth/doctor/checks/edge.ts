@@ -13,15 +13,16 @@ import {
   claimed,
   type Examination,
   edgeReach,
+  metadataPath,
   type Probed,
   publicHost,
   sendProbe,
 } from '../facts.ts'
-import type { ProbeAnswer } from '../probe.ts'
+import { oddPath as ODD_PATH, type ProbeAnswer, probeMember, probePath } from '../probe.ts'
 import { largestSample, type Sample } from './sessions.ts'
 
-/** Octets that two servers may read differently; the application has to receive them unchanged. */
-const ODD = { path: '/doctor/a%2Fb/%C3%A4;v=1//c', query: 'x=%20&y=1+2' }
+/** Of a query that two servers may read differently, too. */
+const ODD_QUERY = 'x=%20&y=1+2'
 /** A form as large as a SAML response with many attributes. It has no SAMLResponse, so that it can never be a login. */
 const form = { kind: 'bytes', bytes: Buffer.from(`doctor=${'x'.repeat(65_529)}`) } as const
 const formType = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'])
@@ -83,30 +84,44 @@ export function client(_: Examination, answer: ProbeAnswer): Finding {
     : right(`${first} by way of ${peer}`)
 }
 
-type Way = Partial<Omit<Parameters<typeof sendProbe>[1], 'uri'>> & {
+/** A probe through the edge. */
+export type Way = Partial<Omit<Parameters<typeof sendProbe>[1], 'uri'>> & {
   readonly path?: string
   readonly query?: string
 }
 
-async function send(of: Examination, { path = '/', query, ...question }: Way): Promise<Probed> {
+/** Sends a probe through the edge; to a path that leads to this instance unless told. */
+export async function send(of: Examination, way: Way): Promise<Probed> {
+  const { path = pathToUs(of), query, ...question } = way
   const { base } = await publicHost(of)
   const uri = { ...base, path, ...(query === undefined ? {} : { query }) }
   return sendProbe(of, { uri, fields: Fields.empty, ...question }, edgeReach)
 }
 
+/** Where an edge asks for checks, the other paths lead to the application. */
+function pathToUs({ config }: Examination): string {
+  return config.forwardAuth === undefined ? '/' : probePath
+}
+
 export async function paths(of: Examination): Promise<Finding> {
   const post: Way = { path: '/saml/acs', method: 'POST', fields: formType, content: form }
-  const ways: readonly Way[] = [...[...samlPaths, '/'].map(path => ({ path })), post]
+  const ways: readonly Way[] = [...[...samlPaths, pathToUs(of)].map(path => ({ path })), post]
   const astray: string[] = []
   for (const way of ways) {
     const { answer, outcome } = await send(of, way)
     const sent = `${way.method ?? 'GET'} ${way.path}`
     if (answer === undefined) astray.push(`${sent} ${instead(outcome)}`)
-    else if (`${answer.method} ${answer.target}` !== sent) {
-      astray.push(`${sent} arrives as ${answer.method} ${answer.target}`)
+    else if (`${answer.method} ${withoutQuestion(answer.target)}` !== sent) {
+      astray.push(`${sent} arrives as ${answer.method} ${withoutQuestion(answer.target)}`)
     }
   }
   if (astray.length === 0) return right(`${ways.length} of ${ways.length} lead here`)
+  if (of.config.forwardAuth !== undefined) {
+    return wrong(
+      astray.join('; '),
+      `the edge has to lead what begins with /saml/ and /__authproxy to the gateway listener, unchanged, POST included; ${probePath} by the way of the application. nginx: location ^~ /saml/ { proxy_pass http://127.0.0.1:8080; } and the same for /__authproxy`,
+    )
+  }
   return wrong(
     astray.join('; '),
     'the edge has to forward every path unchanged, /saml/acs and /__authproxy-redirect above all, POST included. nginx: location / { proxy_pass http://127.0.0.1:8080; } without anything behind the port',
@@ -114,11 +129,14 @@ export async function paths(of: Examination): Promise<Finding> {
 }
 
 export async function oddPath(of: Examination): Promise<Finding> {
-  const { answer, outcome } = await send(of, ODD)
-  const sent = pathAndQuery(ODD)
-  if (answer?.target === sent) return right('unchanged')
+  const edgeAsks = of.config.forwardAuth !== undefined
+  const odd = { path: edgeAsks ? probePath + ODD_PATH : ODD_PATH, query: ODD_QUERY }
+  const { answer, outcome } = await send(of, odd)
+  const sent = pathAndQuery(odd)
+  const arrived = answer && withoutQuestion(answer.target)
+  if (arrived === sent) return right('unchanged')
   return doubtful(
-    answer === undefined ? `${sent} ${instead(outcome)}` : `${sent} arrives as ${answer.target}`,
+    arrived === undefined ? `${sent} ${instead(outcome)}` : `${sent} arrives as ${arrived}`,
     'the application may miss paths with encoded slashes or semicolons. nginx: no path behind the port in proxy_pass; Apache: AllowEncodedSlashes NoDecode and nocanon',
   )
 }
@@ -141,7 +159,9 @@ export async function requestHead(of: Examination): Promise<Answer> {
   if (largest === undefined) return []
   const size = sizeOf(largest)
   const sent = `doctor=1; ${largest.field}`
-  const { answer, outcome } = await send(of, { fields: Fields.of(['Cookie', sent]) })
+  // On the way of the application an edge that asks for checks leaves our cookies out.
+  const path = of.config.forwardAuth === undefined ? '/' : metadataPath
+  const { answer, outcome } = await send(of, { path, fields: Fields.of(['Cookie', sent]) })
   if (answer !== undefined && answer.cookies >= sent.length - 2 * largest.cookies) {
     const { cookiePairs } = answer
     const joined = cookiePairs > 0 && cookiePairs !== largest.cookies + 1
@@ -175,7 +195,14 @@ function sizeOf({ bytes, groups }: Sample): string {
   return `${bytes} bytes (${groups} groups)`
 }
 
+/** A target as it was before its question was added. */
+export function withoutQuestion(target: string): string {
+  return target.replace(QUESTION, '')
+}
+
+const QUESTION = new RegExp(`[?&]${probeMember}=[^&]*$`)
+
 /** What came in place of an answer of this instance. */
-function instead(outcome: Outcome): string {
+export function instead(outcome: Outcome): string {
   return outcome.ok ? `is answered ${outcome.status} by another server` : `fails: ${outcome.why}`
 }

@@ -165,7 +165,9 @@ async function elsewhere(of: Examination, outcome: Answered): Promise<Finding> {
     const to = status >= 300 && status < 400 ? placeOf(fields.get('Location')) : ''
     return wrong(
       `${at} answers ${status}${to}, and not with our metadata`,
-      `the edge has to forward every path of the public host to ${own}`,
+      config.forwardAuth === undefined
+        ? `the edge has to forward every path of the public host to ${own}`
+        : `the edge has to lead what begins with /saml/ and /__authproxy to ${own}, without a check. nginx: location ^~ /saml/ { proxy_pass http://${own}; }`,
     )
   }
   if ((await dynamicFile(of)).problem !== undefined) {

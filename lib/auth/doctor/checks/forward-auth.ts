@@ -1,0 +1,387 @@
+/**
+ * Checks an edge that forwards requests itself and asks here before it does: whether it asks, what the check tells of the request, what of a
+ * client's own words reaches the application, and what becomes of a request that is denied or whose check fails.
+ *
+ * Probes take the way of the application up to `probePath`, where the edge leads them to the gateway listener (probe.ts).
+ */
+import { Fields } from '../../../http/message/field.ts'
+import { pathAndQuery } from '../../../http/message/target.ts'
+import type { Config } from '../../config/config.ts'
+import { contracts, type Edge } from '../../forward-auth/contract.ts'
+import { isSameField } from '../../identity/field-names.ts'
+import { identityFieldNames } from '../../identity/identity-fields.ts'
+import { sessionCookie } from '../../session/cookie.ts'
+import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { checkOf, claimed, type Examination, once, type Probed } from '../facts.ts'
+import { oddPath, probePath, type SeenCheck } from '../probe.ts'
+import { probedIdentity } from '../probed-checks.ts'
+import { instead, send, type Way, withoutQuestion } from './edge.ts'
+
+type ForwardAuth = NonNullable<Config['forwardAuth']>
+
+/** An answer about an edge that asks for checks. */
+export type CheckingAnswer = (of: Examination, settings: ForwardAuth) => Answer | Promise<Answer>
+
+/** What a client claims in fields that tell who asks. */
+const CLAIM = 'doctor-claims-to-be-another'
+/** Names that an application could read as X-Authproxy-User, or as names of other proxies. */
+const SPELLINGS = [
+  ...['X_Authproxy_User', 'X-Authproxy_User', 'X_Authproxy-User', 'X.Authproxy.User'],
+  ...['X-Authproxy.User', 'x!authproxy!user', 'X-AUTHPROXY-USER_'],
+  ...['Remote_User', 'Remote.User', 'X_Auth_Request_User', 'X_WEBAUTH_USER'],
+]
+/** Ways to say how a request came or which path it is for, which applications believe. */
+const WAYS: ReadonlyArray<readonly [string, string]> = [
+  ['X-Forwarded-Uri', '/doctor-claims'],
+  ['X-Forwarded-Method', 'TRACE'],
+  ['X-Forwarded-Host', 'doctor-claims.example'],
+  ['X-Forwarded-Prefix', '/doctor-claims'],
+  ['X-Original-URI', '/doctor-claims'],
+  ['X-Original-URL', '/doctor-claims'],
+  ['X-Original-Method', 'TRACE'],
+  ['X-Original-Host', 'doctor-claims.example'],
+  ['X-Rewrite-URL', '/doctor-claims'],
+  ['Forwarded', 'host=doctor-claims.example'],
+]
+const MOST_NAMED = 6
+
+interface Checked extends Probed {
+  /** What the check of this probe was; undefined when there was none. */
+  readonly check: SeenCheck | undefined
+}
+
+async function sendChecked(of: Examination, way: Way): Promise<Checked> {
+  const probed = await send(of, way)
+  return { ...probed, check: probed.answer?.check ?? (await checkOf(of, probed.nonce)) }
+}
+
+/** A probe with all that a client could claim, on the way of the application. */
+const wholeWay = once((of: Examination) => {
+  const names = namesOf(of.config).filter(name => name !== 'Authorization')
+  const claims = [...new Set([...names, ...SPELLINGS])].map(name => [name, CLAIM] as const)
+  const fields = Fields.of(
+    ['X-Forwarded-For', claimed.forwardedFor],
+    ['Cookie', `doctor=1; ${sessionCookie}=doctor`],
+    ...WAYS,
+    ...claims,
+  )
+  return sendChecked(of, { path: probePath + oddPath, query: 'x=%20&y=1+2', fields })
+})
+
+/** A plain page of the application, as a person without a session opens it. */
+const page = once((of: Examination) => {
+  const fields = Fields.of(['Sec-Fetch-Mode', 'navigate'], ['Sec-Fetch-Dest', 'document'])
+  return sendChecked(of, { path: '/', fields })
+})
+
+function namesOf({ identityFields, identityToken }: Config): readonly string[] {
+  return identityFieldNames(identityFields, identityToken !== undefined)
+}
+
+/** Is there a check before the application? */
+export async function asks(of: Examination, { edge }: ForwardAuth): Promise<Finding> {
+  const { outcome, answer, check } = await wholeWay(of)
+  const at = `${probePath}${oddPath}`
+  if (check !== undefined && check.problem !== '') {
+    return wrong(
+      `the check is refused: ${check.problem}`,
+      `compare with packaging/edges/${edge}: nothing reaches the application like this`,
+    )
+  }
+  if (answer !== undefined && check !== undefined) return right(`${edge} asks for each request`)
+  if (answer !== undefined) {
+    return wrong(
+      `${at} arrives at the end of the way of the application, and nothing was asked`,
+      `requests reach the application without a session. ${LINES[edge].ask}`,
+    )
+  }
+  if (check === undefined) {
+    return wrong(
+      `${at} ${instead(outcome)}, and no check came`,
+      `the edge has to reach forwardAuth.listenAddress, and to lead ${probePath} by the way of the application to the gateway listener. ${LINES[edge].ask}`,
+    )
+  }
+  return wrong(
+    `the check allows ${at}, but it ${instead(outcome)}`,
+    `the edge has to lead ${probePath} by the way of the application to the gateway listener. ${LINES[edge].probe}`,
+  )
+}
+
+/** Do the fields that tell who asks come from the check, and from nowhere else? */
+export async function identity(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+  const { answer, check } = await wholeWay(of)
+  if (answer === undefined) return undefined
+  const lines = answer.telling.map(line => {
+    const [, name = line, value = ''] = /^([^:]*): (.*)$/.exec(line) ?? []
+    return { name, value }
+  })
+  const names = namesOf(of.config).filter(name => name !== 'Authorization')
+  const isPlain = (name: string) => names.some(known => known.toLowerCase() === name.toLowerCase())
+  const claims = lines.filter(({ value }) => value.includes(CLAIM)).map(({ name }) => name)
+  const findings: Finding[] = []
+  const plain = claims.filter(isPlain)
+  if (plain.length > 0) {
+    findings.push(
+      wrong(
+        `a client's own ${some(plain)} reaches the application: it can claim to be any user`,
+        forEach(plain, LINES[edge].field),
+      ),
+    )
+  }
+  const odd = claims.filter(name => !isPlain(name))
+  if (odd.length > 0) {
+    const passed = `the edge passes a client's own ${some(odd)} on, which an application may read as ${nearest(odd, names)}`
+    const mend = LINES[edge].spelling
+    findings.push(
+      check === undefined || check.claim === ''
+        ? wrong(`${passed}: it can claim to be any user`, mend)
+        : doubtful(`${passed}. The check refuses such requests`, mend),
+    )
+  }
+  const arrivingAs = (name: string) =>
+    lines.find(line => line.name.toLowerCase() === name.toLowerCase())?.value
+  const wanted = names.filter(name => !claims.some(claim => isSameField(claim, name)))
+  const missing = wanted.filter(name => arrivingAs(name) === undefined)
+  if (missing.length > 0) {
+    findings.push(
+      wrong(
+        `${some(missing)} of the check does not reach the application`,
+        forEach(missing, LINES[edge].field),
+      ),
+    )
+  }
+  const strange = lines.filter(({ value }) => value !== probedIdentity && value.includes('{http.'))
+  if (strange.length > 0) {
+    findings.push(
+      wrong(
+        `${some(strange.map(({ name }) => name))} arrives as ${strange[0]?.value}`,
+        'name under copy_headers what this instance sends, and nothing else',
+      ),
+    )
+  }
+  if (findings.length > 0) return findings
+  return right(`${wanted.length} fields of the check arrive, none of a client`)
+}
+
+/** What a client says of the way of its request. */
+export async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+  const { answer } = await wholeWay(of)
+  if (answer === undefined) return undefined
+  const passed = answer.telling
+    .filter(line => /doctor-claims(?!-to-be)|: TRACE$/.test(line))
+    .map(line => line.replace(/:.*/, ''))
+  if (passed.length === 0) return right('none of a client reaches the application')
+  return doubtful(
+    `a client's own ${some(passed)} reaches the application, which may believe it`,
+    forEach(passed, LINES[edge].drop),
+  )
+}
+
+/** Is the request judged that the application gets? */
+export async function target(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+  const { answer, check } = await wholeWay(of)
+  if (check === undefined || check.problem !== '') return undefined
+  const sent = pathAndQuery({ path: probePath + oddPath, query: 'x=%20&y=1+2' })
+  const judged = withoutQuestion(check.target)
+  if (judged !== sent) {
+    return wrong(
+      `${sent} is judged as ${judged}, so that rules for paths can be evaded`,
+      `the check has to get the path as the client wrote it: ${contracts[edge].target?.setBy ?? 'normalize_path: false, merge_slashes: false'}`,
+    )
+  }
+  const arrived = answer && withoutQuestion(answer.target)
+  if (arrived === undefined || arrived === sent) return right('judged as it was sent')
+  return wrong(
+    `${sent} is judged as such, but the application gets ${arrived}`,
+    'the edge has to forward the path unchanged. nginx: no path behind the name in proxy_pass',
+  )
+}
+
+/** A check is a GET at most edges, whatever it asks about. */
+export async function method(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+  const fields = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'], ...WAYS)
+  const content = { kind: 'bytes', bytes: Buffer.from('doctor=1') } as const
+  const { outcome, check } = await sendChecked(of, { path: '/', method: 'POST', fields, content })
+  if (check === undefined) {
+    const before = (await page(of)).check
+    if (before === undefined) return undefined
+    return wrong(
+      `a POST ${instead(outcome)}, and no check came`,
+      `checks are without the content. ${LINES[edge].content}`,
+    )
+  }
+  if (check.problem !== '') return undefined
+  if (check.method === 'POST') return right('a POST is judged as one')
+  return wrong(
+    `a POST is judged as ${check.method}, so that rules for methods can be evaded`,
+    contracts[edge].method?.setBy ?? 'ext_authz sends the method by itself',
+  )
+}
+
+/** Does the check tell the client's address, and not what a client says of it? */
+export async function client(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+  const { check } = await wholeWay(of)
+  if (check === undefined || check.problem !== '') return undefined
+  if (check.client !== claimed.forwardedFor) return right(check.client)
+  return wrong(
+    `${check.client}: the check believes what a client says of its address`,
+    `the edge has to write the address itself: ${contracts[edge].address.setBy}`,
+  )
+}
+
+/** Without the cookies of a session there is none, and the application is not to get them. */
+export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+  const { answer, check } = await wholeWay(of)
+  if (check === undefined || check.problem !== '') return undefined
+  if (check.cookiePairs === 0) {
+    return wrong('none arrives at the check: logins run in a circle', LINES[edge].cookies)
+  }
+  if (answer === undefined || answer.cookiePairs <= 1)
+    return right('ours arrive at the check alone')
+  return doubtful(
+    'the application gets the cookies of authproxy: what it shows or logs of them is a session',
+    LINES[edge].field('Cookie'),
+  )
+}
+
+/** What becomes of a request without a session. */
+export async function denied(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+  const { outcome, answer, check } = await page(of)
+  if (check === undefined) {
+    if (answer !== undefined || !outcome.ok) return undefined
+    return wrong(
+      `/ is answered ${outcome.status} without a check`,
+      `whatever stands there is open to all. ${LINES[edge].ask}`,
+    )
+  }
+  // Malformed ones are told of elsewhere; what the settings leave open says nothing.
+  if (check.problem !== '' || check.status === 200) return undefined
+  if (answer !== undefined) return right('to the gateway listener, which leads to the login')
+  if (!outcome.ok) return doubtful(`/ ${instead(outcome)}`, LINES[edge].denied)
+  const { status, fields } = outcome
+  if (status >= 300 && status < 400 && fields.has('Location')) return right('to the login')
+  if (status >= 200 && status < 400) {
+    return wrong(
+      `/ is denied by the check, and answered ${status}`,
+      `what is denied must not reach the application. ${LINES[edge].denied}`,
+    )
+  }
+  return wrong(
+    `a person who opens / gets ${status}, and not the login`,
+    `the edge has to lead what is denied to the login. ${LINES[edge].denied}`,
+  )
+}
+
+/** What becomes of a request whose check fails. */
+export async function closed(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+  const { outcome, answer, check } = await sendChecked(of, { fails: true })
+  if (check === undefined || check.problem !== '') return undefined
+  if (answer !== undefined || (outcome.ok && outcome.status < 400)) {
+    return wrong(
+      'a request whose check fails is forwarded: everything is open when this service is down',
+      LINES[edge].closed,
+    )
+  }
+  return right('a request whose check fails is not forwarded')
+}
+
+/** Some of these, and how many more there are. */
+function some(all: readonly string[]): string {
+  const more = all.length - MOST_NAMED
+  const named = all.slice(0, MOST_NAMED).join(', ')
+  return more > 0 ? `${named} and ${more} more` : named
+}
+
+/** The line for the first of these, which the others need as well. */
+function forEach([first = '', ...others]: readonly string[], line: (name: string) => string) {
+  return others.length === 0 ? line(first) : `${line(first)} and the same for ${some(others)}`
+}
+
+/** The name an application reads one of these as. */
+function nearest(odd: readonly string[], names: readonly string[]): string {
+  const read = names.find(name => odd.some(one => isSameField(name, one)))
+  return read ?? 'one that tells who asks'
+}
+
+/** The lines of an edge that a mistake is mended with. */
+interface Lines {
+  readonly ask: string
+  readonly probe: string
+  readonly field: (name: string) => string
+  readonly drop: (name: string) => string
+  readonly spelling: string
+  readonly content: string
+  readonly cookies: string
+  readonly denied: string
+  readonly closed: string
+}
+
+/** The variables of packaging/edges/nginx; long names are more than the hash of nginx takes without a warning. */
+const variable = (name: string) => snake(name.replace(/^x-(?:authproxy-)?(?:auth-)?/i, ''))
+const snake = (name: string) => name.toLowerCase().replaceAll('-', '_')
+
+const LINES: Readonly<Record<Edge, Lines>> = {
+  nginx: {
+    ask: 'nginx: include snippets/authproxy-protect.conf; in each location of the application, with its auth_request /__authproxy/check-by-nginx;',
+    probe:
+      'nginx: location ^~ /__authproxy/probe { include snippets/authproxy-protect.conf; proxy_pass http://authproxy; }',
+    field: name =>
+      `auth_request_set $ap_${variable(name)} $upstream_http_${snake(name)}; proxy_set_header ${name} $ap_${variable(name)};`,
+    drop: name => `proxy_set_header ${name} "";`,
+    spelling: 'nginx: underscores_in_headers off; ignore_invalid_headers on;',
+    content:
+      'nginx, in the location of the check: proxy_method GET; proxy_pass_request_body off; proxy_set_header Content-Length "";',
+    cookies: 'nginx, in the location of the check: no proxy_pass_request_headers off',
+    denied: 'nginx: error_page 401 403 = @authproxy;',
+    closed: 'nginx: no error_page 500 that leads to the application',
+  },
+  haproxy: {
+    ask: 'HAProxy: http-request lua.authproxy_check, and use_backend of the application only if { var(txn.authproxy) -m str allowed }',
+    probe: 'HAProxy: acl probe path_beg /__authproxy/probe, and default_backend authproxy',
+    field: name =>
+      `authproxy.lua puts ${name} of the check into the request, by the table families`,
+    drop: name => `http-request del-header ${name}`,
+    spelling: 'HAProxy: authproxy.lua removes them by the table families',
+    content: 'HAProxy: authproxy.lua sends none',
+    cookies: 'HAProxy: authproxy.lua sends Cookie unless the table notAsked names it',
+    denied: 'HAProxy: default_backend authproxy',
+    closed: 'HAProxy: http-request deny deny_status 503 if { var(txn.authproxy) -m str failed }',
+  },
+  caddy: {
+    ask: 'Caddy: import authproxy_protect before reverse_proxy, in a route block',
+    probe:
+      'Caddy: handle /__authproxy/probe* { route { import authproxy_protect, then reverse_proxy to the gateway listener } }',
+    field: name => `copy_headers ${name}, and request_header -${name} before forward_auth`,
+    drop: name => `request_header -${name}`,
+    spelling: 'Caddy: request_header `-*_*` and its likes before forward_auth',
+    content: 'Caddy: forward_auth sends none',
+    cookies: 'Caddy: no header_up -Cookie in forward_auth',
+    denied: 'Caddy: no handle_response in forward_auth for what is denied',
+    closed: 'Caddy: no handle_errors that leads to the application',
+  },
+  traefik: {
+    ask: 'Traefik: the middleware forwardAuth at the router of the application',
+    probe:
+      'Traefik: a router for PathPrefix(`/__authproxy/probe`) with the middlewares of the application and the service of the gateway listener',
+    field: name => `authResponseHeaders: ${name}, or authResponseHeadersRegex`,
+    drop: name => `a middleware headers with customRequestHeaders: { ${name}: "" }`,
+    spelling:
+      'Traefik: authResponseHeadersRegex of packaging/edges, which removes every spelling from a client',
+    content: 'Traefik: no forwardBody',
+    cookies: 'Traefik: no authRequestHeaders, or Cookie among them',
+    denied: 'Traefik: the answer of the check goes to the browser; no middleware errors before it',
+    closed: 'Traefik: no middleware errors that leads to the application',
+  },
+  envoy: {
+    ask: 'Envoy: the filter ext_authz, not disabled at the route of the application',
+    probe: 'Envoy: a route for /__authproxy/probe to the gateway listener, with ext_authz',
+    field: name => `allowed_upstream_headers: ${name}`,
+    drop: name => `a filter before ext_authz that removes ${name}`,
+    spelling:
+      'Envoy: headers_with_underscores_action: REJECT_REQUEST, and the Lua filter of packaging/edges before ext_authz',
+    content: 'Envoy: no with_request_body',
+    cookies: 'Envoy: cookie in allowed_headers',
+    denied: 'Envoy: no allowed_client_headers, or Location among them',
+    closed: 'Envoy: failure_mode_allow: false',
+  },
+}

@@ -1,0 +1,112 @@
+/** The files of packaging/edges, held against the fields that authproxy sends and strips. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { contracts } from '../../../lib/auth/forward-auth/contract.ts'
+import { identityFieldNames } from '../../../lib/auth/identity/identity-fields.ts'
+import { isRecord } from '../../../lib/json.ts'
+import { packageRoot } from '../../../lib/package.ts'
+import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
+
+const read = (file: string) => readFile(join(packageRoot(), 'packaging/edges', file), 'utf8')
+
+function settings(more: Readonly<Record<string, unknown>> = {}) {
+  return gatewayConfig({
+    domain: 'app.example.org',
+    idpMetadataURL: 'https://idp.example.org/metadata',
+    proxy: { listenAddress: '127.0.0.1:8080', targetURL: 'http://127.0.0.1:3000' },
+    ...more,
+  }).identityFields
+}
+
+/** Every field that can be sent without names of the operator's own, signed identity included. */
+const names = ['authproxy', 'remote', 'auth-request', 'webauth']
+const all = identityFieldNames(settings({ identity: { names } }), true)
+const byDefault = identityFieldNames(settings(), false)
+
+/** What clients write in their place. */
+const spellings = [
+  ...['x-authproxy-user', 'X_Authproxy_User', 'X.Authproxy.User', 'x!authproxy!groups'],
+  ...['Remote_User', 'remote.groups', 'X_Auth_Request_User', 'X_WEBAUTH_USER', 'X-Authproxy-User_'],
+]
+
+t.test('nginx overwrites every field of an identity, out of the check', async t => {
+  const text = await read('nginx/authproxy-protect.conf')
+  for (const name of all) {
+    const [, variable] = new RegExp(`\nproxy_set_header ${name} \\$(ap_\\w+);\n`).exec(text) ?? []
+    const source = name.toLowerCase().replaceAll('-', '_')
+    t.ok(text.includes(`auth_request_set $${variable} $upstream_http_${source};\n`), name)
+  }
+})
+
+t.test('nginx sends each source of a check', async t => {
+  const text = await read('nginx/authproxy.conf')
+  const { method, target, host, address } = contracts.nginx
+  for (const source of [method, target, host, address]) {
+    t.ok(
+      source !== undefined && text.includes(`    ${source.setBy}\n`),
+      source?.field ?? 'a source',
+    )
+  }
+})
+
+t.test('Caddy copies the fields that are sent by default, and no others', async t => {
+  const text = await read('caddy/Caddyfile')
+  const copied = /copy_headers \{\n([^}]*)\}/.exec(text)?.[1]?.trim().split(/\s+/) ?? []
+  t.strictSame([...copied].sort(), [...byDefault, 'Cookie', 'X-Authproxy-Request-ID'].sort())
+})
+
+t.test('Traefik removes and copies every field of an identity', async t => {
+  const file: unknown = parse(await read('traefik/authproxy.yaml'))
+  const found = at(file, 'http', 'middlewares', 'authproxy', 'forwardAuth')
+  t.ok(isRecord(found))
+  const { trustForwardHeader, authResponseHeadersRegex, authRequestHeaders } = isRecord(found)
+    ? found
+    : {}
+  t.equal(trustForwardHeader, false)
+  t.equal(authRequestHeaders, undefined)
+  const matches = new RegExp(String(authResponseHeadersRegex).replace(/^\(\?i\)/, ''), 'i')
+  t.strictSame(isRecord(found) && found['authResponseHeaders'], ['Cookie'])
+  for (const name of [...all, ...spellings]) t.match(name, matches, name)
+  for (const name of ['Cookie', 'X-Forwarded-For', 'Remote-Control', 'X-Authproxyish']) {
+    t.notMatch(name, matches, name)
+  }
+  for (const router of ['application', 'authproxy-probe']) {
+    const chain = at(file, 'http', 'routers', router, 'middlewares')
+    t.ok(Array.isArray(chain) && chain.includes('authproxy'), router)
+  }
+  t.match(at(file, 'http', 'routers', 'authproxy', 'rule'), /\/saml\/.*\/__authproxy/)
+  const entry: unknown = parse(await read('traefik/traefik.yaml'))
+  t.equal(at(entry, 'entryPoints', 'websecure', 'forwardedHeaders', 'insecure'), false)
+})
+
+t.test('Envoy fails closed, sends what a check needs, and copies every field', async t => {
+  const text = await read('envoy/envoy.yaml')
+  const file: unknown = parse(text)
+  t.ok(isRecord(file))
+  t.match(text, /failure_mode_allow: false/)
+  t.match(text, /path_prefix: \/check\n/)
+  t.match(text, /headers_with_underscores_action: REJECT_REQUEST/)
+  t.match(text, /normalize_path: false/)
+  for (const name of ['cookie', 'accept', 'origin', 'x-forwarded-for']) {
+    t.match(text, `- { exact: ${name}, ignore_case: true }`)
+  }
+  const copied = text.slice(text.indexOf('allowed_upstream_headers'))
+  const patterns = [...copied.matchAll(/- \{ (exact|prefix): ([a-z-]+), ignore_case: true \}/g)]
+  const isCopied = (name: string) =>
+    patterns.some(([, how, word = '']) => {
+      const plain = name.toLowerCase()
+      return how === 'exact' ? plain === word : plain.startsWith(word)
+    })
+  for (const name of [...all, 'Cookie']) t.ok(isCopied(name), name)
+})
+
+t.test('a page tells of each edge', async t => {
+  const page = await readFile(join(packageRoot(), 'docs/forward-auth.md'), 'utf8')
+  for (const edge of Object.keys(contracts)) t.match(page, `packaging/edges/${edge}`)
+})
+
+function at(value: unknown, ...names: readonly string[]): unknown {
+  return names.reduce((found, name) => (isRecord(found) ? found[name] : undefined), value)
+}
