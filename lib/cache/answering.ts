@@ -75,7 +75,8 @@ export async function answering(parts: AnsweringParts) {
   const onBroken: FetchEvents['onBroken'] = place => mirrors.brokeOff(place)
   const storesAll = (uri: TargetUri): boolean =>
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'
-  const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken, storesAll })
+  const goneAfter = () => rules().config.suites.goneAfter
+  const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter })
   const ahead = new Ahead({
     ...shared,
     log: log.child({ part: 'ahead' }),

@@ -11,10 +11,14 @@ const base = '/debian/dists/stable'
 const insist = { 'Cache-Control': 'max-age=0' }
 const gone = reply({ status: 404, content: 'gone' })
 
-async function stored(t: Test, files: readonly string[], negative = '0s') {
+async function stored(
+  t: Test,
+  files: readonly string[],
+  { negative = '0s', goneAfter = '1h' } = {},
+) {
   const origin = await ScriptedOrigin.listen(t)
   const clock = new ManualClock(Date.now())
-  const settings = { freshness: { floor: '0s', negative } }
+  const settings = { freshness: { floor: '0s', negative }, suites: { gone_after: goneAfter } }
   const cache = await TestCache.start(t, { origins: [origin], clock, settings })
   const url = (name: string): string => origin.url(`${base}/${name}`)
   for (const name of files) {
@@ -80,7 +84,7 @@ for (const [name, other] of [
   })
 
   t.test(`that there is no ${other} is not said from memory`, async t => {
-    const { origin, ask } = await stored(t, [name], '5s')
+    const { origin, ask } = await stored(t, [name], { negative: '5s' })
     origin.at(`${base}/${other}`, gone)
     t.match(await ask(other), /^404/)
     origin.at(`${base}/${name}`, gone)
@@ -119,6 +123,14 @@ for (const [name, other] of [
     t.strictSame(await cache.stored(), [])
   })
 }
+
+t.test('an origin without InRelease and Release is believed at once where that is set', async t => {
+  const { origin, cache, ask } = await stored(t, ['InRelease'], { goneAfter: '0s' })
+  for (const name of ['InRelease', 'Release']) origin.at(`${base}/${name}`, gone)
+  t.match(await ask('InRelease'), /^404/)
+  t.strictSame(await cache.stored(), [])
+  t.notOk(cache.log.lines.some(({ message }) => /no Release file/.test(message)))
+})
 
 t.test('an origin that cannot say whether it has the other one is not believed', async t => {
   const { origin, ask } = await stored(t, ['InRelease'])

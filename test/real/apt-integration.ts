@@ -8,9 +8,10 @@
  *   test/real/apt-integration apt-2.6.1 build none,cachesvc         these subjects: none, plain, squid, cachesvc
  *   test/real/apt-integration apt-2.6.1 build cachesvc test-pdiff-usage   these tests
  *
- * Each test has a fresh proxy. cachesvc passes redirects on and has every file confirmed (`redirects: pass`, freshness 0), because the
- * tests change files of the web server within a second, and count its answers. The tests run in a copy of their directory, where the framework names
- * the proxy to apt. A test passes when it ends with 0. Its output, and the proxy's log, are below the directory that is named in the end.
+ * Each test has a fresh proxy. cachesvc passes redirects on, has every file confirmed, and believes it at once that a suite is gone
+ * (`redirects: pass`, freshness 0, `suites.gone_after` 0), because the tests change files of the web server within a second, and count
+ * its answers. The tests run in a copy of their directory, where the framework names the proxy to apt. A test passes when it ends with
+ * 0. Its output, and the proxy's log, are below the directory that is named in the end.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -44,6 +45,7 @@ const settings = {
   connect_ports: ['1024-65535'],
   redirects: 'pass',
   freshness: { index: '0s', other: '0s', floor: '0s', negative: '0s' },
+  suites: { gone_after: '0s' },
 }
 
 interface Proxy {

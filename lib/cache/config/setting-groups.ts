@@ -79,6 +79,9 @@ export const suites = group(
     update: setting(duration('0s', '25s'), '8s').says(
       'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. That lasts for ten minutes at most, from when the new one was first seen, for the sake of Packages and Sources that most clients use, and for half of this time for the sake of other files. Then clients get the new one without them. apt gives up after 30 seconds.',
     ),
+    gone_after: setting(duration('0s', '30d'), '1h').says(
+      'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients are told so. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
+    ),
     snapshot_days: setting(integer(0, 3650), 0).says(
       'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them: of each day (UTC) the last ones. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
     ),

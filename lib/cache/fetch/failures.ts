@@ -34,7 +34,7 @@ const failures = {
   ORIGIN_WITHOUT_SUITE: [
     'upstream',
     '{origin} has no Release file any more of a suite that it had',
-    'The origin has no Release file of this suite any more, which is taken for a fault of the origin for an hour.',
+    'The origin has no Release file of this suite any more, which is taken for a fault of the origin until `suites.gone_after` has passed.',
   ],
   ORIGIN_REFUSES_REST: [
     'upstream',

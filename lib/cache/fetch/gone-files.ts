@@ -6,7 +6,7 @@
  *   an origin is asked once more, over a new connection, before a 404 for a stored file counts.
  * - An old version of a package stays in the store whether its origin still has it or not: one 404 is enough for that.
  * - A suite has an InRelease, or a Release with its signature. An archive that drops one of them still has the other. An origin
- *   that has neither, although it had one, is likelier broken than without the suite: that counts when it has lasted for an hour.
+ *   that has neither, although it had one, is likelier broken than without the suite: that counts when it has lasted for a while.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -22,10 +22,10 @@ export interface GoneFilesParts {
   readonly clock: Clock
   readonly log: Logger
   readonly ask: Ask
+  /** How long an origin has to have had no Release file of a suite before that counts. */
+  readonly goneAfter: () => Milliseconds
 }
 
-/** How long an origin has had no Release file of a suite before that counts. */
-const longestFault: Milliseconds = 60 * 60_000
 const mostNoted = 1000
 
 /** For each Release file the one that an archive without it still has. */
@@ -61,7 +61,7 @@ export class GoneFiles {
   /** Throws when the origin is likelier broken than without the stored file. */
   async believe({ stored, uri, archive, via }: WantedFile, lifetime: Lifetime): Promise<void> {
     if (stored === undefined || archive.kind !== 'release') return
-    const { clock, log, ask } = this.#parts
+    const { clock, log, ask, goneAfter } = this.#parts
     const end = uri.path.lastIndexOf('/') + 1
     const other = others.get(uri.path.slice(end))
     if (other === undefined) return
@@ -72,11 +72,12 @@ export class GoneFiles {
     const now = clock.elapsed()
     const since = this.#since.get(stored.key)
     this.#since.set(stored.key, since ?? now)
-    if (since !== undefined && now - since >= longestFault) return
+    const longestFault = goneAfter()
+    if (now - (since ?? now) >= longestFault) return
     if (since === undefined) {
       log.warn('the origin has no Release file of a suite any more; the stored one is kept', {
         key: stored.key,
-        minutes: longestFault / 60_000,
+        minutes: Math.ceil(longestFault / 60_000),
       })
     }
     throw fetchFailure('ORIGIN_WITHOUT_SUITE', { origin: originName(uri) })

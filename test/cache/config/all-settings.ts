@@ -55,6 +55,7 @@ t.test('without a file everything has its default', t => {
       keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],
       memory: 67_108_864,
       warm: { days: 0, files: 500, size: 2_147_483_648 },
+      goneAfter: 3_600_000,
       snapshotDays: 0,
       update: 8000,
       wait: 5000,

@@ -38,6 +38,7 @@ async function fetcherForTest(
     onFetched: () => undefined,
     onNotStored: () => undefined,
     storesAll: () => false,
+    goneAfter: () => 0,
     onImpostor: () => undefined,
     onWrong: () => undefined,
   })
