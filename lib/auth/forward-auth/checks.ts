@@ -92,6 +92,7 @@ function judge(
   }
   if (isOwnPath(place.path)) return told(misrouted())
   if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
+  if (isOtherProtocol(check)) return told(noProtocol)
   const verdict = gate(
     {
       ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
@@ -132,6 +133,20 @@ const noMethod = textResponse(403, 'The method of this request is not allowed.',
   fields: NOT_STORED,
   facts: { outcome: 'refused' },
 })
+
+const noProtocol = textResponse(403, 'Of other protocols WebSockets alone may be opened.', {
+  fields: NOT_STORED,
+  facts: { outcome: 'refused', because: 'upgrade' },
+})
+
+/**
+ * Whether a protocol other than WebSockets is to begin. Edges open a tunnel for any, and by one for requests, such as h2c, a client
+ * writes to the application what no check sees. HTTP2-Settings tells of h2c where an edge takes Upgrade from the check.
+ */
+function isOtherProtocol({ fields }: Request): boolean {
+  if (fields.has('HTTP2-Settings')) return true
+  return fields.all('Upgrade').some(name => !/^(?:websocket)?$/i.test(name))
+}
 
 /** The answer to a check that does not keep to the contract: an error of the edge's configuration, or an attempt of its client. */
 function malformed(

@@ -95,7 +95,8 @@ function behindCheckPath({ target }: Request, { target: source }: Contract): str
   const [path, query] = target.form === 'origin' ? [target.path, target.query] : ['', undefined]
   const rest = path.startsWith(checkPath) ? path.slice(checkPath.length) : undefined
   const whole = query === undefined ? rest : `${rest}?${query}`
-  const fits = source === undefined ? rest?.startsWith('/') : whole === ''
+  // Caddy asks at `/check?` about a request whose target ends with `?`.
+  const fits = source === undefined ? rest?.startsWith('/') : rest === '' && !query
   if (fits && whole !== undefined) return whole
   const where =
     source === undefined

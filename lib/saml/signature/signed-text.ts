@@ -77,10 +77,27 @@ function canonicalised(tree: DomElement, inclusive: readonly string[]): string {
   }
 }
 
-/** Declarations in the order of the standard (Canonical XML 1.0 section 2.2), which is that of code points; xml-crypto has that of a language. */
+/**
+ * Two corrections. Declarations stand in the order of code points (Canonical XML 1.0 section 2.2); xml-crypto has that of a language. And
+ * the empty prefix of the list, `#default`, has a default namespace declared where it is, though no name there uses it (section 3);
+ * xml-crypto takes no notice of it.
+ */
 class Exclusive extends ExclusiveCanonicalization {
   override nsCompare(a: Named, b: Named): number {
     return a.prefix < b.prefix ? -1 : Number(a.prefix > b.prefix)
+  }
+
+  override renderNs(
+    node: DomElement,
+    inScope: unknown,
+    before: string,
+    ...more: [unknown, string[]]
+  ) {
+    const made = super.renderNs(node, inScope, before, ...more)
+    const declared = node.getAttributeNode('xmlns')?.value ?? before
+    const isUsed = node.prefix === null || node.prefix === ''
+    if (isUsed || declared === before || !more[1].includes('')) return made
+    return { rendered: ` xmlns="${declared}"${made.rendered}`, newDefaultNs: declared }
   }
 }
 

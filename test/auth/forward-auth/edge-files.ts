@@ -89,9 +89,8 @@ t.test('Envoy fails closed, sends what a check needs, and copies every field', a
   t.match(text, /path_prefix: \/check\n/)
   t.match(text, /headers_with_underscores_action: REJECT_REQUEST/)
   t.match(text, /normalize_path: false/)
-  for (const name of ['cookie', 'accept', 'origin', 'x-forwarded-for']) {
-    t.match(text, `- { exact: ${name}, ignore_case: true }`)
-  }
+  // A short list lacks X-HTTP-Method-Override and its likes, or names of the operator's own.
+  t.match(text, 'allowed_headers: { patterns: [{ safe_regex: { regex: ".*" } }] }')
   const copied = text.slice(text.indexOf('allowed_upstream_headers'))
   const patterns = [...copied.matchAll(/- \{ (exact|prefix): ([a-z-]+), ignore_case: true \}/g)]
   const isCopied = (name: string) =>
