@@ -85,6 +85,9 @@ const MOST_ELEMENTS = 64
 /** Elements of SignedInfo: SAML has at most eleven. */
 const MOST_INFO = 16
 
+/** The namespaces of InclusiveNamespaces: xml-crypto writes one in each transform, in the namespace of its name, and only one of them counts. */
+const LISTING: readonly string[] = Object.values(transforms)
+
 /** What SignedInfo may hold: anything else would change what a signature means, and has no meaning here. */
 const INFO_PARTS: readonly string[] = [
   ...['SignedInfo', 'CanonicalizationMethod', 'SignatureMethod', 'Reference'],
@@ -107,7 +110,7 @@ function checkForm(element: XmlElement) {
   const foreign = ({ namespace, name }: XmlElement) =>
     namespace === ns.signature
       ? !INFO_PARTS.includes(name)
-      : namespace !== transforms.exclusive || name !== 'InclusiveNamespaces'
+      : !LISTING.includes(namespace) || name !== 'InclusiveNamespaces'
   const parts = allElements(info)
   if (parts.some(foreign)) refuse('signature_form', 'a foreign element inside SignedInfo')
   const references = allNamed(info, 'Reference')
