@@ -3,12 +3,12 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { writeFileAtomically } from '../lib/atomic-file.ts'
 import { authproxyManual } from '../lib/auth/config/manual.ts'
 import { AuthMetrics } from '../lib/auth/metrics.ts'
 import { cachesvcManual } from '../lib/cache/config/manual.ts'
 import { CacheMetrics } from '../lib/cache/operations/metrics.ts'
 import { manualFiles } from '../lib/config/manual.ts'
+import { writeFileAtomically } from '../lib/files/atomic-file.ts'
 import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 import { metricsList } from '../lib/tools/metrics-list.ts'

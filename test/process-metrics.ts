@@ -1,7 +1,6 @@
 import { openSync } from 'node:fs'
 import t from 'tap'
-import { Metrics } from '../lib/metrics.ts'
-import { measureProcess } from '../lib/process-metrics.ts'
+import { Metrics, measureProcess } from '../lib/metrics.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
 
 function measured(): Metrics {

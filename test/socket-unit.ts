@@ -1,5 +1,5 @@
 import t from 'tap'
-import { otherSockets, socketUnit } from '../lib/socket-unit.ts'
+import { otherSockets, socketUnit } from '../lib/http/server/listen.ts'
 
 const any = { address: undefined, port: 3142 }
 const one = { address: '192.0.2.1', port: 3142 }

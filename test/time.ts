@@ -9,7 +9,7 @@ import { packageRoot } from '../lib/package.ts'
 const reasons: Readonly<Record<string, string>> = {
   'async/clock.ts': 'the clock of the machine',
   'daemon.ts': 'a signal that ends a step of stopping',
-  'process-metrics.ts': 'figures of this process and its event loop',
+  'metrics.ts': 'figures of this process and its event loop',
   'systemd.ts': 'systemd wants CLOCK_MONOTONIC with a message',
 }
 

@@ -77,12 +77,20 @@ async function startChecks(stage: Stage) {
   const forwardAuth = { listenAddress, edge: 'nginx', trustedProxies: ['127.0.0.1'] }
   const settings = { forwardAuth }
   const program: Program = await startSubject(subject, `${directory}/checks`, { origin, settings })
-  const session = (await signIn(subject, program)) ?? ''
+  const session = await signIn(subject, program).catch(async (error: unknown) => {
+    await program.stop()
+    throw error
+  })
   const fields = [
     `X-Original-Method: GET\r\nX-Original-Host: ${sp.domain}\r\nX-Forwarded-For: 192.0.2.9`,
-    session,
+    session ?? '',
   ].join('\r\n')
-  return { program, port, session, plan: { ...planOf(stage), check: '/check', fields } }
+  return {
+    program,
+    port,
+    session: session ?? '',
+    plan: { ...planOf(stage), check: '/check', fields },
+  }
 }
 
 function planOf(stage: Stage): LoadPlan {

@@ -1,9 +1,14 @@
 /**
  * Answers the commands that ask a running instance over its admin socket: status, reload, and the end of the sessions of a user.
  */
-import type { RequestHandler } from '../admin-socket.ts'
+import {
+  type CommandAnswer,
+  complaint,
+  type RequestHandler,
+  reloadAnswer,
+  said,
+} from '../admin-socket.ts'
 import type { Milliseconds } from '../async/clock.ts'
-import { type CommandAnswer, complaint, reloadAnswer, said } from '../command-answer.ts'
 import type { Reload } from '../daemon.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import type { ListenAddress } from '../http/server/listen.ts'

@@ -2,8 +2,7 @@
  * Counts and measures requests and logins for Prometheus. Labels come from closed sets, never from users, paths or hosts.
  */
 import type { Exchange } from '../http/message/message.ts'
-import { type MetricFacts, Metrics } from '../metrics.ts'
-import { measureProcess } from '../process-metrics.ts'
+import { type MetricFacts, Metrics, measureProcess } from '../metrics.ts'
 import { checkOutcomes } from './forward-auth/check-outcomes.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */

@@ -2,7 +2,7 @@
  * Bytes of several reads in one piece of memory, which doubles when it is full: each byte is copied a bounded number of times, in
  * however many reads it comes.
  */
-export class Gathered {
+export class GatheredBytes {
   #memory: Buffer = none
   #length = 0
 

@@ -53,7 +53,9 @@ export async function answering(parts: AnsweringParts) {
   const fetchLog = log.child({ part: 'fetch' })
   const suiteLog = log.child({ part: 'suites' })
   const mirrors = new Mirrors({
-    ...{ clock, log: fetchLog, onFailover },
+    clock,
+    log: fetchLog,
+    onFailover,
     places: uri => placesOf(uri, rules().config.archives),
     impatient: () => ({ content: Math.min(patience, rules().config.timeouts.content) }),
   })
@@ -75,11 +77,17 @@ export async function answering(parts: AnsweringParts) {
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'
   const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken, storesAll })
   const ahead = new Ahead({
-    ...{ ...shared, log: log.child({ part: 'ahead' }), fetcher, onEnd: parts.onAhead },
+    ...shared,
+    log: log.child({ part: 'ahead' }),
+    fetcher,
+    onEnd: parts.onAhead,
     settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
   })
   const suites = await Suites.open({
-    ...{ ...shared, log: suiteLog, memory, disk: parts.disk },
+    ...shared,
+    log: suiteLog,
+    memory,
+    disk: parts.disk,
     wait: () => rules().config.suites.wait,
     policyOf: at => suitePolicy(at, rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,

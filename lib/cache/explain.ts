@@ -18,7 +18,7 @@ import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from './rfc9111/lookup.ts'
-import { type Reading, unconfirmed, type Verified } from './store/entry.ts'
+import { type EntryProof, neverConfirmed, type Reading } from './store/entry.ts'
 import { entryName } from './store/key.ts'
 import { type Signature, signerText } from './suites/generation.ts'
 import type { Suites } from './suites/suites.ts'
@@ -52,8 +52,12 @@ const notUnderstood = 'Asked for'
 type Verdict = Pick<Explanation, 'answer' | 'fate'>
 
 const fates: Readonly<Record<Decision['use'], RequestFate>> = {
-  ...{ store: 'hit', revalidate: 'asks', replace: 'miss', origin: 'miss' },
-  ...{ negative: 'failed', fail: 'failed' },
+  store: 'hit',
+  revalidate: 'asks',
+  replace: 'miss',
+  origin: 'miss',
+  negative: 'failed',
+  fail: 'failed',
 }
 
 /** What is asked for when it is a word: no host has such a name but on the machine itself, and no file has it alone. */
@@ -118,7 +122,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('SHA-256', stored.digest)
     const modified = parseDate(stored.lastModified, parts.now)
     find('Last-Modified', modified === undefined ? stored.lastModified : moment(modified))
-    if (stored.validated === unconfirmed) find('Validated', 'not since cachesvc refresh')
+    if (stored.validated === neverConfirmed) find('Validated', 'not since cachesvc refresh')
     else {
       find('Validated', moment(stored.validated))
       find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
@@ -273,7 +277,7 @@ const notStoredSentences: Readonly<Record<string, string>> = {
 } satisfies Record<NotStoredReason, string>
 
 function verifiedText(
-  { by, suite, signer }: Verified,
+  { by, suite, signer }: EntryProof,
   { suites }: Pick<ExplainParts, 'suites'>,
 ): string {
   if (by === 'name') return 'its name'

@@ -2,7 +2,7 @@
  * Opens the listeners of the configuration, or uses the sockets of the service manager instead.
  */
 import { formatAuthority } from '../http/message/target.ts'
-import { type ListenAddress, startListening } from '../http/server/listen.ts'
+import { anyAddress, type ListenAddress, startListening } from '../http/server/listen.ts'
 import type { UnderWay } from '../http/server/lull.ts'
 import type {
   HttpServerLimits,
@@ -13,7 +13,6 @@ import type {
 import { HttpServer } from '../http/server/server.ts'
 import { defaultHeadLimits } from '../http/wire/request-rules.ts'
 import { normaliseAddress } from '../ip.ts'
-import { anyAddress } from '../socket-unit.ts'
 import type { InheritedSocket } from '../systemd.ts'
 import type { Config } from './config/config.ts'
 import { isOperationsPath } from './operations/paths.ts'

@@ -8,11 +8,11 @@ import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { runsInCircle } from '../http/proxy/via.ts'
-import { malformed } from '../http/server/exchanges.ts'
+import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
-import { passed } from './answer/from-origin.ts'
-import type { Allowed } from './answer/representation.ts'
+import { notKept, notStored, originSaid, refusedResponse } from './answer/errors.ts'
+import { passedResponse } from './answer/from-origin.ts'
+import type { AllowedRequest } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
 import { type Admitted, admitClient, type Denied, type Rules } from './policy/policy.ts'
 import { CredentialHosts } from './request/credential-hosts.ts'
@@ -46,7 +46,7 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // 1. What is asked for: a page about us, or a file of an archive?
     const destination = destinations.of(request)
-    if (destination.kind === 'refuse') return malformed(destination)
+    if (destination.kind === 'refuse') return malformedResponse(destination)
     if (destination.kind === 'operations') {
       return parts.operations(request, destination.path, destination.query)
     }
@@ -64,9 +64,9 @@ export function pipeline(parts: PipelineParts): Handler {
       inCircle: runsInCircle(request.fields, parts.pseudonym),
     }
     const admission = admitClient(approach, rules.policy) ?? destination.admission
-    if ('deny' in admission) return refused(request, admission)
+    if ('deny' in admission) return refusedResponse(request, admission)
     const shared = sharedCredentials(request, destination, { admission, credentialHosts })
-    if (shared !== undefined) return refused(request, shared)
+    if (shared !== undefined) return refusedResponse(request, shared)
 
     // Of a file as of a day, which one was it then?
     const { asOf, key, archive } = destination
@@ -111,7 +111,7 @@ function answered(
 ): Response | Promise<Response> {
   // 4. Under which key is it stored, and can it change?
   const { key, archive } = file
-  const allowed: Allowed = {
+  const allowed: AllowedRequest = {
     request,
     file,
     trusted: admission.trusted,
@@ -164,7 +164,7 @@ function answered(
 
 function answer(
   decision: Decision,
-  allowed: Allowed,
+  allowed: AllowedRequest,
   parts: PipelineParts,
 ): Response | Promise<Response> {
   const { answerer } = parts
@@ -182,7 +182,7 @@ function answer(
     case 'origin':
       return decision.because === 'absent' || decision.because === 'unreadable'
         ? answerer.fetched(allowed, decision.because)
-        : passed(allowed, decision.because, {
+        : passedResponse(allowed, decision.because, {
             ...parts,
             sendsVia: () => parts.rules().config.via,
           })

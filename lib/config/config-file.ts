@@ -22,8 +22,8 @@ import {
   visit,
   type YAMLError,
 } from 'yaml'
-import { readBounded } from '../bounded-file.ts'
 import { explainError, whyUnreadable } from '../errors.ts'
+import { readBounded } from '../files/bounded-file.ts'
 import { isRecord, type JsonObject } from '../json.ts'
 import { type Check, type Checked, type Path, type Remark, remarkText } from './reading.ts'
 

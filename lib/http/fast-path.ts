@@ -8,7 +8,7 @@
  */
 import { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../async/clock.ts'
-import { Gathered } from '../bytes/gathered.ts'
+import { GatheredBytes } from '../bytes/gathered.ts'
 import { flushWrites, type WriteListener, writeNow, writeSoon } from '../bytes/small-writes.ts'
 import { formatDate } from './message/date.ts'
 import { Fields } from './message/field.ts'
@@ -78,7 +78,7 @@ class FastConnection implements RequestReading, ResponseOwner {
   readonly #exits: Exits
   readonly #reader: PlainHeadReader
   /** Bytes that are read and not yet understood: the beginning of a head. */
-  readonly #unread = new Gathered()
+  readonly #unread = new GatheredBytes()
   /** Of the last request that has any. What is read belongs to it until it is complete. */
   #content: FastContent | undefined
   /**

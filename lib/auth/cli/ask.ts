@@ -2,7 +2,7 @@
  * The commands that ask a running instance: status, reload and sessions. A wrong configuration does not keep them from finding it.
  */
 import { isAbsolute } from 'node:path'
-import { printAnswer, serviceNotAsked } from '../../command-answer.ts'
+import { printAnswer, serviceNotAsked } from '../../admin-socket.ts'
 import { looseSettings } from '../../config/config-file.ts'
 import { valueAt } from '../../config/settings.ts'
 import type { ExitCode } from '../../program.ts'

@@ -106,7 +106,7 @@ async function serveInstance(
 
 /** Prints the drop-in of the socket unit. The unit has to have its address also while another setting is wrong. */
 async function printSocketUnit(loaded: LoadedConfig): Promise<ExitCode> {
-  const { socketUnit } = await import('../../socket-unit.ts')
+  const { socketUnit } = await import('../../http/server/listen.ts')
   const { looseSettings } = await import('../../config/config-file.ts')
   const address = loaded.ok
     ? right(loaded.value.listen)

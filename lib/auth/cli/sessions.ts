@@ -3,7 +3,7 @@
  */
 import { type CommandLine, helpText, obey, program, WrongUsage } from '../../command-line.ts'
 import { type Read, right, wrong } from '../../config/reading.ts'
-import { ownName } from '../../directory-owner.ts'
+import { ownName } from '../../files/directory-owner.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { loadConfig } from '../config/load-config.ts'

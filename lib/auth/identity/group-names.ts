@@ -8,8 +8,8 @@
  *     7d3f3b0e-6a5c-4e1a-9d7e-0c8f4a1b2c3d => ops
  */
 import type { Clock } from '../../async/clock.ts'
-import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure } from '../../errors.ts'
+import { readBounded } from '../../files/bounded-file.ts'
 import type { Logger } from '../../log/log.ts'
 import { WatchedFile } from '../keys/watched-file.ts'
 

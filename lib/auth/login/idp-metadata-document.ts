@@ -4,9 +4,9 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
-import { readBounded } from '../../bounded-file.ts'
 import { iterate } from '../../bytes/source.ts'
 import { explainError, Failure } from '../../errors.ts'
+import { readBounded } from '../../files/bounded-file.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'

@@ -10,9 +10,9 @@
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { writeFileAtomically } from '../../atomic-file.ts'
-import { readBounded } from '../../bounded-file.ts'
 import { unlessMissing } from '../../errors.ts'
+import { writeFileAtomically } from '../../files/atomic-file.ts'
+import { readBounded } from '../../files/bounded-file.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { WatchedFile } from '../keys/watched-file.ts'

@@ -1,8 +1,9 @@
 /**
  * What the pages show of the organisation: where people get help, its logo, its colours.
  */
-import { readBounded } from '../../bounded-file.ts'
+
 import { explainError, Failure } from '../../errors.ts'
+import { readBounded } from '../../files/bounded-file.ts'
 import type { Config } from '../config/config.ts'
 import { logoTypes } from '../config/setting-pages.ts'
 import { logoPath, type OwnDocument } from './own-document.ts'

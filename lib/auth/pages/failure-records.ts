@@ -4,8 +4,8 @@
  * strangers cannot push out what a user asks about.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { writeFileAtomically } from '../../atomic-file.ts'
-import { readBounded } from '../../bounded-file.ts'
+import { writeFileAtomically } from '../../files/atomic-file.ts'
+import { readBounded } from '../../files/bounded-file.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { clean } from '../../log/redact.ts'

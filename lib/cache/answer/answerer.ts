@@ -34,7 +34,7 @@ import type { Suites } from '../suites/suites.ts'
 import { originSaid, unavailable } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
 import {
-  type Allowed,
+  type AllowedRequest,
   represent,
   type StoredReason,
   storedRepresentation,
@@ -71,7 +71,11 @@ export class Answerer {
   }
 
   /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
-  fromStore(allowed: Allowed, entry: Entry, because: StoredReason): Response | Promise<Response> {
+  fromStore(
+    allowed: AllowedRequest,
+    entry: Entry,
+    because: StoredReason,
+  ): Response | Promise<Response> {
     const { store } = this.#parts
     const representation = storedRepresentation(entry, because, allowed, (first, last) =>
       store.content(entry, first, last ?? entry.size - 1),
@@ -85,7 +89,7 @@ export class Answerer {
   }
 
   /** Fetches what the store cannot give now. What it still has is not gone when the origin cannot give it either. */
-  async #instead(allowed: Allowed, entry: Entry): Promise<Response> {
+  async #instead(allowed: AllowedRequest, entry: Entry): Promise<Response> {
     const response = await this.fetchedAnew(allowed)
     if (!isGone(response.status) && response.status < 500) return response
     const kept = await this.#parts.store.get(entry.key)
@@ -98,7 +102,7 @@ export class Answerer {
    * What the store has of a file whose content an index names: under this name, or under another. Notes in the entry what the
    * index says of it.
    */
-  settled(allowed: Allowed, stored: Entry | undefined): Entry | undefined {
+  settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
     const { file, claim, directives, now } = allowed
     const verified = verifiedBy({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
@@ -115,7 +119,7 @@ export class Answerer {
   }
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
-  async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
+  async revalidated(allowed: AllowedRequest, entry: Entry): Promise<Response> {
     const { request, file } = allowed
     const { fetcher, clock, updates, rules } = this.#parts
     const wanted = wantedOf(allowed, entry)
@@ -154,7 +158,7 @@ export class Answerer {
   }
 
   /** Of a detached signature, the one that belongs to the Release file the client has, once the origin has been asked about both. */
-  async #signature(allowed: Allowed, wanted: WantedFile): Promise<Response | undefined> {
+  async #signature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
     const { updates, suites, store } = this.#parts
     const outcome = await updates.checkSignature(wanted)
     if (outcome === undefined) return undefined
@@ -182,7 +186,7 @@ export class Answerer {
     void asking.then(done)
   }
 
-  async fetched(allowed: Allowed, because: Lacking): Promise<Response> {
+  async fetched(allowed: AllowedRequest, because: Lacking): Promise<Response> {
     const { fetcher, store } = this.#parts
     const { key } = allowed.file
     // A fetch may have ended between our look-up and here: a request that would start one looks again.
@@ -193,7 +197,7 @@ export class Answerer {
 
   /** Fetches from the origin without looking into the store, in place of a copy of which an index says that it is not the file. */
   async fetchedAnew(
-    allowed: Allowed,
+    allowed: AllowedRequest,
     { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
   ): Promise<Response> {
     const { request, file } = allowed
@@ -232,7 +236,7 @@ export class Answerer {
     }
   }
 
-  async #failed(allowed: Allowed, failure: Failure): Promise<Response> {
+  async #failed(allowed: AllowedRequest, failure: Failure): Promise<Response> {
     const otherwise = WrongContent.is(failure)
       ? await this.#otherwise(allowed, { gone: false })
       : undefined
@@ -245,7 +249,7 @@ export class Answerer {
    * there is no newer one. Undefined when nothing is known. `gone`: as far as is known, the origin may never have had it.
    */
   async #otherwise(
-    allowed: Allowed,
+    allowed: AllowedRequest,
     { gone }: Pick<Unavailable, 'gone'>,
   ): Promise<Response | 'named' | undefined> {
     const { updates, suites, store } = this.#parts
@@ -277,7 +281,7 @@ export class Answerer {
    * through without being stored, and its beginning is gone.
    */
   async #fromFilling(
-    allowed: Allowed,
+    allowed: AllowedRequest,
     filling: IncomingContent,
     because: MissReason,
   ): Promise<Response | Failure | undefined> {
@@ -307,7 +311,7 @@ export class Answerer {
 
   /** Notes which Release file the client has now: the one it gets, or after a 304 its own, which may be a newer one. */
   #given(
-    { request: { client, fields }, file }: Allowed,
+    { request: { client, fields }, file }: AllowedRequest,
     entry: Entry,
     { status }: Response,
     how: 'given' | 'givenStored',
@@ -319,7 +323,7 @@ export class Answerer {
   }
 
   /** HEAD asks with HEAD. A stored copy answers when the origin is late or fails. */
-  async #head(allowed: Allowed, entry: Entry | undefined): Promise<Response> {
+  async #head(allowed: AllowedRequest, entry: Entry | undefined): Promise<Response> {
     const { request, file } = allowed
     const { ask, clock, rules, store } = this.#parts
     const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
@@ -351,7 +355,11 @@ export class Answerer {
   }
 
   /** The stored copy that the origin did not confirm, where that may be (RFC 9111 section 4.2.4). */
-  #stale(allowed: Allowed, entry: Entry, because: StaleReason): Response | Promise<Response> {
+  #stale(
+    allowed: AllowedRequest,
+    entry: Entry,
+    because: StaleReason,
+  ): Response | Promise<Response> {
     const { serveStale } = this.#parts.rules().config.freshness
     const { origin } = allowed.file.about
     return because.startsWith('stale-suite') || serveStale === 'always' || allowsStale(entry)
@@ -359,7 +367,11 @@ export class Answerer {
       : unavailable(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 
-  #originSaid(allowed: Allowed, said: Omit<OriginAnswer, 'kind'>, named?: 'named'): Response {
+  #originSaid(
+    allowed: AllowedRequest,
+    said: Omit<OriginAnswer, 'kind'>,
+    named?: 'named',
+  ): Response {
     const { negative, updates, rules, clock } = this.#parts
     const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
@@ -384,7 +396,7 @@ function isOwn({ lastModified }: Entry, fields: Fields): boolean {
 }
 
 function wantedOf(
-  { request, file, claim, awaited, directives }: Allowed,
+  { request, file, claim, awaited, directives }: AllowedRequest,
   stored: Entry | undefined,
 ): WantedFile {
   const { key, uri, archive } = file

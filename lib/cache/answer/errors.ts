@@ -22,10 +22,10 @@ import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Denied } from '../policy/policy.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
-import { type Allowed, cacheName } from './representation.ts'
+import { type AllowedRequest, cacheName } from './representation.ts'
 
 /** What these responses tell of: the request, and the file it is for. */
-type Asked = Pick<Allowed, 'request' | 'file'>
+type Asked = Pick<AllowedRequest, 'request' | 'file'>
 
 /** The origin's status when it is not 200, with a sentence instead of the origin's page. */
 export function originSaid(
@@ -98,7 +98,7 @@ const statusOf: Readonly<Record<string, number>> = {
 /** The origin could not be asked, and there is nothing stored to give instead. */
 export function unavailable(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
-  if (refusal !== undefined) return refused(asked.request, refusal)
+  if (refusal !== undefined) return refusedResponse(asked.request, refusal)
   const { code } = failure
   const { origin, parent } = asked.file.about
   const sentence = `${failure.publicText} (${origin}, ${byWayOf(parent)}${code})${houseAuthority(failure)}`
@@ -173,7 +173,7 @@ export function offlineFailure(): Failure {
 }
 
 /** A refusal by policy: 403 and the sentence that names the rule. */
-export function refused(request: Request, { deny, sentence }: Denied): Response {
+export function refusedResponse(request: Request, { deny, sentence }: Denied): Response {
   const facts = { outcome: 'refused', because: deny } as const
   return sentenceResponse(request, 403, sentence, { facts, reason: phrase(sentence) })
 }
@@ -216,7 +216,7 @@ function retryAfter(fields: Fields): string | undefined {
 /** The response when a handler throws: the failure's public text, or for an unexpected error the request ID. */
 export function failureResponse(request: Request, error: unknown, log: Logger): Response {
   const refusal = refusalOf(error)
-  if (refusal !== undefined) return refused(request, refusal)
+  if (refusal !== undefined) return refusedResponse(request, refusal)
   if (error instanceof Failure && error.fault !== 'internal') {
     const facts = { outcome: 'failed', because: error.code } as const
     return sentenceResponse(request, error.fault === 'upstream' ? 503 : 400, error.publicText, {

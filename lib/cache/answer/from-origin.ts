@@ -25,7 +25,7 @@ import type { MissReason } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
 import { answerOf } from './errors.ts'
 import {
-  type Allowed,
+  type AllowedRequest,
   baseFields,
   cacheName,
   type Representation,
@@ -37,7 +37,7 @@ import {
 export function arrivingRepresentation(
   { draft, length, download, verified }: IncomingContent,
   because: MissReason,
-  { file, now, via }: Pick<Allowed, 'file' | 'now' | 'via'>,
+  { file, now, via }: Pick<AllowedRequest, 'file' | 'now' | 'via'>,
 ): Representation {
   const notStored = download.because
   const cacheStatus = formatCacheStatus(cacheName, {
@@ -77,7 +77,7 @@ export function arrivingRepresentation(
 
 /** HEAD answered by the origin's head: its fields and its length. */
 export function originHead(
-  { request, file, now, via }: Allowed,
+  { request, file, now, via }: AllowedRequest,
   response: { readonly fields: Fields },
 ): Response {
   const age = ageOf(response.fields)
@@ -115,8 +115,8 @@ interface PassParts {
 }
 
 /** Passes the request through: asks the origin and streams its answer. Throws the origin client's failures, and that it is slow. */
-export async function passed(
-  allowed: Allowed,
+export async function passedResponse(
+  allowed: AllowedRequest,
   because: MissReason,
   { origin, pseudonym, sendsVia, onFetched, clock }: PassParts,
 ): Promise<Response> {
@@ -165,7 +165,7 @@ export async function passed(
 
 /** The client's end-to-end fields. Credentials in the URI are sent as Authorization (RFC 3986 section 3.2.1). */
 function forwardedFields(
-  { request, file: { uri, credentials } }: Allowed,
+  { request, file: { uri, credentials } }: AllowedRequest,
   pseudonym: string | undefined,
 ): Fields {
   const withhold = credentials ? [] : ['Authorization', 'Cookie']

@@ -24,14 +24,14 @@ import { type Validators, validatorsOf } from '../../http/message/validator.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
-import type { Entry, Verified } from '../store/entry.ts'
+import type { Entry, EntryProof } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
 
 /** The name of this cache in Cache-Status. */
 export const cacheName = 'cachesvc'
 
 /** A request that the policy has admitted, with everything its answer needs. */
-export interface Allowed {
+export interface AllowedRequest {
   readonly request: Request
   readonly file: FileDestination
   /** Whether the origin may be at a private address. */
@@ -64,7 +64,7 @@ export interface Representation {
 
 /** The response: 200, 206, 304, 412 or 416. Undefined when the bytes are missing. */
 export function represent(
-  { request, now }: Pick<Allowed, 'request' | 'now'>,
+  { request, now }: Pick<AllowedRequest, 'request' | 'now'>,
   representation: Representation,
 ): Response | undefined | Promise<Response | undefined> {
   const { size, validators, fields, facts, open } = representation
@@ -154,7 +154,7 @@ export type StoredReason = HitReason | 'changed'
 export function storedRepresentation(
   entry: Entry,
   because: StoredReason,
-  { file, now, via }: Pick<Allowed, 'file' | 'now' | 'via'>,
+  { file, now, via }: Pick<AllowedRequest, 'file' | 'now' | 'via'>,
   open: Representation['open'],
 ): Representation {
   const { validators, base, byReason } = answersOf(entry)
@@ -210,7 +210,7 @@ const withoutQuestion: ReadonlySet<StoredReason> = new Set<StoreReason>([
 ])
 
 /** By what content was verified, in one word for Cache-Status. */
-export function verifiedWord(verified: Verified | undefined): string | undefined {
+export function verifiedWord(verified: EntryProof | undefined): string | undefined {
   return verified?.signer === undefined ? verified?.by : 'signature'
 }
 

@@ -13,7 +13,7 @@ import type { Rules } from '../policy/policy.ts'
 import { archiveOf } from '../policy/routing.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import { byHashPath, byHashPaths, keyIn, type Listed } from '../suites/generation.ts'
+import { byHashPath, byHashPaths, keyIn, type ListedContent } from '../suites/generation.ts'
 import type { SuitesBehind } from './suites-behind.ts'
 
 interface SuiteFetchesParts {
@@ -28,11 +28,11 @@ interface SuiteFetchesParts {
 const atOnce = 4
 
 /** Ends the keys of files that wait to take the place of others; no target has such a key. */
-export const incoming = '#incoming'
+export const incomingSuffix = '#incoming'
 
 /** A file of a new generation that is fetched: why it has not come, in words, or '' once it has. Never rejects. */
 export interface ListedFetch {
-  readonly listed: Listed
+  readonly listed: ListedContent
   readonly come: Promise<string>
 }
 
@@ -49,9 +49,10 @@ export class SuiteFetches {
    * Fetches files in their order, a few at a time, also those that come too late to be waited for: so a slow origin keeps connections for
    * clients. A later call for the same suite takes the place of what no fetch has begun for.
    */
-  begin(at: string, files: readonly Listed[], byHash: boolean): readonly ListedFetch[] {
+  begin(at: string, files: readonly ListedContent[], byHash: boolean): readonly ListedFetch[] {
     const { fetcher } = this.#parts
-    const queue: { readonly listed: Listed; readonly settle: (because: string) => void }[] = []
+    const queue: { readonly listed: ListedContent; readonly settle: (because: string) => void }[] =
+      []
     const fetches = files.map(listed => {
       const come = new Promise<string>(settle => queue.push({ listed, settle }))
       return { listed, come }
@@ -72,7 +73,11 @@ export class SuiteFetches {
   }
 
   /** Fetches a file by its digests, else by its name. Answers why it has not come, in words; undefined when it has. */
-  async #fetchListed(at: string, listed: Listed, byHash: boolean): Promise<string | undefined> {
+  async #fetchListed(
+    at: string,
+    listed: ListedContent,
+    byHash: boolean,
+  ): Promise<string | undefined> {
     const reasons = new Set<string>()
     for (const path of [...(byHash ? byHashPaths(listed) : []), listed.path]) {
       const because = await this.fetchOne(at, listed, path)
@@ -86,7 +91,7 @@ export class SuiteFetches {
    * Fetches a file by one of its names, and keeps it under the name that its SHA-256 gives it. Answers why it has not come, in words;
    * a file that has come and may not be stored has come.
    */
-  async fetchOne(at: string, listed: Listed, path: string): Promise<string | undefined> {
+  async fetchOne(at: string, listed: ListedContent, path: string): Promise<string | undefined> {
     const { fetcher, store, rules, behind } = this.#parts
     const { size, digest } = listed
     const [key, own] = [keyIn(at, path), keyIn(at, byHashPath(listed))]
@@ -97,7 +102,7 @@ export class SuiteFetches {
     const name = archive.digest?.hex ?? digest
     // The content must have the digest in its name. With a claim only its SHA-256 would be checked.
     const claim = name === digest ? { size, digest, suite: at } : undefined
-    const staged = path === listed.path ? `${key}${incoming}` : key
+    const staged = path === listed.path ? `${key}${incomingSuffix}` : key
     // Servers of several origins have validators of their own.
     const several = (archiveOf(uri, rules().config.archives)?.archive.origins.length ?? 0) > 1
     // A date alone does not tell that it is still wrong: a mirror that copies a file once more gives it the date of the original.

@@ -16,18 +16,18 @@ import { isGone, type RevalidationResult, unchangedResult } from '../fetch/reval
 import type { Rules } from '../policy/policy.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { Missing } from '../suites/adopt.ts'
+import type { MissingFiles } from '../suites/adopt.ts'
 import {
   byHashPaths,
   keyIn,
-  type Listed,
+  type ListedContent,
   releaseIn,
   releasesOf,
   suiteOfRelease,
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
-import { incoming, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
+import { incomingSuffix, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
 import {
   firstPause,
   longestHold,
@@ -95,7 +95,7 @@ export class Updates {
       const files = generations.flatMap(({ contents }) => contents.map(({ path }) => path))
       for (const path of new Set(['InRelease', 'Release', 'Release.gpg', ...files])) {
         const key = keyIn(at, path)
-        if (key !== undefined) store.remove(`${key}${incoming}`)
+        if (key !== undefined) store.remove(`${key}${incomingSuffix}`)
       }
     }
   }
@@ -306,7 +306,7 @@ export class Updates {
   ): Promise<RevalidationResult> {
     const { fetcher, store, clock } = this.#parts
     const at = parentOf(entry.key)
-    const key = `${entry.key}${incoming}`
+    const key = `${entry.key}${incomingSuffix}`
     const found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
     if (found.kind !== 'filling') return this.#withSignature(wanted, unchangedResult(found))
     const settled = await found.filling.settled
@@ -334,7 +334,7 @@ export class Updates {
       return this.#place(come, 'changed')
     } finally {
       store.remove(key)
-      store.remove(`${signatureKey(at)}${incoming}`)
+      store.remove(`${signatureKey(at)}${incomingSuffix}`)
     }
   }
 
@@ -385,7 +385,7 @@ export class Updates {
       if (fits) store.put({ ...signature, key: signatureKey(at) })
       return result
     } finally {
-      store.remove(`${signatureKey(at)}${incoming}`)
+      store.remove(`${signatureKey(at)}${incomingSuffix}`)
     }
   }
 
@@ -397,7 +397,7 @@ export class Updates {
     const { fetcher, store } = this.#parts
     const key = signatureKey(at)
     const [path, stored] = [`${uri.path}.gpg`, await store.get(key)]
-    const wanted = { key: `${key}${incoming}`, uri: { ...uri, path }, stored, insist: true }
+    const wanted = { key: `${key}${incomingSuffix}`, uri: { ...uri, path }, stored, insist: true }
     const found = await fetcher.fetch({ ...wanted, archive: classify(path) }).found
     if (found.kind === 'answered') return isGone(found.status) ? {} : undefined
     const signature = await entryOf(found)
@@ -420,7 +420,9 @@ export class Updates {
     const { digest, size } = candidate.release
     const name = entry.key.endsWith('/InRelease') ? 'InRelease' : 'Release'
     const missing = await suites.prepare(at, {
-      ...{ name, digest, size },
+      name,
+      digest,
+      size,
       signedBy: signedBy && { digest: signedBy.digest, size: signedBy.size },
     })
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
@@ -449,12 +451,12 @@ export class Updates {
   }
 
   /** Fetches files of a new generation. Those that have not come in time, without those that no client may use. */
-  async #fetchAll(candidate: Candidate, missing: Missing): Promise<readonly Lacking[]> {
+  async #fetchAll(candidate: Candidate, missing: MissingFiles): Promise<readonly Lacking[]> {
     const { at, begun, heldFor, hurry } = candidate
     const { clock, rules } = this.#parts
     const { update } = rules().config.suites
     const { files, byHash, optional, secondary } = missing
-    const holdOf = ({ path }: Listed): Milliseconds =>
+    const holdOf = ({ path }: ListedContent): Milliseconds =>
       secondary?.has(path) || optional?.has(path) ? update / 2 : longestHold
     const waiting = [...files].sort((a, b) => holdOf(b) - holdOf(a))
     const main = waiting.filter(one => holdOf(one) === longestHold)

@@ -25,9 +25,17 @@ const armour = '-----BEG'
 
 /** How files with these endings begin. Endings that are not here promise text or nothing. */
 const beginnings: Readonly<Record<string, readonly string[]>> = {
-  ...{ deb: ar, udeb: ar, ddeb: ar, gz: ['\x1f\x8b'], xz: ['\xfd7zXZ\0'], bz2: ['BZh'] },
-  ...{ zst: ['\x28\xb5\x2f\xfd'], lz: ['LZIP'], lzma: [']\0\0'] },
-  ...{ dsc: [armour, 'Format: '], asc: [armour] },
+  deb: ar,
+  udeb: ar,
+  ddeb: ar,
+  gz: ['\x1f\x8b'],
+  xz: ['\xfd7zXZ\0'],
+  bz2: ['BZh'],
+  zst: ['\x28\xb5\x2f\xfd'],
+  lz: ['LZIP'],
+  lzma: [']\0\0'],
+  dsc: [armour, 'Format: '],
+  asc: [armour],
 }
 
 const formats: readonly string[] = [...new Set(Object.values(beginnings).flat())]

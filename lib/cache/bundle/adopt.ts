@@ -28,7 +28,7 @@ export interface LeftOut {
   readonly because?: string
 }
 
-export interface Imported {
+export interface ImportCounts {
   /** Entries, and the bytes of their contents, each counted once. */
   files: number
   bytes: number

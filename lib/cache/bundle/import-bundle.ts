@@ -7,11 +7,11 @@ import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure } from '../../errors.ts'
+import { readBounded } from '../../files/bounded-file.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import { entryUnreadable, type Imported, type LeftOut, storeContent } from './adopt.ts'
+import { entryUnreadable, type ImportCounts, type LeftOut, storeContent } from './adopt.ts'
 import {
   contentName,
   digestNamed,
@@ -36,8 +36,8 @@ export async function importBundle(
   path: string,
   isDirectory: boolean,
   parts: ImportParts,
-): Promise<Imported> {
-  const imported: Imported = { files: 0, bytes: 0, known: 0, leftOut: [] }
+): Promise<ImportCounts> {
+  const imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [] }
   try {
     const bundle = new Bundle(parts, imported, isDirectory ? path : undefined)
     await bundle.read(
@@ -56,7 +56,7 @@ export async function importBundle(
 
 class Bundle {
   readonly #parts: ImportParts
-  readonly #imported: Imported
+  readonly #imported: ImportCounts
   /** Where contents are looked for; undefined when they come before the entries. */
   readonly #directory: string | undefined
   /** Why a content is not in the store, by digest. */
@@ -65,7 +65,7 @@ class Bundle {
   readonly #seen = new Set<string>()
   readonly #counted = new Set<string>()
 
-  constructor(parts: ImportParts, imported: Imported, directory: string | undefined) {
+  constructor(parts: ImportParts, imported: ImportCounts, directory: string | undefined) {
     this.#parts = parts
     this.#imported = imported
     this.#directory = directory

@@ -23,7 +23,7 @@ import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl, type FileDestination } from '../request/destination.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
-import { entryUnreadable, type Imported, type LeftOutReason, storeContent } from './adopt.ts'
+import { entryUnreadable, type ImportCounts, type LeftOutReason, storeContent } from './adopt.ts'
 import { blocksOf, type Index, indexAt, listedIn } from './indexed.ts'
 import { encodedUrl, type FoundFile, filesBelow, type Head, headOf, urlByPlace } from './tree.ts'
 
@@ -53,7 +53,7 @@ interface Candidate {
 }
 
 /** Throws when the directory cannot be read. */
-export async function importTree(parts: TreeParts): Promise<Imported> {
+export async function importTree(parts: TreeParts): Promise<ImportCounts> {
   const { directory, onFound } = parts
   const files: FoundFile[] = []
   for await (const file of filesBelow(directory)) files.push(file)
@@ -66,7 +66,7 @@ export async function importTree(parts: TreeParts): Promise<Imported> {
 }
 
 class Tree {
-  readonly imported: Imported = { files: 0, bytes: 0, known: 0, leftOut: [] }
+  readonly imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [] }
   readonly #parts: TreeParts
   readonly #candidates: Candidate[] = []
   readonly #byDigest = new Map<string, Candidate[]>()

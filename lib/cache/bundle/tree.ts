@@ -11,8 +11,8 @@
  */
 import { lstat, opendir } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
-import { readBounded } from '../../bounded-file.ts'
 import { systemCode } from '../../errors.ts'
+import { readBounded } from '../../files/bounded-file.ts'
 import { Fields } from '../../http/message/field.ts'
 
 /** A file below the directory. */

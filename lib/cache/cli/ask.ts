@@ -2,9 +2,8 @@
  * The commands that ask the running service: status, stats, remove, refresh, reload, and explain, which reads the store by itself
  * when none runs.
  */
-import { wholeDirectory } from '../../admin-socket.ts'
+import { printAnswer, serviceNotAsked, wholeDirectory } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
-import { printAnswer, serviceNotAsked } from '../../command-answer.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'

@@ -11,7 +11,7 @@ import { count, countOf, size } from '../../figures.ts'
 import { createLog, type Logger } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { type Imported, type LeftOutReason, leftOutReasons } from '../bundle/adopt.ts'
+import { type ImportCounts, type LeftOutReason, leftOutReasons } from '../bundle/adopt.ts'
 import { exportBundle } from '../bundle/export.ts'
 import { identityName } from '../bundle/format.ts'
 import { importBundle } from '../bundle/import-bundle.ts'
@@ -55,14 +55,18 @@ export async function printImport(
     read += bytes
     line.show(`${size(read)} read${found > 0 ? ` of at most ${size(2 * found)}` : ''}`)
   }
-  let imported: Imported
+  let imported: ImportCounts
   try {
     if (!dryRun) store.retain(await importRules(config, put, around))
     imported = isBundle
       ? await importBundle(path, isDirectory, { store, dryRun, onRead })
       : await importTree({
-          ...{ directory: path, store, rules: rulesOf(config), now: systemClock.now() },
-          ...{ dryRun, onRead },
+          directory: path,
+          store,
+          rules: rulesOf(config),
+          now: systemClock.now(),
+          dryRun,
+          onRead,
           onFound: bytes => {
             found = bytes
           },
@@ -96,7 +100,7 @@ export async function importRules(
 /** Files of one reason that are listed. */
 const mostListed = 10
 
-function summary({ files, bytes, known, leftOut }: Imported, dryRun: boolean): string {
+function summary({ files, bytes, known, leftOut }: ImportCounts, dryRun: boolean): string {
   const did = dryRun ? 'would import' : 'imported'
   const lines = [`${did} ${countOf(files, 'file')}, ${size(bytes)}`]
   if (known > 0) lines.push(`${countOf(known, 'file')} stored already`)

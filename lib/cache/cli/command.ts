@@ -107,7 +107,7 @@ async function likelyConfig(
 }
 
 async function printSocketUnit({ listen }: Config): Promise<ExitCode> {
-  const { socketUnit } = await import('../../socket-unit.ts')
+  const { socketUnit } = await import('../../http/server/listen.ts')
   await print(socketUnit(listen))
   return exitCodes.success
 }

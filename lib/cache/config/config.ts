@@ -149,7 +149,12 @@ export function inForce(
   const { revalidation, tunnel } = wanted.timeouts
   return {
     ...wanted,
-    ...{ cacheDirectory, listen, listenSecure, parentProxy, mdns, limits },
+    cacheDirectory,
+    listen,
+    listenSecure,
+    parentProxy,
+    mdns,
+    limits,
     suites: { ...wanted.suites, memory: started.suites.memory },
     timeouts: { ...started.timeouts, revalidation, tunnel },
     https: {

@@ -4,8 +4,13 @@
  * A request is `{ do: 'status', json: true }` and the like.
  */
 
-import type { RequestHandler } from '../../admin-socket.ts'
-import { type CommandAnswer, complaint, reloadAnswer, said } from '../../command-answer.ts'
+import {
+  type CommandAnswer,
+  complaint,
+  type RequestHandler,
+  reloadAnswer,
+  said,
+} from '../../admin-socket.ts'
 import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
 import { isRecord } from '../../json.ts'

@@ -5,7 +5,7 @@ import { countOf } from '../../figures.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import { unconfirmed } from '../store/entry.ts'
+import { neverConfirmed } from '../store/entry.ts'
 import type { ReadableStore } from '../store/reading.ts'
 import type { Store, Unremovable } from '../store/store.ts'
 
@@ -102,8 +102,8 @@ export function refresh(
   return forEach(store, chosen, async ({ key }) => {
     // The entry may have been replaced since it was listed, so it is read again. The walk meets what is written here once more.
     const entry = await store.get(key)
-    if (entry === undefined || entry.validated === unconfirmed) return undefined
-    return store.amend({ ...entry, validated: unconfirmed }).stored ? entry.size : undefined
+    if (entry === undefined || entry.validated === neverConfirmed) return undefined
+    return store.amend({ ...entry, validated: neverConfirmed }).stored ? entry.size : undefined
   })
 }
 

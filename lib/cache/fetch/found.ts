@@ -10,8 +10,8 @@ import type { Impostor } from '../archive/impostor.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
-import type { Expected } from '../store/content/expectation.ts'
-import { type Entry, unconfirmed, type Verified } from '../store/entry.ts'
+import type { ExpectedContent } from '../store/content/expectation.ts'
+import { type Entry, type EntryProof, neverConfirmed } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
 
 /** A claim; of a generation that is not adopted yet, it is known only where it lies. */
@@ -43,7 +43,7 @@ export interface IncomingContent {
   readonly draft: EntryDraft
   readonly length: number | undefined
   /** What the content is verified by before its last block leaves. */
-  readonly verified: Verified | undefined
+  readonly verified: EntryProof | undefined
   readonly download: Download
   /** Whether the origin's head shows that this is not what is stored. */
   readonly changed: boolean
@@ -154,25 +154,25 @@ export function isSuperseded({ stored, claim }: Pick<WantedFile, 'stored' | 'cla
  * for this name, and clients that have not updated since want it. A client or an operator that insists gets the origin's own word.
  */
 export function isOldVersion({ stored, archive, insist }: WantedFile): boolean {
-  if (archive.kind !== 'pool' || insist || stored?.validated === unconfirmed) return false
+  if (archive.kind !== 'pool' || insist || stored?.validated === neverConfirmed) return false
   return stored?.verified?.by === 'index'
 }
 
 type Promised = Pick<WantedFile, 'archive' | 'claim'>
 
 /** What the content must turn out to be, by an index or by its name; undefined when nothing says so. */
-export function expectedOf({ archive, claim }: Promised): Expected | undefined {
+export function expectedOf({ archive, claim }: Promised): ExpectedContent | undefined {
   if (claim === undefined) return archive.digest && { digest: archive.digest }
   return { size: claim.size, digest: { algorithm: claim.by ?? 'sha256', hex: claim.digest } }
 }
 
 /** The same when a download begins. */
-export function expectedFirst(wanted: WantedFile): Expected | undefined {
+export function expectedFirst(wanted: WantedFile): ExpectedContent | undefined {
   return wanted.awaited === undefined ? expectedOf(wanted) : { later: true }
 }
 
 /** What stands in the entry once the content has turned out so. */
-export function verifiedBy({ archive, claim }: Promised): Verified | undefined {
+export function verifiedBy({ archive, claim }: Promised): EntryProof | undefined {
   if (claim === undefined) return archive.digest && { by: 'name' }
   const { by: signer, is } = claim.generation?.signature ?? {}
   const signed = is === 'good' && signer !== undefined && { signer }

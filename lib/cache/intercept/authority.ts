@@ -12,9 +12,9 @@ import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../async/clock.ts'
-import { writeFileAtomically } from '../../atomic-file.ts'
 import { Failure, whyUnreadable } from '../../errors.ts'
 import { countOf, date } from '../../figures.ts'
+import { writeFileAtomically } from '../../files/atomic-file.ts'
 import {
   type Certificate,
   canIssue,

@@ -12,7 +12,7 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import { appendVia, runsInCircle, viaChain } from '../../http/proxy/via.ts'
 import type { ConnectHandler } from '../../http/server/options.ts'
-import { byWayOf, refusalOf, refused } from '../answer/errors.ts'
+import { byWayOf, refusalOf, refusedResponse } from '../answer/errors.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
 import { effectiveTarget } from '../request/request-target.ts'
@@ -48,14 +48,14 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
     const admission =
       admitClient({ authority, client: request.client.address, inCircle }, policy) ??
       admitTarget({ kind: 'connect', authority }, policy)
-    if ('deny' in admission) return refused(request, admission)
+    if ('deny' in admission) return refusedResponse(request, admission)
 
     // 3. Is the tunnel refused, intercepted or carried through unread?
     const origin = formatAuthority(authority)
     const { mode, rule } = tunnelMode(authority, policy)
     if (mode === 'refuse') {
       const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
-      return refused(request, { deny: 'https.refuse_domains', sentence })
+      return refusedResponse(request, { deny: 'https.refuse_domains', sentence })
     }
     if (mode === 'intercept') {
       const opening = { socket, head, authority, client: request.client.address, adopt }
@@ -104,7 +104,7 @@ async function tunnel(
     return { status: 200, sent: down, facts }
   } catch (error) {
     const refusal = refusalOf(error)
-    if (refusal !== undefined) return refused(request, refusal)
+    if (refusal !== undefined) return refusedResponse(request, refusal)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
     const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
     const parent = byWayOf(parentOf(authority, rules().policy))

@@ -145,7 +145,9 @@ export class Https {
         if (authority === undefined) return undefined
         const { subject, fingerprint, notAfter } = authority.certificate
         return {
-          ...{ subject, fingerprint, notAfter },
+          subject,
+          fingerprint,
+          notAfter,
           expiresSoon: expiresSoon(authority.certificate, clock.now()),
           remembered: rules().config.https.rememberDistrust,
           distrusting: this.#distrust.list(),

@@ -2,8 +2,8 @@
  * Where clients reach this service, as examples name it, and whether it works there: the state that pages and commands show.
  */
 import { isIPv4 } from 'node:net'
-import { ownName, userName } from '../../directory-owner.ts'
 import { countOf, size } from '../../figures.ts'
+import { ownName, userName } from '../../files/directory-owner.ts'
 import type { Request } from '../../http/message/message.ts'
 import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
 import { isIP, isLoopback, normaliseAddress } from '../../ip.ts'

@@ -3,8 +3,7 @@
  * the metrics are asked for.
  */
 import type { Exchange } from '../../http/message/message.ts'
-import { type LabelNames, type MetricFacts, Metrics } from '../../metrics.ts'
-import { measureProcess } from '../../process-metrics.ts'
+import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../../metrics.ts'
 import { isGone } from '../fetch/revalidation.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
 

@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts'
 import type { IncomingFile } from '../fetch/found.ts'
 import type { HttpsMode, HttpsState } from '../intercept/https.ts'
 import type { RouteRule } from '../policy/routing.ts'
-import type { Activity, Counted } from '../stats/activity.ts'
+import type { Activity, CountedHoldings } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { Unremovable } from '../store/store.ts'
@@ -40,7 +40,7 @@ export interface OperationsSources {
   readonly activity: () => ActivityReport
   readonly usage: Source<StoreUsage>
   /** What is stored of each archive, most bytes first; undefined until it is known. */
-  readonly holdings: Source<Counted | undefined>
+  readonly holdings: Source<CountedHoldings | undefined>
   readonly health: Source<Health>
   /** Why nothing can be stored although the disk works; undefined when something can. */
   readonly nothingStored: () => string | undefined

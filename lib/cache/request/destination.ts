@@ -27,7 +27,7 @@ import { type ArchivePath, classify } from '../archive/path.ts'
 import { type Admission, admitTarget, parentOf, type Rules } from '../policy/policy.ts'
 import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
 import { canonicalUri } from '../store/key.ts'
-import { type Asked, effectiveTarget, type NoFile, refusals } from './request-target.ts'
+import { effectiveTarget, type NoFile, refusals, type TargetParts } from './request-target.ts'
 
 /** What every answer about one target has in common. */
 export interface About {
@@ -64,7 +64,7 @@ export interface FileDestination {
 
 type Destination = NoFile | FileDestination
 
-interface Remembered extends Pick<Asked, 'secure' | 'local'> {
+interface Remembered extends Pick<TargetParts, 'secure' | 'local'> {
   readonly host: string | undefined
   readonly tunnelEnd: Authority | undefined
   readonly destination: FileDestination
@@ -80,7 +80,7 @@ export class Destinations {
   }
 
   /** Never throws. */
-  of(request: Asked): Destination {
+  of(request: TargetParts): Destination {
     const { target, method, fields, secure, local, tunnelEnd } = request
     const host = fields.get('host')
     const known = method === 'CONNECT' ? undefined : this.#known.get(target)
@@ -102,7 +102,7 @@ export class Destinations {
   }
 }
 
-function destinationOf(request: Asked, rules: Rules): Destination {
+function destinationOf(request: TargetParts, rules: Rules): Destination {
   const asked = effectiveTarget(request, rules.policy.own)
   if (asked.kind !== 'fetch') return asked
   const spelt = canonicalUri(asked.uri)

@@ -56,12 +56,15 @@ interface Refused {
 }
 
 /** The part of a request that says what it asks for. */
-export type Asked = Pick<Request, 'method' | 'target' | 'fields' | 'secure' | 'local' | 'tunnelEnd'>
+export type TargetParts = Pick<
+  Request,
+  'method' | 'target' | 'fields' | 'secure' | 'local' | 'tunnelEnd'
+>
 
 type PathAndQuery = Pick<TargetUri, 'path' | 'query'>
 
 /** One answer for each of the four forms of a target. Never throws. */
-export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
+export function effectiveTarget(asked: TargetParts, own: Own): EffectiveTarget {
   const { target, method } = asked
   if ((method === 'CONNECT') !== (target.form === 'authority')) return refusals.tunnelForm
   if (asked.tunnelEnd !== undefined) return withinTunnel(asked, asked.tunnelEnd)
@@ -78,7 +81,7 @@ export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
 }
 
 /** A request that came through an intercepted tunnel. */
-function withinTunnel({ target, fields }: Asked, end: Authority): EffectiveTarget {
+function withinTunnel({ target, fields }: TargetParts, end: Authority): EffectiveTarget {
   if (target.form === 'authority') return refusals.nested
   if (target.form === 'asterisk') return refusals.asterisk
   const uri = target.form === 'absolute' ? target.uri : { scheme: 'https' as const, ...target }
@@ -90,7 +93,7 @@ function withinTunnel({ target, fields }: Asked, end: Authority): EffectiveTarge
   return { kind: 'fetch', uri: { ...uri, host, port }, mode: 'intercepted' }
 }
 
-function fromAbsolute(uri: TargetUri, asked: Asked, own: Own): EffectiveTarget {
+function fromAbsolute(uri: TargetUri, asked: TargetParts, own: Own): EffectiveTarget {
   if (uri.host === 'https' && uri.port === defaultPort(uri.scheme)) {
     return fromPrefix(uri, 'https', uri.userinfo)
   }
@@ -99,7 +102,7 @@ function fromAbsolute(uri: TargetUri, asked: Asked, own: Own): EffectiveTarget {
   return isOperationsPath(uri.path) ? operations(uri, uri.userinfo) : fromOwnPath(uri, uri.userinfo)
 }
 
-function fromOrigin(target: PathAndQuery, asked: Asked, own: Own): EffectiveTarget {
+function fromOrigin(target: PathAndQuery, asked: TargetParts, own: Own): EffectiveTarget {
   if (isOperationsPath(target.path)) return operations(target)
   const scheme = asked.secure ? 'https' : 'http'
   const hosts = asked.fields.all('host')
@@ -115,14 +118,14 @@ function fromOrigin(target: PathAndQuery, asked: Asked, own: Own): EffectiveTarg
  * Clients sent here by DNS name the archive, and archives use the default port, even on this machine. So any name of ours with
  * another port is ours (a container's mapped port, for one), and so is any name at all with the port the client came in on.
  */
-function isMeantForUs(host: Authority, asked: Asked, own: Own): boolean {
+function isMeantForUs(host: Authority, asked: TargetParts, own: Own): boolean {
   if (isOwn(host, own) || isLocal(host, asked)) return true
   if (host.port === defaultPort(asked.secure ? 'https' : 'http')) return false
   return host.port === asked.local.port || isOwnHost(host.host, own)
 }
 
 /** Whether an authority is the address and port the client is connected to. */
-function isLocal({ host, port }: Authority, { local }: Asked): boolean {
+function isLocal({ host, port }: Authority, { local }: TargetParts): boolean {
   const address = normaliseAddress(host)
   return port === local.port && address !== undefined && address === normaliseAddress(local.address)
 }

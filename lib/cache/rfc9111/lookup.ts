@@ -32,7 +32,7 @@ import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
-import { type Entry, type Reading, unconfirmed } from '../store/entry.ts'
+import { type Entry, neverConfirmed, type Reading } from '../store/entry.ts'
 import type { HitReason, MissReason, StaleReason } from './outcome.ts'
 
 /** A request for a file that the policy has admitted, and all that is known of the file. */
@@ -60,7 +60,7 @@ interface SuitesSay {
   /** From when on the origin is asked about a Release file however fresh the copy is. */
   checkFrom(release: Entry): Milliseconds | undefined
   /** Whether an adopted index names this content for this file. */
-  confirms(entry: Stored): boolean
+  confirms(entry: StoredResponse): boolean
 }
 
 /** The keys the origin answered 404 for, each with the moment until which that holds. The moment can be past. */
@@ -115,7 +115,7 @@ function withoutAsking(request: FileRequest): Decision {
   // 5.2.1.4: not without successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
   // An operator wants the origin to be asked, whatever this client would accept and an index says.
-  if (stored.validated === unconfirmed)
+  if (stored.validated === neverConfirmed)
     return { use: 'revalidate', because: 'stale', entry: stored }
   // The client may have an index already by which the package has other content now.
   if (request.awaited) return { use: 'revalidate', because: 'stale', entry: stored }
@@ -175,7 +175,10 @@ export function allowsStale(stored: Entry): boolean {
 export type FreshnessSettings = Pick<Config['freshness'], 'index' | 'other' | 'negative' | 'floor'>
 
 /** What freshness asks of an entry. */
-export type Stored = Pick<Entry, 'fields' | 'stored' | 'validated' | 'initialAge' | 'verified'>
+export type StoredResponse = Pick<
+  Entry,
+  'fields' | 'stored' | 'validated' | 'initialAge' | 'verified'
+>
 
 /** What freshness depends on beside the entry. */
 interface Circumstances extends Pick<FileRequest, 'now' | 'claim' | 'suites'> {
@@ -187,7 +190,7 @@ interface Circumstances extends Pick<FileRequest, 'now' | 'claim' | 'suites'> {
  * -Infinity when its age is unknown.
  */
 export function freshnessOf(
-  stored: Stored,
+  stored: StoredResponse,
   path: ArchivePath,
   circumstances: Circumstances,
 ): Seconds {
@@ -210,14 +213,18 @@ export function freshnessOf(
  * The age of a stored response (4.2.3), whole seconds, never negative: what is sent as Age. While an operator wants the origin to
  * be asked, it counts from when the response was stored.
  */
-export function currentAge(stored: Stored, now: Milliseconds): Seconds {
+export function currentAge(stored: StoredResponse, now: Milliseconds): Seconds {
   const { initialAge, validated } = stored
-  const since = validated === unconfirmed ? { ...stored, validated: stored.stored } : stored
+  const since = validated === neverConfirmed ? { ...stored, validated: stored.stored } : stored
   return Math.max(0, initialAge) + Math.floor(residentTime(since, now) / 1000)
 }
 
 /** Whether the origin has confirmed the response within `floor`: too recently to be asked again, even for `max-age=0`. */
-export function isJustValidated(stored: Stored, floor: Milliseconds, now: Milliseconds): boolean {
+export function isJustValidated(
+  stored: StoredResponse,
+  floor: Milliseconds,
+  now: Milliseconds,
+): boolean {
   return !isFromTheFuture(stored, now) && residentTime(stored, now) < floor
 }
 
@@ -243,8 +250,12 @@ export function initialAge(response: Fields, { requested, received }: ResponseTi
  * believed while the origin confirmed the file lately, or an adopted index names its content. No file counts as immutable while an
  * operator wants the origin to be asked.
  */
-function isImmutable(stored: Stored, path: ArchivePath, circumstances: Circumstances): boolean {
-  if (stored.validated === unconfirmed) return false
+function isImmutable(
+  stored: StoredResponse,
+  path: ArchivePath,
+  circumstances: Circumstances,
+): boolean {
+  if (stored.validated === neverConfirmed) return false
   if (path.snapshot !== undefined && stored.validated >= path.snapshot + SETTLING) return true
   if (!path.immutable || path.kind !== 'pool') return path.immutable
   const { settings, now, claim, suites } = circumstances
@@ -256,7 +267,7 @@ function isImmutable(stored: Stored, path: ArchivePath, circumstances: Circumsta
 /** Two days: dated archives have been seen to lag by most of one. */
 const SETTLING: Milliseconds = 2 * day
 
-function isFromTheFuture(stored: Stored, now: Milliseconds): boolean {
+function isFromTheFuture(stored: StoredResponse, now: Milliseconds): boolean {
   return stored.validated > now + CLOCK_CORRECTION
 }
 
@@ -264,7 +275,7 @@ function isFromTheFuture(stored: Stored, now: Milliseconds): boolean {
 const CLOCK_CORRECTION: Milliseconds = 10_000
 
 /** resident_time (4.2.3) */
-function residentTime(stored: Stored, now: Milliseconds): Milliseconds {
+function residentTime(stored: StoredResponse, now: Milliseconds): Milliseconds {
   return Math.max(0, now - stored.validated)
 }
 
@@ -283,7 +294,11 @@ function configuredLifetime(
  * 4.2.2: a tenth of the age that the content had when the origin was last asked, by Last-Modified, else by when it was stored. A
  * response without a validator would be fetched whole each time, so it has no such limit.
  */
-function heuristicLifetime({ kind }: ArchivePath, stored: Stored, fields: Fields): Milliseconds {
+function heuristicLifetime(
+  { kind }: ArchivePath,
+  stored: StoredResponse,
+  fields: Fields,
+): Milliseconds {
   if (kind !== 'other') return Number.POSITIVE_INFINITY
   const modified = dateOf(fields, 'last-modified', stored.validated)
   if (modified === undefined && !fields.has('etag')) return Number.POSITIVE_INFINITY
@@ -294,7 +309,7 @@ function heuristicLifetime({ kind }: ArchivePath, stored: Stored, fields: Fields
  * freshness_lifetime as the origin states it (4.2.1): s-maxage, else max-age, else Expires less Date; undefined when it
  * states none. `no-cache` is a lifetime of zero: to be confirmed every time.
  */
-function originLifetime(stored: Stored, fields: Fields): Seconds | undefined {
+function originLifetime(stored: StoredResponse, fields: Fields): Seconds | undefined {
   const { noCache, sMaxAge, maxAge } = responseDirectives(fields)
   if (noCache) return 0
   if (sMaxAge !== undefined) return sMaxAge

@@ -16,7 +16,7 @@ import { responseDirectives } from '../../http/message/cache-control.ts'
 import { formatDate, parseDate } from '../../http/message/date.ts'
 import { Fields, listMembers } from '../../http/message/field.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
-import type { Entry, Verified } from '../store/entry.ts'
+import type { Entry, EntryProof } from '../store/entry.ts'
 import { initialAge, type ResponseTimes } from './lookup.ts'
 
 /** Why a response is not stored. */
@@ -72,7 +72,7 @@ export function finishedEntry(
   draft: EntryDraft,
   { digest, size }: { digest: string; size: number },
   previous: Entry | undefined,
-  verified?: Verified,
+  verified?: EntryProof,
 ): Entry {
   const { key, fields, validated, initialAge } = draft
   const { lastModified, stored } = previous?.digest === digest ? previous : draft

@@ -296,7 +296,7 @@ interface Holding {
 }
 
 /** What is stored, as it was counted last. */
-export interface Counted {
+export interface CountedHoldings {
   readonly archives: readonly Holding[]
   readonly largest: readonly ListedEntry[]
 }
@@ -312,7 +312,7 @@ const mostLargest = 10
 export class Holdings {
   readonly #store: Pick<ReadableStore, 'list'>
   readonly #clock: Clock
-  #last: { readonly counted: Counted; readonly at: Milliseconds } | undefined
+  #last: { readonly counted: CountedHoldings; readonly at: Milliseconds } | undefined
   #running: Promise<void> | undefined
 
   constructor(store: Pick<ReadableStore, 'list'>, clock: Clock) {
@@ -321,7 +321,7 @@ export class Holdings {
   }
 
   /** Undefined while the first count goes on. */
-  async counted(): Promise<Counted | undefined> {
+  async counted(): Promise<CountedHoldings | undefined> {
     const age = this.#clock.elapsed() - (this.#last?.at ?? 0)
     if (this.#last === undefined || age >= goodFor) {
       this.#running ??= this.#count().finally(() => {

@@ -60,8 +60,14 @@ export interface History {
 export const noHistory: History = { unanswered: new Map(), hours: [] }
 
 export const noHour: HourCounters = {
-  ...{ hits: 0, misses: 0, tunnel: 0, refused: 0, failed: 0 },
-  ...{ traffic_down: 0, traffic_up: 0, problems: 0 },
+  hits: 0,
+  misses: 0,
+  tunnel: 0,
+  refused: 0,
+  failed: 0,
+  traffic_down: 0,
+  traffic_up: 0,
+  problems: 0,
 }
 
 export const noCounters: Counters = {

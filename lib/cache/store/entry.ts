@@ -22,12 +22,12 @@ export interface Entry {
   readonly lastModified: string
   /** When the content was received, milliseconds since the epoch. */
   readonly stored: Milliseconds
-  /** When the origin last said that this is still its answer; `unconfirmed` when an operator wants it to be asked. */
+  /** When the origin last said that this is still its answer; `neverConfirmed` when an operator wants it to be asked. */
   readonly validated: Milliseconds
   /** Age the origin's response had when it was received or last validated (RFC 9111 section 4.2.3), seconds. */
   readonly initialAge: number
   /** What the content was compared with, and found right; undefined when nothing says what it must be. */
-  readonly verified?: Verified
+  readonly verified?: EntryProof
 }
 
 /** What the store has under a key: an entry, nothing, or what the disk does not say now. */
@@ -38,14 +38,14 @@ export type Reading = Entry | 'unreadable' | undefined
  * - index: an index says so that the Release file in the directory with the key `suite` names; `signer` is the fingerprint of
  *   the key that signed it
  */
-export interface Verified {
+export interface EntryProof {
   readonly by: 'name' | 'index'
   readonly suite?: string
   readonly signer?: string
 }
 
 /** The moment in `Entry.validated` that has the next request ask the origin, whatever kind of file it is. */
-export const unconfirmed: Milliseconds = 0
+export const neverConfirmed: Milliseconds = 0
 
 /** Longest entry, bytes of JSON: a head is some kilobytes at most. */
 export const maxEntryBytes = 256 * 1024
@@ -84,7 +84,7 @@ export function checkEntry(value: Readonly<Partial<Record<keyof Entry, unknown>>
 }
 
 /** Older entries have none. */
-function readVerified(value: unknown): Verified | undefined {
+function readVerified(value: unknown): EntryProof | undefined {
   if (!isRecord(value)) return undefined
   const { by, suite, signer } = value
   if (by !== 'name' && by !== 'index') return undefined

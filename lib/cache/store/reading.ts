@@ -12,13 +12,13 @@ import { SharedBlocks } from './content/open-content.ts'
 import { OpenFiles } from './content/open-files.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, type Surroundings } from './disk/disk.ts'
-import { type Examination, type Examined, examineFile } from './disk/examine.ts'
+import { type Examination, type ExaminedContent, examineFile } from './disk/examine.ts'
 import { Layout } from './disk/layout.ts'
 import { checkVersion, directoryFailure } from './disk/self-test.ts'
 import type { Entry, Reading } from './entry.ts'
 
 /** As much of an entry as its content is found by. */
-export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
+export type EntryName = Pick<Entry, 'key' | 'digest' | 'size'>
 
 interface ReadableParts extends Surroundings {
   readonly catalogue: Catalogue
@@ -71,7 +71,7 @@ export class ReadableStore {
    * Undefined when the blob is not there or has the wrong size: the entry is then gone too, and the target is a miss.
    */
   content(
-    entry: Named,
+    entry: EntryName,
     first = 0,
     last: number = entry.size - 1,
   ): Content | Promise<Content | undefined> {
@@ -93,7 +93,7 @@ export class ReadableStore {
   }
 
   /** Reads all of the content under a digest and says what it hashes to. Changes nothing, whatever it finds. */
-  examine(digest: string, examination: Examination): Promise<Examined> {
+  examine(digest: string, examination: Examination): Promise<ExaminedContent> {
     return examineFile(this.#parts.disk, this.#parts.layout.blob(digest), examination)
   }
 
@@ -101,7 +101,7 @@ export class ReadableStore {
     this.#parts.contents.close()
   }
 
-  protected broken({ key, digest }: Named, because: string): void {
+  protected broken({ key, digest }: EntryName, because: string): void {
     this.#parts.log.warn('an entry without its content', { key, digest, because })
   }
 }

@@ -7,11 +7,11 @@
 import { type AdminSocket, own, type RequestHandler, wholeDirectory } from '../../admin-socket.ts'
 import type { Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
-import { ownerIn } from '../../directory-owner.ts'
 import { explainError, Failure } from '../../errors.ts'
+import { ownerIn } from '../../files/directory-owner.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { ListedEntry } from './catalogue/catalogue.ts'
-import type { Staying, WhyStays } from './content/blobs.ts'
+import type { StayingContent, WhyStays } from './content/blobs.ts'
 import type { Download, PutResult } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
 import { givenFiles } from './disk/disk.ts'
@@ -25,7 +25,7 @@ import {
 } from './disk/self-test.ts'
 import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
 import type { StoreListener } from './events.ts'
-import { type Named, ReadableStore } from './reading.ts'
+import { type EntryName, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
 import type { FileSystemSpace, Usage } from './upkeep/room.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
@@ -115,7 +115,7 @@ export class Store extends ReadableStore {
   }
 
   override content(
-    entry: Named,
+    entry: EntryName,
     first = 0,
     last: number = entry.size - 1,
   ): Content | Promise<Content | undefined> {
@@ -297,7 +297,7 @@ export class Store extends ReadableStore {
     await this.#socket.release()
   }
 
-  protected override broken(entry: Named, because: string): void {
+  protected override broken(entry: EntryName, because: string): void {
     super.broken(entry, because)
     this.#parts.journal.remove(entry.key, entry.digest)
   }
@@ -325,7 +325,7 @@ export interface Unremovable {
   readonly why?: WhyStays
 }
 
-function amountOf(contents: ReadonlyArray<readonly [string, Staying]>): Unremovable {
+function amountOf(contents: ReadonlyArray<readonly [string, StayingContent]>): Unremovable {
   const [, first] = contents[0] ?? []
   const bytes = contents.reduce((sum, [, { size }]) => sum + size, 0)
   return { contents: contents.length, bytes, ...(first && { why: first.why }) }

@@ -10,10 +10,10 @@ import { isDeepStrictEqual } from 'node:util'
 import { parentPort } from 'node:worker_threads'
 import type { Milliseconds } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
-import { writeFileAtomically } from '../../atomic-file.ts'
-import { readBounded } from '../../bounded-file.ts'
-import { makeDirectory } from '../../directory-owner.ts'
 import { explainError, systemCode, unlessMissing } from '../../errors.ts'
+import { writeFileAtomically } from '../../files/atomic-file.ts'
+import { readBounded } from '../../files/bounded-file.ts'
+import { makeDirectory } from '../../files/directory-owner.ts'
 import { DecompressError, decompress, usualLimits } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
@@ -25,8 +25,8 @@ import {
   type Content,
   type Generation,
   halfOf,
-  type Listed,
-  type Named,
+  type ListedContent,
+  type NamedContent,
   type ReleaseFile,
 } from './generation.ts'
 import { acceptable, type SuitePolicy } from './policy.ts'
@@ -70,7 +70,7 @@ export interface Adoption {
   /** The files that the Release file names by a SHA-512 of which no SHA-256 was told. */
   readonly unknown?: readonly Strong[]
   /** The files in use that the Release file names and the store has not; undefined when it may not be adopted. */
-  readonly missing?: Missing
+  readonly missing?: MissingFiles
   /** The SHA-512 of the contents of a HashJob, by their SHA-256. */
   readonly sha512?: ReadonlyMap<string, string>
   /** What was not adopted or not read, in sentences. */
@@ -88,8 +88,8 @@ export interface NotRead {
 export type JobAnswer = { readonly adoption: Adoption } | { readonly failed: string }
 
 /** What a new generation lacks. */
-export interface Missing {
-  readonly files: readonly Listed[]
+export interface MissingFiles {
+  readonly files: readonly ListedContent[]
   /** Paths of those that perhaps no client uses: they hold no Release file back. */
   readonly optional?: ReadonlySet<string>
   /** Paths of those that few clients need, or none to install packages: they hold a Release file back for a moment. */
@@ -100,7 +100,7 @@ export interface Missing {
   readonly dropped?: ReadonlySet<string>
 }
 
-type PackedIndex = Listed & { readonly kind: PackageIndex }
+type PackedIndex = ListedContent & { readonly kind: PackageIndex }
 
 /** Bytes that are unpacked for one adoption, at most: then the indexes left are not read. */
 const mostUnpacked = 8 * 1024 ** 3
@@ -133,8 +133,8 @@ async function adopt(job: Job): Promise<Adoption> {
   const { date, validUntil, byHash } = release
   const { named, unknown } = namedBy(release, job.sha256s)
   const used = inUse && new Set(inUse)
-  const stored: Listed[] = []
-  const missing: Listed[] = []
+  const stored: ListedContent[] = []
+  const missing: ListedContent[] = []
   for (const one of named) {
     if (used?.has(one.path) === false) continue
     const found = await unlessMissing(stat(layout.blob(one.digest)))
@@ -249,8 +249,8 @@ function strongOf({ files }: Release) {
 function namedBy(
   { files }: Release,
   sha256s?: ReadonlyMap<string, string>,
-): { readonly named: readonly Listed[]; readonly unknown: readonly Strong[] } {
-  const [named, unknown]: [Listed[], Strong[]] = [[], []]
+): { readonly named: readonly ListedContent[]; readonly unknown: readonly Strong[] } {
+  const [named, unknown]: [ListedContent[], Strong[]] = [[], []]
   for (const { path, size, digests } of files.values()) {
     const { sha512, sha256: digest = sha256s?.get(sha512 ?? '') } = digests
     if (digest !== undefined) named.push({ path, size, digest, ...(sha512 && { sha512 }) })
@@ -260,7 +260,7 @@ function namedBy(
 }
 
 /** What a list promises of a file; undefined when it gives neither a SHA-256 nor a SHA-512. */
-function promiseOf({ size, digests: { sha256, sha512 } }: ListedFile): Named | undefined {
+function promiseOf({ size, digests: { sha256, sha512 } }: ListedFile): NamedContent | undefined {
   if (sha256 !== undefined) return { size, digest: sha256 }
   return sha512 === undefined ? undefined : { size, digest: halfOf(sha512), by: 'sha512' }
 }

@@ -26,19 +26,19 @@ import { packageIndexOf } from '../archive/path.ts'
 import type { Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { StoreOptions } from '../store/wiring.ts'
-import type { Adoption, Job, Missing, Strong } from './adopt.ts'
+import type { Adoption, Job, MissingFiles, Strong } from './adopt.ts'
 import { type AskedIndexes, componentOf } from './asked-indexes.ts'
 import {
   type Content,
   type Generation,
   generationOf,
   keysOf,
-  type Listed,
+  type ListedContent,
   type ReleaseFile,
   releasesOf,
   type Suite,
   sameContents,
-  succeeded,
+  withNextGeneration,
 } from './generation.ts'
 import type { AdoptedSuites } from './known-suites.ts'
 import type { SuitePolicy } from './policy.ts'
@@ -229,7 +229,7 @@ export class Adoptions {
     // It was forgotten meanwhile: what was judged by it is judged anew.
     if (suite !== undefined && known.at(at) === undefined) return this.queue(at)
     // A Release file may have been held back meanwhile.
-    const next = succeeded(known.at(at) ?? suite, {
+    const next = withNextGeneration(known.at(at) ?? suite, {
       at,
       next: generation,
       days: this.#parts.snapshotDays(),
@@ -240,7 +240,11 @@ export class Adoptions {
     const { signature, release, indexes } = generation
     const { is, ...by } = signature
     log.info('adopted a suite', {
-      ...{ suite: at, release: release.digest, signature: is, ...by, indexes: indexes.length },
+      suite: at,
+      release: release.digest,
+      signature: is,
+      ...by,
+      indexes: indexes.length,
       milliseconds: Math.round(clock.elapsed() - begun),
     })
   }
@@ -250,7 +254,7 @@ export class Adoptions {
    * has not; undefined when it may not. Unless a good signature is required, one that may not be adopted lacks nothing once the
    * adopted one has expired.
    */
-  async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
+  async prepare(at: string, release: ReleaseFile): Promise<MissingFiles | undefined> {
     const { known, clock, policyOf } = this.#parts
     await this.pending(at)
     const policy = policyOf(at)
@@ -316,7 +320,9 @@ export class Adoptions {
       const { path, because } = first
       const index = `${job.at}/${path}`
       log.warn('an index is served and not read, so files are not compared with it', {
-        ...{ index, because, indexes: notRead.length },
+        index,
+        because,
+        indexes: notRead.length,
       })
     }
     return adoption
@@ -402,10 +408,10 @@ class InUse {
     at: string,
     { contents }: Generation,
     adopted: Generation | undefined,
-  ): Promise<readonly Listed[] | 'unreadable'> {
+  ): Promise<readonly ListedContent[] | 'unreadable'> {
     const { store, clock } = this.#parts
     const before = new Map(adopted?.contents.map(one => [one.path, this.#lastAsked(at, one)]))
-    const used: Listed[] = []
+    const used: ListedContent[] = []
     for (const listed of contents) {
       const entries = await Promise.all(keysOf(at, listed).map(key => store.read(key)))
       if (entries.includes('unreadable')) return 'unreadable'
@@ -424,9 +430,9 @@ class InUse {
    */
   async withRightNames(
     at: string,
-    used: readonly Listed[],
+    used: readonly ListedContent[],
     adopted: Generation | undefined,
-  ): Promise<readonly Listed[]> {
+  ): Promise<readonly ListedContent[]> {
     const { store } = this.#parts
     const known = new Map(adopted?.contents.map(one => [one.digest, one.sha512]))
     for (const listed of used) {
@@ -472,12 +478,12 @@ class InUse {
   }
 
   /** The files of a generation that clients have asked for since. */
-  since(since: Milliseconds, at: string, { contents }: Generation): readonly Listed[] {
+  since(since: Milliseconds, at: string, { contents }: Generation): readonly ListedContent[] {
     return contents.filter(listed => this.#lastAsked(at, listed) > since)
   }
 
   /** Paths of files of which clients are only known to use a name by digest that another file has too. */
-  async optional(at: string, used: readonly Listed[]): Promise<ReadonlySet<string>> {
+  async optional(at: string, used: readonly ListedContent[]): Promise<ReadonlySet<string>> {
     const { store, asked } = this.#parts
     const optional = new Set<string>()
     for (const listed of sameContents(used)) {
@@ -491,7 +497,7 @@ class InUse {
    * Paths of all but Packages and Sources of an architecture that most clients use: one for which they ask at least half as often as
    * for any other beside it. Before clients have asked for any, all architectures count.
    */
-  secondary(at: string, used: readonly Listed[]): ReadonlySet<string> {
+  secondary(at: string, used: readonly ListedContent[]): ReadonlySet<string> {
     const { asked } = this.#parts
     const most = new Map<string, number>()
     const files = used.map(({ path, ...listed }) => {
@@ -515,7 +521,7 @@ class InUse {
     })
   }
 
-  #lastAsked(at: string, listed: Listed): Milliseconds {
+  #lastAsked(at: string, listed: ListedContent): Milliseconds {
     const asked = keysOf(at, listed).map(key => this.#parts.asked.at(key) ?? 0)
     return Math.max(listed.asked ?? 0, ...asked)
   }

@@ -19,11 +19,11 @@ export interface Content {
  * Content as an index names it. Where the index gives no SHA-256, `digest` is the first half of the SHA-512: as hard to forge, and
  * no longer.
  */
-export interface Named extends Content {
+export interface NamedContent extends Content {
   readonly by?: 'sha512' | undefined
 }
 
-/** What stands of a SHA-512 in `Named`. */
+/** What stands of a SHA-512 in `NamedContent`. */
 export function halfOf(sha512: string): string {
   return sha512.slice(0, sha512.length / 2)
 }
@@ -64,7 +64,7 @@ export interface AdoptedIndex {
 }
 
 /** An index or another file a Release file names. */
-export interface Listed extends Content {
+export interface ListedContent extends Content {
   /** The decoded path from the directory of the Release file. */
   readonly path: string
   /** SHA-512 in lower-case hex, when the Release file gives it: clients ask by the strongest digest there is. */
@@ -85,7 +85,7 @@ export interface Generation {
   readonly adopted: Milliseconds
   readonly indexes: readonly AdoptedIndex[]
   /** The files it names that were stored in its directory when it was read: those clients use. */
-  readonly contents: readonly Listed[]
+  readonly contents: readonly ListedContent[]
 }
 
 /** A suite with its generations, the adopted one first. */
@@ -110,30 +110,33 @@ export function keyIn(at: string, path: string): string | undefined {
 }
 
 /** The path by which a file can be asked for by its SHA-256. */
-export function byHashPath({ path, digest }: Pick<Listed, 'path' | 'digest'>): string {
+export function byHashPath({ path, digest }: Pick<ListedContent, 'path' | 'digest'>): string {
   return `${directoryOf(path)}by-hash/SHA256/${digest}`
 }
 
 /** Files that have the same content as another in their directory, and so the same name by its digest. */
-export function sameContents(files: readonly Listed[]): readonly Listed[] {
+export function sameContents(files: readonly ListedContent[]): readonly ListedContent[] {
   const [seen, same] = [new Set<string>(), new Set<string>()]
   for (const path of files.map(byHashPath)) (seen.has(path) ? same : seen).add(path)
   return files.filter(file => same.has(byHashPath(file)))
 }
 
 /** The paths by which clients ask for a file by its digest, the strongest first. */
-export function byHashPaths(listed: Listed): readonly string[] {
+export function byHashPaths(listed: ListedContent): readonly string[] {
   return namesByDigest(listed).map(name => `${directoryOf(listed.path)}${name}`)
 }
 
 /** The keys under which a file in a suite is stored: its plain name first, then those its digests give it. */
-export function keysOf(at: string, listed: Listed): readonly string[] {
+export function keysOf(at: string, listed: ListedContent): readonly string[] {
   const key = keyIn(at, listed.path)
   if (key === undefined) return []
   return [key, ...namesByDigest(listed).map(name => `${directoryOf(key)}${name}`)]
 }
 
-function namesByDigest({ digest, sha512 }: Pick<Listed, 'digest' | 'sha512'>): readonly string[] {
+function namesByDigest({
+  digest,
+  sha512,
+}: Pick<ListedContent, 'digest' | 'sha512'>): readonly string[] {
   const strongest = sha512 === undefined ? [] : [`by-hash/SHA512/${sha512}`]
   return [...strongest, `by-hash/SHA256/${digest}`]
 }
@@ -172,7 +175,7 @@ export function suiteOfRelease(key: string): string | undefined {
  * A suite with a generation that is adopted in place of the last, or once more. Of the past ones the last of each day (UTC) is kept
  * that was the adopted one at some time in the last `days`.
  */
-export function succeeded(
+export function withNextGeneration(
   suite: Suite | undefined,
   { at, next, days }: { readonly at: string; readonly next: Generation; readonly days: number },
 ): Suite {

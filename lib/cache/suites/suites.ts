@@ -16,7 +16,7 @@ import {
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
-import type { Missing } from './adopt.ts'
+import type { MissingFiles } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
 import {
@@ -26,8 +26,8 @@ import {
   generationOf,
   halfOf,
   keysOf,
-  type Listed,
-  type Named,
+  type ListedContent,
+  type NamedContent,
   type ReleaseFile,
   releaseIn,
   releasesOf,
@@ -43,7 +43,7 @@ import type { Tables } from './tables.ts'
 type Answer = Claim | 'unnamed' | 'unknown'
 
 /** What an index says about a file, and where it says so. */
-export interface Claim extends Named {
+export interface Claim extends NamedContent {
   /** Key of the directory of the Release file that names the index. */
   readonly suite: string
   readonly generation: Generation
@@ -227,7 +227,7 @@ export class Suites {
   }
 
   /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
-  prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
+  prepare(at: string, release: ReleaseFile): Promise<MissingFiles | undefined> {
     return this.#adoptions.prepare(at, release)
   }
 
@@ -256,7 +256,8 @@ export class Suites {
     if (packageIndexOf(key) === undefined && !key.includes('/by-hash/')) return
     for (const at of directoriesOf(key)) {
       const generation = this.#known.at(at)?.generations[0]
-      const inUse = (one: Listed): boolean => one.digest === digest && keysOf(at, one).includes(key)
+      const inUse = (one: ListedContent): boolean =>
+        one.digest === digest && keysOf(at, one).includes(key)
       if (generation && isRelease(generation, digest)) return
       if (generation?.contents.some(inUse)) return
       const waits = this.#adoptions.pending(at) !== undefined

@@ -10,7 +10,7 @@
  */
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { Named } from './generation.ts'
+import type { NamedContent } from './generation.ts'
 
 const magic = Buffer.from('cachesvc-table-2')
 const earlier = Buffer.from('cachesvc-table-1')
@@ -47,7 +47,7 @@ export class TableBuilder {
   }
 
   /** Throws a RangeError when an index names more than can be. */
-  add(path: string, { size, digest, by }: Named): void {
+  add(path: string, { size, digest, by }: NamedContent): void {
     const room = this.#mostBytes - headerBytes - Buffer.byteLength(path)
     if ((this.#count + 1) * (rowBytes + numberBytes) > room) {
       throw new RangeError(
@@ -155,7 +155,7 @@ export class Table {
   }
 
   /** What the index says about a path, given its `pathName`. */
-  find(name: Buffer): Named | undefined {
+  find(name: Buffer): NamedContent | undefined {
     const at = this.#search(name.subarray(0, nameBytes), row => row * rowBytes)
     if (at === undefined) return undefined
     const size = this.#rows.readUIntBE(at + nameBytes, 6)

@@ -2,8 +2,8 @@
  * The command `cachesvc verify-repos`: checks everything stored, shows how far it is, removes what is wrong and reports.
  */
 import { systemClock } from '../../async/clock.ts'
-import { ownersCommand } from '../../directory-owner.ts'
 import { countOf, size } from '../../figures.ts'
+import { ownersCommand } from '../../files/directory-owner.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { complain, ProgressLine } from '../cli/terminal.ts'

@@ -20,7 +20,7 @@ import {
   type KnownRelease,
   rootsOf,
 } from '../archive/suite-layout.ts'
-import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
+import type { ExaminedContent, HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
@@ -107,7 +107,10 @@ class Verification {
       choices.push(...indexChoices(named))
       const { suite, date } = known.release
       repositories.push({
-        ...{ release: file.key, suite, signature, refused },
+        release: file.key,
+        suite,
+        signature,
+        refused,
         date: date === undefined ? undefined : new Date(date).toISOString(),
         indexes: claims.length,
         indexesRight: right.length,
@@ -424,7 +427,7 @@ class HashedContents {
   readonly #store: ReadableStore
   readonly #pace: (bytes: number) => Promise<void>
   readonly #onRead: (done: number) => void
-  readonly #known = new Map<string, Examined>()
+  readonly #known = new Map<string, ExaminedContent>()
   #done = 0
 
   constructor({ store, clock, rate, onRead }: HashedOptions) {
@@ -434,7 +437,7 @@ class HashedContents {
   }
 
   /** Whether a file's content is what it is stored under, and what else it hashes to. */
-  async examine(file: StoredFile, algorithms: readonly HashAlgorithm[]): Promise<Examined> {
+  async examine(file: StoredFile, algorithms: readonly HashAlgorithm[]): Promise<ExaminedContent> {
     const { digest, size } = file
     // Entries may disagree about the length of one content; one of them is then wrong.
     const name = `${digest} ${size}`
@@ -476,7 +479,11 @@ class HashedContents {
 }
 
 /** What was found, with the digests known before; content that is not what it is stored under is broken. */
-function checked(examined: Examined, digest: string, known: Examined | undefined): Examined {
+function checked(
+  examined: ExaminedContent,
+  digest: string,
+  known: ExaminedContent | undefined,
+): ExaminedContent {
   if (examined.found !== 'whole') return examined
   const found = examined.digests.get('sha256')
   if (found !== digest) {

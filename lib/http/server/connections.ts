@@ -17,11 +17,11 @@ import {
   confirmedSince,
   connectionPorts,
   longestPause,
-  type Moved,
+  type MovedBytes,
   movedSince,
   notLooked,
   readUnconfirmed,
-  type Unconfirmed,
+  type UnconfirmedBytes,
 } from './movement.ts'
 import type { HttpServerLimits, HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
@@ -48,7 +48,7 @@ export interface Connection extends Ends {
   /** Where its requests are read, as long as it is on the fast path. */
   fast: RequestReading | undefined
   /** How far its bytes had moved when we last looked. */
-  moved: Moved
+  moved: MovedBytes
 }
 
 /** What is known of content that is being received. */
@@ -82,7 +82,7 @@ interface Look {
   readonly now: Milliseconds
   readonly times: ClientTimes
   /** Asks the kernel what clients have not confirmed. */
-  readonly ask: () => Unconfirmed
+  readonly ask: () => UnconfirmedBytes
 }
 
 /** Keeps the table of open connections. */
@@ -179,8 +179,8 @@ export class Connections {
     const look = (): void => {
       const now = clock.elapsed()
       // Read once for all connections, and only when there is one that seems to stand still.
-      let unconfirmed: Unconfirmed | undefined
-      const ask = (): Unconfirmed => {
+      let unconfirmed: UnconfirmedBytes | undefined
+      const ask = (): UnconfirmedBytes => {
         unconfirmed ??= readUnconfirmed()
         return unconfirmed
       }

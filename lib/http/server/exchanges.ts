@@ -59,7 +59,7 @@ export class Exchanges {
   /** The response to a request whose handler has failed. */
   failed(request: LiveRequest, error: unknown): Response {
     return error instanceof MalformedContent
-      ? malformed({ status: 400, sentence: error.publicText })
+      ? malformedResponse({ status: 400, sentence: error.publicText })
       : this.#options.onFailure(request, error)
   }
 
@@ -108,7 +108,13 @@ export class Exchanges {
 }
 
 /** The response to a request that is refused for its head alone. */
-export function malformed({ status, sentence }: { status: number; sentence: string }): Response {
+export function malformedResponse({
+  status,
+  sentence,
+}: {
+  status: number
+  sentence: string
+}): Response {
   return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
 }
 

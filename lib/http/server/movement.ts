@@ -15,7 +15,7 @@ import type { Socket } from 'node:net'
 import type { Milliseconds } from '../../async/clock.ts'
 
 /** How far the bytes of a connection have moved. The times are of the monotonic clock. */
-export interface Moved {
+export interface MovedBytes {
   /** Bytes that had left when the client last took as many as it must within `taking`, or nothing waited for it. */
   readonly taken: number
   readonly takenSince: Milliseconds
@@ -31,7 +31,7 @@ export interface Moved {
 }
 
 /** Of a connection that was not looked at yet, or not while a handler had it. */
-export const notLooked: Moved = {
+export const notLooked: MovedBytes = {
   taken: -1,
   takenSince: 0,
   all: -1,
@@ -70,7 +70,11 @@ interface When {
 }
 
 /** How far the bytes have moved now, by what the kernel has taken. */
-export function movedSince(before: Moved, { taken, read, waits }: Bytes, when: When): Moved {
+export function movedSince(
+  before: MovedBytes,
+  { taken, read, waits }: Bytes,
+  when: When,
+): MovedBytes {
   const { now, taking } = when
   const all = taken + read
   const allSince = all === before.all ? before.allSince : now
@@ -83,7 +87,11 @@ export function movedSince(before: Moved, { taken, read, waits }: Bytes, when: W
 }
 
 /** The same, by the bytes that the client has confirmed. */
-export function confirmedSince(before: Moved, confirmed: number, { now, taking }: When): Moved {
+export function confirmedSince(
+  before: MovedBytes,
+  confirmed: number,
+  { now, taking }: When,
+): MovedBytes {
   const { first, last } = before.confirmed ?? { first: confirmed, last: confirmed }
   const allSince = confirmed > last ? now : before.allSince
   const { at, taken } = before.began
@@ -116,15 +124,15 @@ export function bytesTaken(socket: Socket): number {
 }
 
 /** Bytes that the kernel holds of each connection until the client confirms them, by `connectionPorts`. */
-export type Unconfirmed = ReadonlyMap<string, number>
+export type UnconfirmedBytes = ReadonlyMap<string, number>
 
-/** The two ports of a connection, as a key. Connections that share both ports at different addresses are left out of `Unconfirmed`. */
+/** The two ports of a connection, as a key. Connections that share both ports at different addresses are left out of `UnconfirmedBytes`. */
 export function connectionPorts({ localPort = 0, remotePort = 0 }: Socket): string {
   return `${localPort} ${remotePort}`
 }
 
 /** Reads what the kernel holds of the connections of this machine; empty where it does not tell. */
-export function readUnconfirmed(): Unconfirmed {
+export function readUnconfirmed(): UnconfirmedBytes {
   const found = new Map<string, number>()
   const twice = new Set<string>()
   for (const file of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {

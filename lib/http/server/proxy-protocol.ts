@@ -10,7 +10,7 @@
  */
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Gathered } from '../../bytes/gathered.ts'
+import { GatheredBytes } from '../../bytes/gathered.ts'
 import { normaliseAddress } from '../../ip.ts'
 import type { Peer } from '../message/message.ts'
 import { leaveReads, takeReads } from './accepted.ts'
@@ -87,7 +87,7 @@ export function awaitIntroduction(
     readonly refused: (problem: string) => void
   },
 ): void {
-  const gathered = new Gathered()
+  const gathered = new GatheredBytes()
   const end = () => void socket.destroy()
   const leave = () => {
     cancel()

@@ -29,7 +29,7 @@ import {
 import {
   Exchanges,
   interimSender,
-  malformed,
+  malformedResponse,
   NodeResponseWriter,
   wholeResponse,
 } from './exchanges.ts'
@@ -223,7 +223,7 @@ export class HttpServer {
     connection.underWay.add(request)
     connection.content = content
     connection.over = refusal !== undefined || !out.shouldKeepAlive
-    const response = refusal ? malformed(refusal) : await this.#exchanges.handle(request)
+    const response = refusal ? malformedResponse(refusal) : await this.#exchanges.handle(request)
     const outgoing = new NodeResponseWriter(out, connection.untaken)
     // A client that still waits for 100 (Continue) may send its content or not, so the start of its next request is unknown.
     if (awaited || content.malformed || refusal !== undefined) outgoing.last()
@@ -259,7 +259,7 @@ export class HttpServer {
     if (refusal !== undefined) answer = refusal
     else if (hasContent(request)) {
       const sentence = 'A request with content cannot change the protocol here.'
-      answer = malformed({ status: 400, sentence })
+      answer = malformedResponse({ status: 400, sentence })
     } else if (asksForWebSocket(request)) {
       answer = await this.#takeOver(upgrade, request, { socket, head })
     } else answer = await this.#exchanges.handle(request)
@@ -299,7 +299,7 @@ export class HttpServer {
     if (connection.underWay.size > 0) return void socket.destroy()
     const { request, refusal } = nodeRequest(message, connection, { ...this.#reading, content })
     connection.underWay.add(request)
-    return { connection, request, refusal: refusal && malformed(refusal) }
+    return { connection, request, refusal: refusal && malformedResponse(refusal) }
   }
 
   async #takeOver(

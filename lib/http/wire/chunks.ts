@@ -5,7 +5,7 @@
  *
  * Extensions are skipped, their bytes limited (7.1.1). Trailer fields are read as those of a head (7.1.2).
  */
-import { Gathered } from '../../bytes/gathered.ts'
+import { GatheredBytes } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
 import { FieldLines, valueBytes } from './field-lines.ts'
 
@@ -30,7 +30,7 @@ export class ChunkReader {
   #extension = 0
   /** Size of the chunk as far as it is read, then the bytes of it still to come. */
   #size = 0
-  #trailers: { readonly lines: FieldLines; readonly bytes: Gathered } | undefined
+  #trailers: { readonly lines: FieldLines; readonly bytes: GatheredBytes } | undefined
   #fields: Fields | undefined
 
   /** The trailer fields; undefined before the content has ended. */
@@ -106,7 +106,7 @@ export class ChunkReader {
   #readTrailers(bytes: Buffer): number | undefined {
     this.#trailers ??= {
       lines: new FieldLines(valueBytes, mostTrailerLines, 'response'),
-      bytes: new Gathered(),
+      bytes: new GatheredBytes(),
     }
     const { lines } = this.#trailers
     const before = this.#trailers.bytes.length

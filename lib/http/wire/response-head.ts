@@ -13,7 +13,7 @@
  * # Memory
  * Heads of the same bytes in a row are one object: what was made of its fields need not be made again.
  */
-import { Gathered } from '../../bytes/gathered.ts'
+import { GatheredBytes } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
 import { byteTable, FieldLines, LastBlock, valueBytes } from './field-lines.ts'
 
@@ -53,7 +53,7 @@ export class ResponseHeadReader {
   readonly #limits: ResponseHeadLimits
   readonly #lines: FieldLines
   /** What has come of a head that arrives in parts. */
-  readonly #parts = new Gathered()
+  readonly #parts = new GatheredBytes()
   readonly #last: LastBlock<ResponseHead>
   /** Bytes of the status line that were looked at. */
   #at = 0

@@ -31,6 +31,9 @@ local notTold = {
   ["cache-control"] = true, ["vary"] = true,
 }
 
+-- Fields of this family that are questions to authproxy.
+local questions = { ["x-authproxy-authorization"] = true, ["x-authproxy-probe"] = true }
+
 -- Fields of a client in which an application could read who asks, whatever this instance sends.
 local families = { "x authproxy ", "remote user", "remote groups", "remote name", "remote email", "x auth request ", "x webauth " }
 
@@ -57,7 +60,7 @@ core.register_action("authproxy_check", { "http-req" }, function(txn)
   local came = txn.http:req_get_headers()
   local asked = {}
   for name, list in pairs(came) do
-    if not notAsked[name] then asked[name] = values(list) end
+    if questions[name] or not (notAsked[name] or tellsIdentity(name)) then asked[name] = values(list) end
   end
   -- The method, the path as the client wrote it, and the host: HAProxy's own words, one of each.
   local host = came["host"] and values(came["host"]) or {}

@@ -1,7 +1,7 @@
 /**
  * What each edge is answered, over real sockets: who may pass and as whom, the way to a login, refusals, renewals.
  */
-import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { decodeJwt } from 'jose'
 import t from 'tap'
 import { type Edge, edges } from '../../../lib/auth/forward-auth/contract.ts'
 import { navigation, startChecks } from '../../fixtures/gateway/checks.ts'
-import { cookieOf, domain } from '../../fixtures/gateway/gateway.ts'
+import { cookieOf, domain, gatewayConfig, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient, type RawResponse } from '../../fixtures/http/raw-client.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
@@ -267,7 +267,6 @@ t.test('the page an edge shows for what the rules refuse says who is signed in',
 })
 
 t.test('without an edge that asks, the paths that go with it are the application’s', async t => {
-  const { startGateway } = await import('../../fixtures/gateway/gateway.ts')
   const gateway = await startGateway(t, {
     settings: { access: [{ path: '/', allow: [{ groups: ['none'] }] }] },
   })
@@ -403,7 +402,6 @@ t.test(
     const dead = createServer()
     await new Promise<void>(resolve => dead.listen(path, resolve))
     // What a killed process leaves: the file under another name is not removed at the end.
-    const { rename } = await import('node:fs/promises')
     await rename(path, `${path}.kept`)
     await new Promise(resolve => dead.close(resolve))
     await rename(`${path}.kept`, path)
@@ -416,7 +414,6 @@ t.test(
       message: /a file that is no socket has this name/,
     })
     await rm(path)
-    await chmod(directory, 0o755)
     const missing = {
       ...listening,
       forwardAuth: { listenAddress: `unix:${directory}/none/app.sock` },
@@ -444,3 +441,41 @@ for (const edge of edges) {
     }
   })
 }
+
+t.test('a session that was ended passes no more, however often it was shown', async t => {
+  const { gateway, ask } = await startChecks(t, { edge: 'nginx' })
+  const Cookie = await gateway.logIn(ada)
+  const other = await gateway.logIn({ email: ['bob@example.org'] })
+  for (const path of ['/a', '/b', '/a']) {
+    t.equal((await ask(path, { Cookie })).fields.get('X-Authproxy-User'), 'ada@example.org')
+    t.equal((await ask(path, { Cookie: other })).fields.get('X-Authproxy-User'), 'bob@example.org')
+  }
+  await gateway.sessions.revoke({ user: 'ada@example.org' })
+  t.equal((await ask('/a', { Cookie })).status, 401)
+  t.equal((await ask('/a', { Cookie: other })).status, 200)
+  const two = await ask('/a', { Cookie: `${Cookie}; ${other}` })
+  t.not(two.fields.get('X-Authproxy-User'), 'ada@example.org')
+})
+
+t.test('rules of a reload are those of the next check', async t => {
+  const forwardAuth = { listenAddress: '127.0.0.1:0', edge: 'nginx', trustedProxies: ['127.0.0.1'] }
+  let settings: Readonly<Record<string, unknown>> = {}
+  const lab = await startChecks(t, {
+    edge: 'nginx',
+    reload: () =>
+      gatewayConfig({
+        ...{ domain, idpMetadataURL: 'https://idp.example.org/metadata', forwardAuth },
+        configPath: join(lab.gateway.directory, 'app.json'),
+        proxy: { listenAddress: '127.0.0.1:0', targetURL: 'http://127.0.0.1:9' },
+        ...settings,
+      }),
+  })
+  const Cookie = await lab.gateway.logIn(ada)
+  t.equal((await lab.ask('/admin/', { Cookie })).status, 200)
+  settings = { access: [{ path: '/', allow: [{ groups: ['admins'] }] }] }
+  t.same(await lab.gateway.service.reload(), [])
+  t.equal((await lab.ask('/admin/', { Cookie })).status, 403)
+  settings = { forwardAuth: { ...forwardAuth, trustedProxies: ['192.0.2.1'] } }
+  t.same(await lab.gateway.service.reload(), [])
+  t.equal((await lab.ask('/admin/', { Cookie })).status, 403, 'the peer may not ask any more')
+})

@@ -4,7 +4,7 @@ import { chosenBy, proposal, refresh, remove } from '../../../lib/cache/control/
 import { ownIdentity } from '../../../lib/cache/policy/hosts.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../../lib/cache/policy/routing.ts'
-import { unconfirmed } from '../../../lib/cache/store/entry.ts'
+import { neverConfirmed } from '../../../lib/cache/store/entry.ts'
 import { configOf } from '../../fixtures/cache/cache.ts'
 import { scriptedFiles } from '../../fixtures/store/files.ts'
 import { entryOf, keep, opened, sha256 } from '../../fixtures/store/opened.ts'
@@ -79,7 +79,7 @@ t.test('files are removed, or marked for the next request, and each is counted o
   t.strictSame(removed, ['http://archive.example.org/a'])
   t.equal(await store.get('http://archive.example.org/a'), undefined)
   t.strictSame(await refresh(store, () => true), { files: 2, bytes: 6 })
-  t.equal((await store.get('http://archive.example.org/b'))?.validated, unconfirmed)
+  t.equal((await store.get('http://archive.example.org/b'))?.validated, neverConfirmed)
   t.strictSame(await refresh(store, () => true), { files: 0, bytes: 0 }, 'they are marked already')
   t.match(await remove(store, () => false, told), { files: 0, bytes: 0 })
 })

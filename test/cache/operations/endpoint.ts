@@ -8,7 +8,7 @@ import {
   reachableHere,
   unremovableText,
 } from '../../../lib/cache/operations/endpoint.ts'
-import { ownName, userName } from '../../../lib/directory-owner.ts'
+import { ownName, userName } from '../../../lib/files/directory-owner.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { isLoopback } from '../../../lib/ip.ts'
 import { plainConfig, request, sources } from '../../fixtures/cache/operations.ts'

@@ -6,9 +6,9 @@ import {
   freshnessOf,
   initialAge,
   isJustValidated,
-  type Stored,
+  type StoredResponse,
 } from '../../../lib/cache/rfc9111/lookup.ts'
-import { unconfirmed } from '../../../lib/cache/store/entry.ts'
+import { neverConfirmed } from '../../../lib/cache/store/entry.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
 const T = Date.UTC(2025, 4, 20, 12)
@@ -23,11 +23,11 @@ const settings: FreshnessSettings = {
   floor: 5 * SECOND,
 }
 
-function stored(change: Partial<Stored> = {}): Stored {
+function stored(change: Partial<StoredResponse> = {}): StoredResponse {
   return { fields: [], stored: T, validated: T, initialAge: 0, ...change }
 }
 
-function remaining(path: string, entry: Stored, now: number): number {
+function remaining(path: string, entry: StoredResponse, now: number): number {
   return freshnessOf(entry, classify(path), { settings, now })
 }
 
@@ -228,7 +228,7 @@ t.test('current age (4.2.3)', async t => {
 })
 
 t.test('what is to be confirmed is stale, and as old as its time in the store', async t => {
-  const entry = stored({ validated: unconfirmed, initialAge: 17 })
+  const entry = stored({ validated: neverConfirmed, initialAge: 17 })
   t.equal(currentAge(entry, T + 10 * SECOND), 27)
   for (const path of ['/InRelease', '/d/pool/main/a/apt/apt_2.6.1_amd64.deb', '/other']) {
     t.ok(remaining(path, entry, T + 10 * SECOND) < 0, path)

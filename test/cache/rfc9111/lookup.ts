@@ -1,7 +1,7 @@
 import t from 'tap'
 import { classify } from '../../../lib/cache/archive/path.ts'
 import { type FileRequest, lookup } from '../../../lib/cache/rfc9111/lookup.ts'
-import { type Entry, unconfirmed } from '../../../lib/cache/store/entry.ts'
+import { type Entry, neverConfirmed } from '../../../lib/cache/store/entry.ts'
 import { requestDirectives } from '../../../lib/http/message/cache-control.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
@@ -159,7 +159,7 @@ t.test('names whose content changes', async t => {
 t.test('while an operator wants the origin to be asked, no request does without', async t => {
   for (const path of [INDEX, POOL, OTHER]) {
     for (const says of ['max-age=60', 'max-stale', 'max-age=60, max-stale', 'min-fresh=1']) {
-      const outcome = ask(path, { after: 10, says, validated: unconfirmed })
+      const outcome = ask(path, { after: 10, says, validated: neverConfirmed })
       t.equal(outcome, 'revalidate stale', `${path} ${says}`)
     }
   }

@@ -12,7 +12,7 @@ import {
   generationAt,
   keyIn,
   type Suite,
-  succeeded,
+  withNextGeneration,
 } from '../../../lib/cache/suites/generation.ts'
 
 const at = 'http://archive.example.org/debian/dists/b%2Bc'
@@ -59,7 +59,7 @@ t.test('a suite is read as it was written, and anything else is none', async t =
 t.test('so many past generations are kept, each once', async t => {
   let suite: Suite | undefined
   for (const letter of 'abcdefa')
-    suite = succeeded(suite, { at, next: generation(letter), days: 0 })
+    suite = withNextGeneration(suite, { at, next: generation(letter), days: 0 })
   const kept = suite?.generations.map(({ release }) => release.digest[0]).join('')
   t.equal(kept, 'afed')
   t.equal(suite?.generations.length, 4)
@@ -73,7 +73,7 @@ t.test('of each day the last generation is kept, as long as it was in use in the
     let suite: Suite | undefined
     for (const [i, at] of adoptions.entries()) {
       const next = { ...generation('abcdef0123456789'[i] ?? ''), adopted: at * hour }
-      suite = succeeded(suite, { at: 'http://archive.example.org/dists/x', next, days })
+      suite = withNextGeneration(suite, { at: 'http://archive.example.org/dists/x', next, days })
     }
     return suite?.generations.map(({ adopted }) => adopted / hour) ?? []
   }
@@ -90,7 +90,7 @@ t.test(
     const first = { ...generation('a'), adopted: 1000 }
     const again = { ...generation('a'), adopted: 2000 }
     const about = { at, days: 30 }
-    const suite = succeeded(succeeded(undefined, { ...about, next: first }), {
+    const suite = withNextGeneration(withNextGeneration(undefined, { ...about, next: first }), {
       ...about,
       next: again,
     })
@@ -108,7 +108,7 @@ t.test(
     let large: Suite | undefined
     for (const [i, letter] of [...'abcdef'].entries()) {
       const next = { ...generation(letter), contents, adopted: i * 24 * 3600 * 1000 }
-      large = succeeded(large, { ...about, next })
+      large = withNextGeneration(large, { ...about, next })
     }
     t.equal(large?.generations.length, 5)
     t.end()

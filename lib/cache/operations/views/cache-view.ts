@@ -15,7 +15,7 @@ import {
 import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
-import type { Counted, Tally } from '../../stats/activity.ts'
+import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { behindText } from '../behind-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
@@ -70,7 +70,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
 const mostArchives = 20
 
 /** `archives`: requests since the start. */
-function holdingsView(holdings: Counted | undefined, archives: readonly Tally[]): View {
+function holdingsView(holdings: CountedHoldings | undefined, archives: readonly Tally[]): View {
   const asked = new Map(archives.map(tally => [tally.name, tally]))
   return {
     counting: holdings === undefined,

@@ -87,9 +87,13 @@ function requestsOf({ hits, misses, tunnel }: Hour): number {
 function sumOfHours(a: Hour, b: Hour): Hour {
   return {
     from: b.from,
-    ...{ hits: a.hits + b.hits, misses: a.misses + b.misses, tunnel: a.tunnel + b.tunnel },
-    ...{ refused: a.refused + b.refused, failed: a.failed + b.failed },
-    ...{ problems: a.problems + b.problems, traffic_up: a.traffic_up + b.traffic_up },
+    hits: a.hits + b.hits,
+    misses: a.misses + b.misses,
+    tunnel: a.tunnel + b.tunnel,
+    refused: a.refused + b.refused,
+    failed: a.failed + b.failed,
+    problems: a.problems + b.problems,
+    traffic_up: a.traffic_up + b.traffic_up,
     traffic_down: a.traffic_down + b.traffic_down,
   }
 }

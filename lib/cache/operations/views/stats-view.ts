@@ -43,7 +43,8 @@ export function statsView(
       return {
         date: day.date,
         ...countersView(day),
-        ...{ refused: count(refused), failed: count(failed) },
+        refused: count(refused),
+        failed: count(failed),
       }
     }),
     charts: [...(hours === undefined ? [] : [hoursChart(hours)]), ...dayCharts(days)],
@@ -109,7 +110,9 @@ function dayCharts(days: readonly Day[]): readonly ChartView[] {
     id: 'rate-chart',
     title: 'Hit rate a day',
     description: `A line over ${all}, ${range}. Days without requests are gaps.`,
-    ...{ places, words: percent, axis: percent },
+    places,
+    words: percent,
+    axis: percent,
     series: [{ name: 'hit rate', colour: 'hits', values: rates }],
   } as const
   const requests = { id: 'requests-chart', title: 'Requests a day', places, of: all, unit: 'day' }
@@ -117,7 +120,9 @@ function dayCharts(days: readonly Day[]): readonly ChartView[] {
     id: 'traffic-chart',
     title: 'Traffic a day',
     description: `Two bars for each of ${all}: what clients got, and what had to be fetched for them. The highest is ${size(highest)}.`,
-    ...{ places, words: size, axis: shortSize },
+    places,
+    words: size,
+    axis: shortSize,
     series: [
       { name: 'to clients', colour: 'hits', values: up },
       { name: 'from origins', colour: 'misses', values: down },

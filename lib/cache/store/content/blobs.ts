@@ -36,7 +36,7 @@ interface BlobsParts extends Surroundings {
 }
 
 /** A content that no entry names, not yet or not any more. When it is named and freed again there is a new one of these. */
-export interface Unnamed {
+export interface UnnamedContent {
   readonly digest: string
   readonly size: number
   readonly since: Milliseconds
@@ -49,7 +49,7 @@ export interface WhyStays {
 }
 
 /** A content without an entry whose file could not be removed. */
-export interface Staying {
+export interface StayingContent {
   readonly size: number
   readonly why: WhyStays
 }
@@ -61,15 +61,15 @@ export class Blobs {
   /** Contents that have their names and are not flushed; of some, the file is still open. */
   fresh = new Map<string, DiskFile | undefined>()
   /** Contents that are removed, until a checkpoint has come after the removal of their entries. */
-  readonly removed = new Map<string, Unnamed>()
+  readonly removed = new Map<string, UnnamedContent>()
   unnamedBytes = 0
   /** Contents without an entry whose files could not be removed: nothing is served from them. */
-  readonly unremovable = new Map<string, Staying>()
+  readonly unremovable = new Map<string, StayingContent>()
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
   /** Contents that were found wrong, until verified content takes their place. */
   readonly #wrong = new Set<string>()
-  readonly #unnamed = new Map<string, Unnamed>()
+  readonly #unnamed = new Map<string, UnnamedContent>()
 
   constructor(parts: BlobsParts) {
     this.#parts = parts
@@ -105,7 +105,7 @@ export class Blobs {
   }
 
   /** Contents that no entry has named since `before`. */
-  unnamed(before: Milliseconds = Number.POSITIVE_INFINITY): readonly Unnamed[] {
+  unnamed(before: Milliseconds = Number.POSITIVE_INFINITY): readonly UnnamedContent[] {
     return [...this.#unnamed.values()].filter(({ since }) => since <= before)
   }
 
@@ -160,7 +160,7 @@ export class Blobs {
   }
 
   /** Removes a content unless it was named meanwhile. Answers whether it is gone. Where the disk refuses, it is not used any more. */
-  remove(unnamed: Unnamed): Promise<boolean> {
+  remove(unnamed: UnnamedContent): Promise<boolean> {
     const { digest } = unnamed
     return this.#turns.run(digest, async () => {
       if (this.#unnamed.get(digest) !== unnamed) return false
@@ -182,7 +182,7 @@ export class Blobs {
   }
 
   /** Serves nothing from contents whose files are to be removed later, because the disk fails now. */
-  async setAside(contents: readonly Unnamed[], error: unknown): Promise<void> {
+  async setAside(contents: readonly UnnamedContent[], error: unknown): Promise<void> {
     const why = await this.#whyStays(error, this.#parts.layout.root)
     for (const unnamed of contents) {
       if (this.#unnamed.get(unnamed.digest) !== unnamed) continue
@@ -191,7 +191,7 @@ export class Blobs {
     }
   }
 
-  #stays({ digest, size }: Unnamed, why: WhyStays): void {
+  #stays({ digest, size }: UnnamedContent, why: WhyStays): void {
     this.unremovable.set(digest, { size, why })
     this.#wrong.add(digest)
   }

@@ -22,7 +22,7 @@ import type { Disk } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 import type { Blobs } from './blobs.ts'
 import type { Checks } from './checks.ts'
-import type { Expectation, Expected } from './expectation.ts'
+import type { Expectation, ExpectedContent } from './expectation.ts'
 import type { OpenContent, SharedBlocks } from './open-content.ts'
 import type { Contents } from './stored-contents.ts'
 import { type Destination, Tail, WriteBehind } from './write-behind.ts'
@@ -193,7 +193,7 @@ export class Download {
   }
 
   /** What was expected later. When the content cannot be that, the download fails. */
-  promise(expected: Expected): void {
+  promise(expected: ExpectedContent): void {
     if (!this.growing) return
     try {
       this.#parts.expectation.promise(expected, this.size)

@@ -8,7 +8,7 @@ import type { UpkeepParts } from '../upkeep/removal.ts'
 import type { Arrivals, Room } from '../upkeep/room.ts'
 import type { Checks } from './checks.ts'
 import { Download } from './download.ts'
-import { Expectation, type Expected } from './expectation.ts'
+import { Expectation, type ExpectedContent } from './expectation.ts'
 import type { SharedBlocks } from './open-content.ts'
 import {
   type Continuation,
@@ -26,7 +26,7 @@ export interface DownloadOptions {
   /** With `fields`, those of the origin's response: a large download can be continued after a crash. */
   readonly key?: string
   readonly fields?: Entry['fields']
-  readonly expected?: Expected | undefined
+  readonly expected?: ExpectedContent | undefined
   readonly length?: number | undefined
   /** Why the content must not be written to the disk; it then goes only to the clients that read it now. */
   readonly passing?: string | undefined
@@ -41,7 +41,7 @@ export interface Resumable {
    * Reads them again. Undefined when they are not what was written. Rejects when the disk fails, and when
    * the whole cannot be as long as is expected. What does not go on is removed.
    */
-  resume(expected?: Expected): Promise<Download | undefined>
+  resume(expected?: ExpectedContent): Promise<Download | undefined>
 }
 
 interface DownloadsParts extends UpkeepParts {
@@ -226,7 +226,7 @@ export class Downloads {
     await savePartial(this.#parts.disk, { path, key, fields, length, bytes: size, sha256 })
   }
 
-  async #resume(partial: Partial, expected: Expected = {}): Promise<Download | undefined> {
+  async #resume(partial: Partial, expected: ExpectedContent = {}): Promise<Download | undefined> {
     const { log, room, partials } = this.#parts
     const { key, fields, path, bytes, length } = partial
     if (!partials.take(partial)) return undefined

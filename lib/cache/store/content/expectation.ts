@@ -5,7 +5,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { Failure } from '../../../errors.ts'
 
-export interface Expected {
+export interface ExpectedContent {
   /** Bytes, as a signed index names them. */
   readonly size?: number
   readonly digest?: {
@@ -22,7 +22,7 @@ export const heldBytes = 64 * 1024
 
 export class Expectation {
   #length: number | undefined
-  #digest: Expected['digest']
+  #digest: ExpectedContent['digest']
   #later: boolean
   /** Readers may have the beginning of a content that is no longer than what is kept from them. */
   #shown = false
@@ -30,7 +30,7 @@ export class Expectation {
   readonly #other: Hash | undefined
 
   /** Throws a Failure when the announced length is not the expected size: no byte need be fetched to know. */
-  constructor(expected: Expected, length: number | undefined) {
+  constructor(expected: ExpectedContent, length: number | undefined) {
     if (length !== undefined && expected.size !== undefined && length !== expected.size) {
       throw wrongSize(length, expected.size)
     }
@@ -50,7 +50,7 @@ export class Expectation {
    * What was expected later: nothing more, or a size and a SHA-256 or SHA-512. Throws a Failure when the announced length is another, or the
    * `size` bytes that have come are more.
    */
-  promise({ size: promised, digest }: Expected, size: number): void {
+  promise({ size: promised, digest }: ExpectedContent, size: number): void {
     if (digest !== undefined && digest.algorithm !== 'sha256' && digest.algorithm !== 'sha512') {
       throw new Error(`the bytes so far were not hashed with ${digest.algorithm}`)
     }

@@ -8,7 +8,7 @@ import { diskProblem } from './health.ts'
 
 export type HashAlgorithm = 'md5' | 'sha1' | 'sha256' | 'sha512'
 
-export type Examined =
+export type ExaminedContent =
   | { readonly found: 'whole'; readonly digests: ReadonlyMap<HashAlgorithm, string> }
   /** Not there, not a plain file, of another length, or of blocks the disk has lost. */
   | { readonly found: 'broken'; readonly because: string }
@@ -29,7 +29,7 @@ export async function examineFile(
   disk: Disk,
   path: string,
   { size, algorithms, onRead }: Examination,
-): Promise<Examined> {
+): Promise<ExaminedContent> {
   const hashes = algorithms.map(name => ({ name, hash: createHash(name) }))
   const file = await disk.open(path, 'reading').catch(failed)
   if ('found' in file) return file
@@ -59,11 +59,11 @@ const lost: ReadonlyMap<string | undefined, string> = new Map([
   ['EIO', 'the disk cannot read it any more'],
 ])
 
-function failed(error: unknown): Examined {
+function failed(error: unknown): ExaminedContent {
   const because = lost.get(systemCode(error))
   return because === undefined ? { found: 'unknown', because: diskProblem(error) } : broken(because)
 }
 
-function broken(because: string): Examined {
+function broken(because: string): ExaminedContent {
   return { found: 'broken', because }
 }

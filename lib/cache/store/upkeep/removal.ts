@@ -5,7 +5,7 @@ import type { Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs, Unnamed } from '../content/blobs.ts'
+import type { Blobs, UnnamedContent } from '../content/blobs.ts'
 import { isForbidden, type Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 
@@ -67,7 +67,7 @@ export async function forget(
  */
 export async function removeContents(
   { blobs, clock, layout, log }: UpkeepParts,
-  contents: readonly Unnamed[],
+  contents: readonly UnnamedContent[],
   signal: AbortSignal,
 ): Promise<{ readonly contents: number; readonly bytes: number }> {
   const removed = { contents: 0, bytes: 0 }

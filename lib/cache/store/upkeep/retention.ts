@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
-import type { Unnamed } from '../content/blobs.ts'
+import type { UnnamedContent } from '../content/blobs.ts'
 import type { Downloads } from '../content/downloads.ts'
 import type { Partials } from '../content/partial.ts'
 import { isForbidden } from '../disk/disk.ts'
@@ -143,7 +143,7 @@ export class Retention {
   }
 
   /** Removes contents once the log says so even after a power cut. Answers how many are gone. */
-  async #remove(contents: readonly Unnamed[], signal: AbortSignal): Promise<number> {
+  async #remove(contents: readonly UnnamedContent[], signal: AbortSignal): Promise<number> {
     if (contents.length > 0) await this.#parts.checkpoints.run()
     return (await removeContents(this.#parts, contents, signal)).contents
   }

@@ -10,7 +10,7 @@
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
-import type { Unnamed } from '../content/blobs.ts'
+import type { UnnamedContent } from '../content/blobs.ts'
 import type { Download } from '../content/download.ts'
 import type { Partials } from '../content/partial.ts'
 import type { Surroundings } from '../disk/disk.ts'
@@ -192,10 +192,10 @@ export class Room {
   }
 
   /** Contents without an entry, the oldest first. */
-  #unnamed(excess: number): readonly Unnamed[] {
+  #unnamed(excess: number): readonly UnnamedContent[] {
     const { blobs, clock } = this.#parts
     let bytes = 0
-    const due: Unnamed[] = []
+    const due: UnnamedContent[] = []
     for (const one of blobs.unnamed(clock.elapsed() - unnamedGrace)) {
       if (bytes >= excess || due.length === batch) break
       if (one.size === 0 || blobs.unremovable.has(one.digest)) continue

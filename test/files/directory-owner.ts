@@ -1,10 +1,10 @@
 import { chown, link, lstat, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { writeFileAtomically } from '../lib/atomic-file.ts'
-import { fromTo, makeDirectory, ownerIn, userName } from '../lib/directory-owner.ts'
-import { TestCache } from './fixtures/cache/cache.ts'
-import { reply, ScriptedOrigin } from './fixtures/http/scripted-origin.ts'
+import { writeFileAtomically } from '../../lib/files/atomic-file.ts'
+import { fromTo, makeDirectory, ownerIn, userName } from '../../lib/files/directory-owner.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const skip = process.geteuid?.() !== 0 && 'SKIPPED: giving files away wants root'
 const user = { uid: 43_210, gid: 43_211 }

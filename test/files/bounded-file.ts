@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { readBounded } from '../lib/bounded-file.ts'
+import { readBounded } from '../../lib/files/bounded-file.ts'
 
 t.test('a file within the bound is read whole, through a link as well', async t => {
   const path = join(t.testdir({ file: 'content', empty: '' }), 'file')

@@ -5,8 +5,8 @@
 import { randomBytes } from 'node:crypto'
 import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { systemCode } from '../errors.ts'
 import { type Owner, ownerIn } from './directory-owner.ts'
-import { systemCode } from './errors.ts'
 
 interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */

@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { writeFileAtomically } from '../lib/atomic-file.ts'
+import { writeFileAtomically } from '../../lib/files/atomic-file.ts'
 
 t.test('a file is replaced whole and nothing temporary stays behind', async t => {
   const directory = t.testdir({ state: 'old' })

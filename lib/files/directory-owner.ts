@@ -5,7 +5,7 @@
 import { lchown, mkdir, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
-import { unlessMissing } from './errors.ts'
+import { unlessMissing } from '../errors.ts'
 
 export interface Owner {
   readonly uid: number
