@@ -85,7 +85,7 @@ export function wire(options: StoreOptions) {
     },
     named({ digest }) {
       blobs.taken(digest)
-      // What is fresh is made durable soon; this entry may be of a content that was, and now stands behind the last mark.
+      // A fresh content is made durable soon. One that was durable before is named now by an entry behind the last mark.
       if (!blobs.fresh.has(digest)) checkpoints.soon()
     },
     freed({ digest, size }) {

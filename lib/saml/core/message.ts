@@ -43,6 +43,13 @@ export const signedLimits: XmlLimits = {
   declarations: 256,
 }
 
+/** The limits of a SignedInfo: it holds an ID, a digest and names of methods, and is read before it is known who wrote it. */
+export const infoLimits: XmlLimits = {
+  ...logoutLimits,
+  attributes: signedLimits.attributes,
+  declarations: signedLimits.declarations,
+}
+
 /** The limits of metadata, which comes from the place the configuration names: at most 10 MiB, as the specification says. */
 export const metadataLimits: XmlLimits = {
   size: 10 * 1024 * 1024,

@@ -56,7 +56,7 @@ export function parseXml(
   try {
     if (document.length > limits.size) stop('too-large', limits.size)
     const decoded = typeof document === 'string' ? document : decode(document, limits)
-    const text = decoded.includes('\r') ? decoded.replace(/\r\n?/g, '\n') : decoded
+    const text = decoded.includes('\r') ? withLineFeeds(decoded) : decoded
     const scan = new Scan(text, limits, around)
     const root = scan.run()
     if (!scan.borrows) return { ok: true, text, root }
@@ -75,6 +75,31 @@ export function parseXml(
 type ParsedXml =
   | ({ readonly ok: true } & XmlDocument)
   | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
+
+/**
+ * The text with a line feed for each line end (section 2.11), replaced in bytes: a replaced text is a chain of as many pieces as there
+ * were characters, and strangers send a quarter of a million.
+ */
+function withLineFeeds(text: string): string {
+  const bytes = Buffer.from(text)
+  let length = 0
+  for (let i = 0; i < bytes.length; i += 1) {
+    const byte = bytes[i] ?? 0
+    if (byte === CR && bytes[i + 1] === LF) continue
+    bytes[length++] = byte === CR ? LF : byte
+  }
+  return bytes.toString('utf8', 0, length)
+}
+
+/** The value with a space for each white space (section 3.3.3), in bytes as well. */
+function withSpaces(value: string): string {
+  if (!/[\t\n]/.test(value)) return value
+  const bytes = Buffer.from(value)
+  for (let i = 0; i < bytes.length; i += 1) {
+    if (bytes[i] === TAB || bytes[i] === LF) bytes[i] = SPACE
+  }
+  return bytes.toString()
+}
 
 /**
  * UTF-8, or UTF-16 with its byte order mark where people edit: some programs of Windows save it without asking. One byte order mark in
@@ -250,7 +275,7 @@ class Scan {
       }
       // The value ends with the quote it begins with. Section 3.3.3: white space in it is a space, unless it is written as a reference.
       const from = text.indexOf(text.charAt(end - 1), equals) + 1
-      const value = this.#withoutReferences(text.slice(from, end - 1).replace(/[\t\n]/g, ' '))
+      const value = this.#withoutReferences(withSpaces(text.slice(from, end - 1)))
       found.push({ name: localName(tag), namespace: '', tag, value })
       this.#at = end
     }
@@ -287,6 +312,9 @@ class Scan {
 const LESS = 0x3c
 const SLASH = 0x2f
 const SPACE = 0x20
+const TAB = 0x09
+const LF = 0x0a
+const CR = 0x0d
 
 const NONE: readonly Written[] = []
 /** What XML 1.0 section 2.2 leaves out of its characters; half a surrogate pair cannot come out of UTF-8. */

@@ -10,7 +10,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { agreed } from '../core/agreement.ts'
 import { decodeBase64 } from '../core/encoding.ts'
-import { readMessage, refuse, signedLimits } from '../core/message.ts'
+import { infoLimits, readMessage, refuse, signedLimits } from '../core/message.ts'
 import { digestMethods, digests, ns, transforms } from '../core/vocabulary.ts'
 import {
   allElements,
@@ -85,6 +85,12 @@ const MOST_ELEMENTS = 64
 /** Elements of SignedInfo: SAML has at most eleven. */
 const MOST_INFO = 16
 
+/** What SignedInfo may hold: anything else would change what a signature means, and has no meaning here. */
+const INFO_PARTS: readonly string[] = [
+  ...['SignedInfo', 'CanonicalizationMethod', 'SignatureMethod', 'Reference'],
+  ...['Transforms', 'Transform', 'DigestMethod', 'DigestValue'],
+]
+
 /** The signature in `element` and its SignedInfo, whose parts are as SAML wants them. Needs no key and computes nothing. */
 function checkForm(element: XmlElement) {
   if (!isSigned(element)) refuse('signature_missing', `${element.name} is not signed`)
@@ -99,7 +105,9 @@ function checkForm(element: XmlElement) {
     refuse('signature_form', 'an Object inside the signature')
   }
   const foreign = ({ namespace, name }: XmlElement) =>
-    namespace !== ns.signature && name !== 'InclusiveNamespaces'
+    namespace === ns.signature
+      ? !INFO_PARTS.includes(name)
+      : namespace !== transforms.exclusive || name !== 'InclusiveNamespaces'
   const parts = allElements(info)
   if (parts.some(foreign)) refuse('signature_form', 'a foreign element inside SignedInfo')
   const references = allNamed(info, 'Reference')
@@ -120,7 +128,7 @@ function only(parent: XmlElement, name: string): XmlElement {
 /** SignedInfo, read from the canonical bytes that the signature is over. */
 function signedInfo(root: XmlElement, info: XmlElement): XmlDocument {
   const inclusive = prefixesOf(childOf(info, ns.signature, 'CanonicalizationMethod'))
-  return readMessage(canonicalText(root, info, { inclusive }), signedLimits)
+  return readMessage(canonicalText(root, info, { inclusive }), infoLimits)
 }
 
 /** Characters of the PrefixList of an InclusiveNamespaces; IdPs name one or two prefixes. */

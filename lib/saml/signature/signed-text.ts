@@ -17,15 +17,17 @@ import { type DomElement, readByXmldom } from '../core/agreement.ts'
 import { refuse } from '../core/message.ts'
 import {
   escapeXml,
+  NOTHING,
   type Prefixes,
   prefixesAt,
+  prefixOf,
   type XmlDocument,
   type XmlElement,
 } from '../core/xml.ts'
 
 /**
  * The canonical text of `element`, a part of the document, but for the child `without`, the enveloped signature. The libraries get the
- * text of the element alone, with what is declared around it.
+ * text of the element alone, with those declarations around it that it needs.
  */
 export function signedText(
   { root, text }: XmlDocument,
@@ -33,15 +35,36 @@ export function signedText(
   { inclusive, without }: { readonly inclusive: readonly string[]; readonly without: XmlElement },
 ): string {
   const named = element.start + 1 + element.tag.length
-  const around = declarations(prefixesAt(root, element), element.declares)
+  const needed = new Set(inclusive)
+  findBorrowed(element, NOTHING, { without, found: needed })
+  const around = declarations(prefixesAt(root, element), needed, element.declares)
   const before = text.slice(element.start, named) + around + text.slice(named, without.start)
   return canonicalised(readByXmldom(before + text.slice(without.end, element.end)), inclusive)
 }
 
-/** Declarations in force, but for those of the element itself. */
-function declarations(inForce: Prefixes, own: Prefixes): string {
+/**
+ * Finds the prefixes that names in `element` use and nothing in it declares. No other declaration around it is part of what is signed: a
+ * stranger may have written it, and long ones are dear for xmldom.
+ */
+function findBorrowed(
+  element: XmlElement,
+  around: Prefixes,
+  by: { readonly without: XmlElement; readonly found: Set<string> },
+): void {
+  const { declares, attributes, children } = element
+  const declared = declares.size === 0 ? around : new Map([...around, ...declares])
+  const prefixed = attributes.filter(({ tag }) => tag.includes(':'))
+  for (const { tag } of [element, ...prefixed]) {
+    const prefix = prefixOf(tag)
+    if (!declared.has(prefix)) by.found.add(prefix)
+  }
+  for (const child of children) if (child !== by.without) findBorrowed(child, declared, by)
+}
+
+/** The needed declarations in force, but for those of the element itself. */
+function declarations(inForce: Prefixes, needed: ReadonlySet<string>, own: Prefixes): string {
   return [...inForce]
-    .filter(([prefix]) => prefix !== 'xml' && !own.has(prefix))
+    .filter(([prefix]) => prefix !== 'xml' && needed.has(prefix) && !own.has(prefix))
     .map(([prefix, uri]) => ` xmlns${prefix === '' ? '' : `:${prefix}`}="${escapeXml(uri)}"`)
     .join('')
 }
@@ -54,10 +77,27 @@ function canonicalised(tree: DomElement, inclusive: readonly string[]): string {
   }
 }
 
-/** Declarations in the order of the standard (Canonical XML 1.0 section 2.2), which is that of code points; xml-crypto has that of a language. */
+/**
+ * Two corrections. Declarations stand in the order of code points (Canonical XML 1.0 section 2.2); xml-crypto has that of a language. And
+ * the empty prefix of the list, `#default`, has a default namespace declared where it is, though no name there uses it (section 3);
+ * xml-crypto takes no notice of it.
+ */
 class Exclusive extends ExclusiveCanonicalization {
   override nsCompare(a: Named, b: Named): number {
     return a.prefix < b.prefix ? -1 : Number(a.prefix > b.prefix)
+  }
+
+  override renderNs(
+    node: DomElement,
+    inScope: unknown,
+    before: string,
+    ...more: [unknown, string[]]
+  ) {
+    const made = super.renderNs(node, inScope, before, ...more)
+    const declared = node.getAttributeNode('xmlns')?.value ?? before
+    const isUsed = node.prefix === null || node.prefix === ''
+    if (isUsed || declared === before || !more[1].includes('')) return made
+    return { rendered: ` xmlns="${declared}"${made.rendered}`, newDefaultNs: declared }
   }
 }
 

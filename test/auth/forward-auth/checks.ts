@@ -424,24 +424,6 @@ t.test(
   },
 )
 
-for (const edge of edges) {
-  t.test(`${edge}: no protocol but WebSockets begins, whoever asks`, async t => {
-    const passthroughPaths = ['/open/']
-    const { gateway, ask } = await startChecks(t, { edge, settings: { passthroughPaths } })
-    const Cookie = await gateway.logIn(ada)
-    for (const path of ['/open/x', '/x']) {
-      for (const Upgrade of ['h2c', 'foo', 'websocket, h2c', 'TLS/1.2, websocket']) {
-        const answer = await ask(path, { Cookie, Connection: 'Upgrade', Upgrade })
-        t.equal(answer.status, 403, Upgrade)
-        t.notOk(answer.fields.has('X-Authproxy-User'))
-      }
-      const settings = await ask(path, { Cookie, 'HTTP2-Settings': 'AAMAAABk' })
-      t.equal(settings.status, 403, 'where the edge takes Upgrade from the check')
-      t.equal((await ask(path, { Cookie, Upgrade: 'WebSocket' })).status, 200)
-    }
-  })
-}
-
 t.test('a session that was ended passes no more, however often it was shown', async t => {
   const { gateway, ask } = await startChecks(t, { edge: 'nginx' })
   const Cookie = await gateway.logIn(ada)
@@ -479,3 +461,21 @@ t.test('rules of a reload are those of the next check', async t => {
   t.same(await lab.gateway.service.reload(), [])
   t.equal((await lab.ask('/admin/', { Cookie })).status, 403, 'the peer may not ask any more')
 })
+
+for (const edge of edges) {
+  t.test(`${edge}: no protocol but WebSockets begins, whoever asks`, async t => {
+    const passthroughPaths = ['/open/']
+    const { gateway, ask } = await startChecks(t, { edge, settings: { passthroughPaths } })
+    const Cookie = await gateway.logIn(ada)
+    for (const path of ['/open/x', '/x']) {
+      for (const Upgrade of ['h2c', 'foo', 'websocket, h2c', 'TLS/1.2, websocket']) {
+        const answer = await ask(path, { Cookie, Connection: 'Upgrade', Upgrade })
+        t.equal(answer.status, 403, Upgrade)
+        t.notOk(answer.fields.has('X-Authproxy-User'))
+      }
+      const settings = await ask(path, { Cookie, 'HTTP2-Settings': 'AAMAAABk' })
+      t.equal(settings.status, 403, 'where the edge takes Upgrade from the check')
+      t.equal((await ask(path, { Cookie, Upgrade: 'WebSocket' })).status, 200)
+    }
+  })
+}

@@ -54,7 +54,7 @@ export const loginBounds: PoolBounds = {
 export const logoutBounds: PoolBounds = { ...loginBounds, threads: 1, waiting: 8 * 1024 * 1024 }
 
 /**
- * An aggregate of 10 MiB takes two seconds, with its signature ten, and half of this memory; the deadline allows for a small
+ * An aggregate of 10 MiB takes two seconds, with its signature three, and half of this memory; the deadline allows for a small
  * machine under load.
  */
 export const metadataBounds: PoolBounds = {
