@@ -25,10 +25,16 @@ local notAsked = {
   ["x-authproxy-edge-secret"] = true,
 }
 
+-- Fields of an answer that are for HAProxy alone. All others tell the application who asks, those of identity.attributes too.
+local notTold = {
+  ["connection"] = true, ["keep-alive"] = true, ["transfer-encoding"] = true, ["content-length"] = true, ["date"] = true,
+  ["cache-control"] = true, ["vary"] = true,
+}
+
 -- Fields of this family that are questions to authproxy.
 local questions = { ["x-authproxy-authorization"] = true, ["x-authproxy-probe"] = true }
 
--- The fields in which authproxy tells who asks. Add the names of identity.names and identity.attributes that are your own.
+-- Fields of a client in which an application could read who asks, whatever this instance sends.
 local families = { "x authproxy ", "remote user", "remote groups", "remote name", "remote email", "x auth request ", "x webauth " }
 
 -- Whether an application could read a field as one of those: letters and digits count, whatever stands between them.
@@ -71,7 +77,8 @@ core.register_action("authproxy_check", { "http-req" }, function(txn)
     url = socket and "http://127.0.0.1/check" or ("http://" .. address .. "/check"),
     dst = socket and address or nil,
     headers = asked,
-    timeout = 10000,
+    -- Milliseconds. HAProxy asks four times before it says that there is no answer.
+    timeout = 3000,
   })
   if answer == nil then return end
   if answer.status == 401 or answer.status == 403 then
@@ -81,14 +88,16 @@ core.register_action("authproxy_check", { "http-req" }, function(txn)
   if answer.status ~= 200 then return end
 
   -- Who asks, and the cookies without those of authproxy, come from the answer alone.
-  for name in pairs(came) do
-    if tellsIdentity(name) or name == "cookie" then txn.http:req_del_header(name) end
-  end
+  local told = {}
   for name, list in pairs(answer.headers) do
-    if tellsIdentity(name) or name == "cookie" then
-      for _, value in ipairs(values(list)) do
-        if value ~= "" then txn.http:req_add_header(name, value) end
-      end
+    if not notTold[name] then told[name] = list end
+  end
+  for name in pairs(came) do
+    if tellsIdentity(name) or told[name] ~= nil or name == "cookie" then txn.http:req_del_header(name) end
+  end
+  for name, list in pairs(told) do
+    for _, value in ipairs(values(list)) do
+      if value ~= "" then txn.http:req_add_header(name, value) end
     end
   end
   txn:set_var("txn.authproxy", "allowed")

@@ -338,8 +338,7 @@ const LINES: Readonly<Record<Edge, Lines>> = {
   haproxy: {
     ask: 'HAProxy: http-request lua.authproxy_check, and use_backend of the application only if { var(txn.authproxy) -m str allowed }',
     probe: 'HAProxy: acl probe path_beg /__authproxy/probe, and default_backend authproxy',
-    field: name =>
-      `authproxy.lua puts ${name} of the check into the request, by the table families`,
+    field: name => `authproxy.lua puts ${name} of the check into the request`,
     drop: name => `http-request del-header ${name}`,
     spelling: 'HAProxy: authproxy.lua removes them by the table families',
     content: 'HAProxy: authproxy.lua sends none',
