@@ -78,9 +78,9 @@ function canonicalised(tree: DomElement, inclusive: readonly string[]): string {
 }
 
 /**
- * Two corrections. Declarations stand in the order of code points (Canonical XML 1.0 section 2.2); xml-crypto has that of a language. And
+ * Three corrections. Declarations stand in the order of code points (Canonical XML 1.0 section 2.2); xml-crypto has that of a language. And
  * the empty prefix of the list, `#default`, has a default namespace declared where it is, though no name there uses it (section 3);
- * xml-crypto takes no notice of it.
+ * xml-crypto takes no notice of it. And it forgets that a default namespace was taken back, and takes it back again in each child.
  */
 class Exclusive extends ExclusiveCanonicalization {
   override nsCompare(a: Named, b: Named): number {
@@ -93,7 +93,9 @@ class Exclusive extends ExclusiveCanonicalization {
     before: string,
     ...more: [unknown, string[]]
   ) {
-    const made = super.renderNs(node, inScope, before, ...more)
+    const { rendered, newDefaultNs } = super.renderNs(node, inScope, before, ...more)
+    // null for none, whatever its type says; compared with the empty string in the children.
+    const made = { rendered, newDefaultNs: newDefaultNs || '' }
     const declared = node.getAttributeNode('xmlns')?.value ?? before
     const isUsed = node.prefix === null || node.prefix === ''
     if (isUsed || declared === before || !more[1].includes('')) return made

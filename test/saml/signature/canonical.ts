@@ -127,6 +127,30 @@ t.test('#default has default namespaces declared that no name uses', async t => 
   t.throws(() => verifyDigest(start, '#default', plain), /does not verify/)
 })
 
+t.test('no default namespace is taken back once for all that is in an element', async t => {
+  for (const inner of [
+    '<e xmlns=""><f><g></g></f><g></g></e>',
+    '<e xmlns=""><f xmlns="urn:f"><g xmlns=""><h></h></g></f></e>',
+  ]) {
+    for (const start of [
+      '<s xmlns="urn:d" ID="_1">',
+      '<a:s xmlns:a="urn:a" xmlns="urn:d" ID="_1"><d>',
+    ]) {
+      const end = start.startsWith('<s') ? '</s>' : '</d></a:s>'
+      const text = `<r>${start}${inner}${end}</r>`
+      const signed = signElement(text, {
+        id: '_1',
+        key,
+        signatureMethod: signatureMethods.rsaSha256,
+      })
+      const document = readMessage(signed)
+      const [element] = document.root.children
+      if (element === undefined) throw new Error('there is nothing signed')
+      t.doesNotThrow(() => verifySignature(document, element, rules), text)
+    }
+  }
+})
+
 t.test('a text that xml-crypto would not write is refused, signed or not', async t => {
   // xml-crypto escapes nothing in namespaces.
   const start = '<a:s xmlns:a="urn:a&amp;b" ID="_1">'
