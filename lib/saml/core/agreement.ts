@@ -23,7 +23,9 @@ export function readByXmldom(text: string): DomElement {
   try {
     // The scan has normalised line ends; xmldom's own rule is that of XML 1.1 and changes more characters.
     const normalizeLineEndings = (input: string) => input
-    const onError = (_level: string, message: string) => {
+    const onError = (level: string, message: string) => {
+      // The bytes were UTF-8, as the scan knows. So U+FFFD is a character of the text, like those of a name once converted wrongly.
+      if (level === 'warning' && message.startsWith('Unicode replacement character')) return
       throw new Error(message)
     }
     const parser = new DOMParser({ locator: false, onError, normalizeLineEndings })

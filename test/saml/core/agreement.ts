@@ -8,6 +8,8 @@ t.test('two parsers read the same in what is plain', async t => {
     '<a/>',
     '<p:a xmlns:p="urn:p" xmlns="urn:d" id="1\t2&#10;" p:id="2">x<b>y&amp;&lt;</b>z</p:a>',
     '<a xmlns="urn:a"><b xmlns="">&#13;\r\n</b><c xml:lang="en"/></a>',
+    // What a directory has in the name of a person after a wrong conversion.
+    '<a b="J\ufffdrgen">J\ufffdrgen</a>',
   ]) {
     t.doesNotThrow(() => agreed(readMessage(text)), text)
   }
