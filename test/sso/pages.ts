@@ -36,6 +36,8 @@ const elsewhere: Readonly<Record<string, string>> = {
   lost_clock: 'login_loop-clock',
   lost_cookie_missing: 'login_loop-cookie_missing',
   whoami_foreign: 'test/sso/scripts.ts',
+  edge_peer: 'a line for who configures the edge: test/auth/forward-auth/read-check.ts',
+  edge_path: 'a line for who configures the edge: test/auth/forward-auth/read-check.ts',
   authn_future: 'a younger login: test/auth/access/step-up.ts, without a browser',
   base64: 'signature_missing',
   signature_missing: 'signature_missing',
