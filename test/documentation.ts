@@ -6,9 +6,8 @@ import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync 
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
 import { configCheck } from '../lib/auth/config/load-config.ts'
-import { checkOutcomes } from '../lib/auth/forward-auth/check-outcomes.ts'
 import { claims } from '../lib/auth/identity/claim.ts'
-import { OUTCOMES } from '../lib/auth/metrics.ts'
+import { CHECK_OUTCOMES, OUTCOMES } from '../lib/auth/metrics.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { readArguments } from '../lib/command-line.ts'
@@ -224,14 +223,14 @@ t.test('every outcome of a request to authproxy is explained and counted', t => 
   t.same(explained.sort(), [...OUTCOMES].sort())
   for (const path of [...files('lib/auth', '.ts'), ...files('lib/http', '.ts')]) {
     const known: ReadonlySet<unknown> = path.startsWith('lib/auth/forward-auth/')
-      ? new Set(checkOutcomes)
+      ? new Set(CHECK_OUTCOMES)
       : OUTCOMES
     for (const [, word = ''] of read(path).matchAll(/\boutcome: '([a-z-]+)'/g)) {
       t.ok(known.has(word), `${path}: ${word}`)
     }
   }
   const [, checks = ''] = log.split('\n## 7. Checks of an edge\n')
-  for (const outcome of checkOutcomes) t.ok(checks.includes(`\`${outcome}\``), outcome)
+  for (const outcome of CHECK_OUTCOMES) t.ok(checks.includes(`\`${outcome}\``), outcome)
   t.end()
 })
 

@@ -3,7 +3,6 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { type MetricFacts, Metrics, measureProcess } from '../metrics.ts'
-import { checkOutcomes } from './forward-auth/check-outcomes.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {
@@ -35,6 +34,21 @@ export const OUTCOMES: ReadonlySet<unknown> = new Set([
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
   ...['login-script', 'own-page', 'refused', 'failed', 'client-gone'],
 ])
+
+/** What becomes of the checks of an edge, likewise. */
+export const CHECK_OUTCOMES = [
+  ...[
+    'allowed',
+    'login',
+    'renewal',
+    'unauthenticated',
+    'refused',
+    'misrouted',
+    'probe',
+    'malformed',
+  ],
+  'failed',
+]
 
 export class AuthMetrics {
   readonly #metrics = new Metrics()
@@ -104,7 +118,7 @@ export class AuthMetrics {
   /** Counts a check of an edge. */
   check(edge: string, { response: { facts = {} } }: Pick<Exchange, 'response'>): void {
     const { outcome, because, rule } = facts
-    const verdict = checkOutcomes.find(each => each === outcome) ?? 'failed'
+    const verdict = CHECK_OUTCOMES.find(each => each === outcome) ?? 'failed'
     this.#checks.add({ edge, verdict })
     if (because === 'access') this.#refusals.add({ rule: String(rule ?? 0) })
   }

@@ -396,7 +396,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   return service
 }
 
-/** The listener for the checks of an edge. Without one in the configuration nothing of it is loaded, and nothing listens. */
+/** The listener for the checks of an edge. Without one in the configuration it is not loaded, and nothing listens. */
 async function checkListener(
   config: Config,
   parts: Parameters<typeof checkServer>[0],

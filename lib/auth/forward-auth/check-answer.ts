@@ -23,9 +23,8 @@ import {
 import type { Verdict } from '../gate.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
-import type { CheckOutcome } from './check-outcomes.ts'
 import { type Contract, redirectField } from './contract.ts'
-import { renewalAddress } from './gateway-paths.ts'
+import { longestTarget, renewalAddress } from './gateway-paths.ts'
 
 /** A request may pass, or this is the answer. */
 export type CheckDecision =
@@ -44,17 +43,17 @@ export function decide(
   const { contract, sessions } = by
   const { request, place, config, failurePage } = denied
   const { method } = request
-  const outcome = (outcome: CheckOutcome) => ({ outcome })
   switch (verdict.verdict) {
     case 'authenticated': {
       const { session } = verdict
       const user = session.subject
       const socket = refusedSocket(request, config, failurePage)
       if (socket !== undefined) return { answer: refusal(socket, contract) }
+      // Most sessions need none, and that is the cheapest question.
       if (method === 'GET' && sessions.wantsRenewal(session) && isNavigation(request)) {
         const renewal = renewalAddress(config.baseUrl, pathAndQuery(place))
         if (renewal !== undefined && sessions.leadsToRenewal(session)) {
-          return { answer: led(renewal, contract, { ...outcome('renewal'), user }) }
+          return { answer: led(renewal, contract, { outcome: 'renewal', user }) }
         }
       }
       return { pass: session, facts: { outcome: 'allowed', because: 'session', user } }
@@ -62,27 +61,25 @@ export function decide(
     case 'passthrough': {
       const { because, name } = verdict
       const facts = { because: `passthrough-${because}`, passthrough: name }
-      return { pass: undefined, facts: { ...outcome('allowed'), ...facts } }
+      return { pass: undefined, facts: { outcome: 'allowed', ...facts } }
     }
     case 'anyone':
-    case 'preflight': {
-      const facts = { ...outcome('allowed'), because: verdict.verdict }
-      return { pass: undefined, facts }
-    }
+    case 'preflight':
+      return { pass: undefined, facts: { outcome: 'allowed', because: verdict.verdict } }
     case 'refused':
       return { answer: refusal(refusedByRule(verdict, denied), contract) }
     case 'login-needed': {
       const facts = loginFacts(verdict)
       if (verdict.from === 'api') {
         const answer = programNeedsLogin(verdict, denied)
-        return { answer: withFacts(answer, { ...outcome('unauthenticated'), ...facts }) }
+        return { answer: withFacts(answer, { outcome: 'unauthenticated', ...facts }) }
       }
       if (method !== 'GET' && method !== 'HEAD') {
         const answer = formNotKept('off', verdict, denied)
-        return { answer: withFacts(answer, { ...facts, ...outcome('login') }) }
+        return { answer: withFacts(answer, { outcome: 'login', ...facts }) }
       }
       const to = loginOf(verdict, denied)
-      return { answer: led(to, contract, { ...outcome('login'), ...facts }) }
+      return { answer: led(to, contract, { outcome: 'login', ...facts }) }
     }
     default:
       return { answer: misrouted() }
@@ -113,14 +110,11 @@ export function misrouted(): Response {
 
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 
-/** Longest target that is repeated in an address of a field: edges take 4 KiB of fields of an answer, escaping included. */
-const LONGEST = 1500
-
 /** Where a person signs in who opens a page: it leads back to that page. */
 function loginOf(verdict: Extract<Verdict, { verdict: 'login-needed' }>, denied: Denied): string {
   const { place, saml } = denied
   const target = pathAndQuery(place)
-  if (target.length > LONGEST) return loginOfPage(verdict, denied)
+  if (target.length > longestTarget) return loginOfPage(verdict, denied)
   return saml.loginAddress(target, verdict.rule?.login === undefined ? undefined : verdict.rule)
 }
 

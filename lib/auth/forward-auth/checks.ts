@@ -125,7 +125,7 @@ const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 /** To an edge that would pass such a field on: the application could take the client for another user. */
 const refusedClaim = textResponse(
   403,
-  'A field of this request could be taken for the identity of a user, and the edge does not overwrite it.',
+  'A field of this request could be taken for the identity of a user, and the edge does not overwrite it. The log of authproxy names it (FORWARD-AUTH-ERROR identity_field).',
   { fields: NOT_STORED, facts: { outcome: 'refused', because: 'identity-field' } },
 )
 

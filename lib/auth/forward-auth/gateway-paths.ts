@@ -15,12 +15,12 @@ export const renewalPath = '/__authproxy/renew'
 /** The page for what the rules refuse. */
 export const refusedPath = '/__authproxy/refused'
 
-/** Longest target that is led by way of the renewal; edges take 4 KiB of fields of an answer, escaping included. */
-const LONGEST = 1500
+/** Longest target that is repeated in an address of a field: edges take 4 KiB of fields of an answer, escaping included. */
+export const longestTarget = 1500
 
 /** The address that renews a session and goes on to a target of ours; undefined for a target that it could not go on to. */
 export function renewalAddress(baseUrl: string, target: string): string | undefined {
-  if (target.length > LONGEST || safeReturn(target) !== target) return undefined
+  if (target.length > longestTarget || safeReturn(target) !== target) return undefined
   return `${baseUrl}${renewalPath}?to=${encodeURIComponent(target)}`
 }
 

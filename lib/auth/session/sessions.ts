@@ -178,11 +178,10 @@ export class Sessions {
   }
 
   /**
-   * Whether to lead the browser of a session to its renewal, where an answer cannot carry the new cookie itself. It is led once in
+   * Whether to lead the browser of a session that `wantsRenewal` there, where an answer cannot carry the new cookie itself. It is led once in
    * the time in which a session is renewed once, whatever came of it: a browser that keeps no new cookie runs in no circle.
    */
   leadsToRenewal(session: ReadSession): boolean {
-    if (!this.wantsRenewal(session)) return false
     const now = this.#options.clock.now()
     const last = this.#led.get(session.id) ?? Number.NEGATIVE_INFINITY
     if (now >= last && now - last < this.#renewalAge()) return false
