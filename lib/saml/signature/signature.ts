@@ -131,6 +131,10 @@ function only(parent: XmlElement, name: string): XmlElement {
 /** SignedInfo, read from the canonical bytes that the signature is over. */
 function signedInfo(root: XmlElement, info: XmlElement): XmlDocument {
   const inclusive = prefixesOf(childOf(info, ns.signature, 'CanonicalizationMethod'))
+  // Before its canonical text is written, which can be four times as long.
+  const { size } = infoLimits
+  if (info.end - info.start > size)
+    refuse('xml_too-large', `SignedInfo is larger than ${size} characters`)
   return readMessage(canonicalText(root, info, { inclusive }), infoLimits)
 }
 
