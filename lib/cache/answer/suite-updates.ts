@@ -164,6 +164,21 @@ export class Updates {
   }
 
   /**
+   * Updates the suite of this Release file for no client, and waits for the end of that. One that is under way is joined; an origin that
+   * is left alone for a moment is not asked. Never rejects.
+   */
+  async refresh(entry: Entry): Promise<RevalidationResult> {
+    const uri = parseUri(entry.key)
+    const paused = this.#behind.paused(parentOf(entry.key))
+    if ('problem' in uri || paused !== undefined) {
+      return { use: 'stale', because: paused ?? 'stale-origin-failed' }
+    }
+    const { key } = entry
+    const wanted = { key, uri, archive: classify(uri.path), stored: entry, insist: true }
+    return (this.#underWay.get(key) ?? this.#begin(wanted, entry)).done
+  }
+
+  /**
    * Asks the origin about the detached signature of an adopted Release file, together with that: either may have changed. Undefined
    * when the store has no such Release file.
    */
