@@ -42,7 +42,7 @@ const packages: readonly DebianPackage[] = [
         'troubleshooting.md',
         'migration.md',
       ],
-      ...['snapshots.md', 'offline-sites.md', 'metrics.md'],
+      ...['snapshots.md', 'offline-sites.md', 'several-machines.md', 'metrics.md'],
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
