@@ -25,6 +25,12 @@ const edges = [
   file => [`usr/share/doc/authproxy/examples/edges/${file}`, `packaging/edges/${file}`] as const,
 )
 
+/** Recipes of authproxy, in docs/recipes. */
+const recipes = [
+  ...['entra-id', 'okta', 'keycloak', 'ad-fs', 'google-workspace', 'shibboleth-idp'],
+  'simplesamlphp',
+]
+
 const packages: readonly DebianPackage[] = [
   {
     name: 'cachesvc',
@@ -66,6 +72,7 @@ const packages: readonly DebianPackage[] = [
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
       'migration.md',
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
+      ...recipes.map(name => `recipes/${name}.md`),
     ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],
