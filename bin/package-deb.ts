@@ -48,7 +48,7 @@ const packages: readonly DebianPackage[] = [
         'troubleshooting.md',
         'migration.md',
       ],
-      ...['snapshots.md', 'offline-sites.md', 'metrics.md'],
+      ...['snapshots.md', 'offline-sites.md', 'metrics.md', 'glossary.md'],
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
@@ -70,7 +70,7 @@ const packages: readonly DebianPackage[] = [
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
-      'migration.md',
+      ...['migration.md', 'glossary.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
       ...recipes.map(name => `recipes/${name}.md`),
     ],
