@@ -48,7 +48,7 @@ const packages: readonly DebianPackage[] = [
         'troubleshooting.md',
         'migration.md',
       ],
-      ...['snapshots.md', 'offline-sites.md', 'metrics.md', 'glossary.md'],
+      ...['snapshots.md', 'offline-sites.md', 'several-machines.md', 'metrics.md', 'glossary.md'],
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
