@@ -7,6 +7,7 @@ import { formatUri, type TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { recent } from '../recent.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
+import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { offlineFailure } from './answer/errors.ts'
@@ -37,6 +38,7 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   /** The credentials that the proxy has for origins. */
   readonly credentials: () => OriginCredentials
   readonly onAhead: AheadParts['onEnd']
+  readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
 }
 
@@ -115,5 +117,15 @@ export async function answering(parts: AnsweringParts) {
   })
   const shares = (digest: string, scope: string | undefined) => confined.shares(digest, scope)
   const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
-  return { fetcher, negative, answerer: new Answerer(asked), suites, updates, ahead, shares }
+  const answerer = new Answerer(asked)
+  const refreshing = new RefreshSchedule({
+    ...shared,
+    log: suiteLog,
+    suites,
+    updates,
+    onEnd: parts.onRefresh,
+    settings: () => (rules().config.offline ? undefined : rules().config.suites),
+    random: Math.random,
+  })
+  return { fetcher, negative, answerer, suites, updates, ahead, refreshing, shares }
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes apt use the cache at {{url}} while it answers, and the archives directly while it does not.
+# Makes apt use the cache at {{urls}}: the first that answers, and the archives directly while none does.
 #
 #   sh setup.sh                    writes {{aptFile}} and {{scriptFile}}
 #   sh setup.sh --snapshots        as well tells apt --snapshot where the snapshots of each archive are
@@ -51,8 +51,8 @@ snapshot_templates() {
   for host in ppa.launchpad.net ppa.launchpadcontent.net; do
     template "Host::$host" "$launchpad"
   done
-  kept='{{url}}/_cachesvc/snapshot/@SNAPSHOTID@'
-  own='{{url}}'
+  kept='{{first}}/_cachesvc/snapshot/@SNAPSHOTID@'
+  own='{{first}}'
   cat "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources 2>/dev/null |
     sed -e '/^[[:space:]]*#/d' -e 's,://[^/@[:space:]]*@,://,g' |
     { grep -oiE 'https?://[a-z0-9.-]+(:[0-9]+)?(/|[[:space:]]|$)' || :; } | tr -d '[:blank:]' | sort -u |
@@ -96,9 +96,10 @@ install() {
       echo "Look at $file: it sets a proxy as well, and may take precedence."
     fi
   done
-  case $(sh "$root$detect") in
-    DIRECT) echo 'The cache does not answer now, or this machine is in no network of its setting clients. apt goes to the archives directly until that changes.' ;;
-    *) echo 'The cache answers: apt uses it from now on.' ;;
+  answering=$(sh "$root$detect")
+  case $answering in
+    DIRECT) echo 'The cache does not answer now, or this machine is in no network of its setting clients. apt goes to the archives directly until that changes; the log of this machine then has a line of apt-proxy-detect.' ;;
+    *) echo "The cache answers: apt uses it from now on, $answering at present." ;;
   esac
 }
 

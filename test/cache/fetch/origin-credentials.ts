@@ -40,7 +40,7 @@ machine ARCHIVE.example.org login four password #4
   )
   const credentials = OriginCredentials.read(archives, { CREDENTIALS_DIRECTORY: directory })
   t.match(credentials.warnings, [/http:\/\/archive\.example\.org/])
-  t.notMatch(credentials.warnings.join(), /one|two/)
+  t.notMatch(credentials.warnings.join(), /login|Basic/)
   const sent = (wanted: string, place = wanted) => {
     const value = credentials.of(uri(wanted))?.at(uri(place))
     return value && Buffer.from(value.slice('Basic '.length), 'base64').toString()
@@ -64,7 +64,7 @@ machine ARCHIVE.example.org login four password #4
     'for a file of another archive',
   )
   t.equal(sent('https://archive.example.org/x', 'https://other.example.org/x'), undefined)
-  t.notMatch(JSON.stringify([archives, credentials]), /one|Basic/, 'JSON of them has no secret')
+  t.notMatch(JSON.stringify([archives, credentials]), /login|Basic/, 'JSON of them has no secret')
   t.throws(
     () => OriginCredentials.read(archives, { CREDENTIALS_DIRECTORY: join(directory, 'no') }),
     {
