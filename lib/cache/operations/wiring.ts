@@ -65,7 +65,8 @@ export async function operationsOf(parts: OperationsParts) {
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
-  metrics.read(gauges, () => suitesBehind(parts))
+  const parents = () => origin.dialler.parents?.states() ?? []
+  metrics.read(gauges, () => suitesBehind(parts), parents)
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -75,6 +76,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
+    parents,
     listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
@@ -110,7 +112,10 @@ export async function operationsOf(parts: OperationsParts) {
       return metrics.text()
     },
     explain: url =>
-      explain(url, { rules: rules(), store, suites, updates, negative, fetcher, now: clock.now() }),
+      explain(url, {
+        ...{ rules: rules(), store, suites, updates, negative, fetcher, parents },
+        now: clock.now(),
+      }),
   }
   const live = new Live(sources)
   return { operations: operations(sources, live), sources, live }
