@@ -1,0 +1,379 @@
+/**
+ * Marks that lapse, on disk: what was confirmed is found again after any crash, power cut or failure, whichever processes run at
+ * that moment.
+ */
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { filesOfMarks, LapsingMarks } from '../../../lib/auth/keys/lapsing-marks.ts'
+import { readBounded } from '../../../lib/files/bounded-file.ts'
+import type { FileCalls } from '../../../lib/files/file-calls.ts'
+import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
+import { type Mishap, processFiles } from '../../fixtures/store/memory-file-calls.ts'
+import { MemoryFiles } from '../../fixtures/store/memory-files.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+
+type Mark = readonly [name: string, until: number]
+
+/** A process that keeps marks in these files, as a list of sessions does. */
+class Keeper {
+  readonly marks = new Map<string, number>()
+  readonly problems: string[] = []
+  lost = 0
+  readonly #file: LapsingMarks<Mark>
+
+  constructor(path: string, files: FileCalls, clock = new ManualClock(0)) {
+    this.#file = new LapsingMarks<Mark>({
+      path,
+      files,
+      clock,
+      living: () => this.marks,
+      isMark: (found): found is Mark =>
+        Array.isArray(found) && typeof found[0] === 'string' && typeof found[1] === 'number',
+      fromVersion1: found => {
+        if (!Array.isArray(found)) throw new Error('it is of another form')
+        return found.map(name => [`${name}`, 1])
+      },
+      merge: found => {
+        for (const [name, until] of found) this.marks.set(name, until)
+      },
+      lost: () => {
+        this.lost += 1
+      },
+      unreadable: error => this.problems.push(`unreadable: ${error}`),
+      failed: error => this.problems.push(`failed: ${error}`),
+    })
+  }
+
+  open(): Promise<void> {
+    return this.#file.open()
+  }
+
+  /** Whether the marks are on disk. */
+  async add(...names: readonly string[]): Promise<boolean> {
+    for (const name of names) this.marks.set(name, 1)
+    await this.#file.add(names.map(name => [name, 1] as const))
+    return this.#file.isWritten
+  }
+
+  check(): Promise<void> {
+    return this.#file.check()
+  }
+
+  close(): Promise<void> {
+    return this.#file.close()
+  }
+}
+
+const pathIn = (root: string) => join(root, 'app.json.revoked')
+
+function disk(t: Test, seed = 1) {
+  const root = t.testdir()
+  const chance = seeded(seed)
+  return { root, path: pathIn(root), chance, files: new MemoryFiles(chance, root) }
+}
+
+async function opened(path: string, files: FileCalls): Promise<Keeper> {
+  const keeper = new Keeper(path, files)
+  await keeper.open()
+  return keeper
+}
+
+t.test('a line is appended, and all are written anew when more are dead than alive', async t => {
+  const { path, files } = disk(t)
+  const calls = processFiles(files)
+  const one = await opened(path, calls)
+  await one.add('a')
+  const [name = ''] = await filesOfMarks(path, calls)
+  const text = async () => (await readBounded(name, 1e6, calls)).bytes.toString()
+  const first = await text()
+  await one.add('b')
+  t.match(await text(), first, 'what was there stays')
+  t.match(await text(), /^\w{8} \{"marks":2.*\n\w{8} \["a",1\]\n.*"end":1\}\n\w{8} \["b",1\]\n$/)
+  for (let i = 0; i < 998; i += 1) await one.add(`c${i}`)
+  one.marks.clear()
+  t.ok((await text()).startsWith(first))
+  await one.add('d')
+  await one.add('e')
+  t.notMatch(await text(), /"c/)
+  t.match(await text(), /"d".*"e"/s)
+  await one.close()
+})
+
+/** Two processes one after the other over what an older version has left, and a third beside the second. */
+async function lives(
+  path: string,
+  calls: (process: number) => FileCalls,
+): Promise<{ confirmed: string[]; keepers: Keeper[] }> {
+  const confirmed: string[] = []
+  const keepers: Keeper[] = []
+  const start = async () => {
+    const keeper = new Keeper(path, calls(keepers.length))
+    keepers.push(keeper)
+    await keeper.open()
+    return keeper
+  }
+  const add = async (keeper: Keeper, ...names: readonly string[]) => {
+    if (await keeper.add(...names)) confirmed.push(...names)
+  }
+  const one = await start()
+  await add(one, 'a', 'b')
+  await Promise.all([add(one, 'c'), add(one, 'd')])
+  const two = await start()
+  await Promise.all([add(one, 'e'), add(two, 'f')])
+  await one.check()
+  const [three] = await Promise.all([start(), add(two, 'g'), add(one, 'h')])
+  await Promise.all([add(one, 'i'), add(two, 'j'), add(three, 'k')])
+  for (const keeper of [one, two, three]) await keeper.check()
+  await Promise.all([one.close(), two.close()])
+  await add(three, 'l')
+  await three.close()
+  return { confirmed, keepers }
+}
+
+const before = ['v', 'w']
+
+async function withOldFile(root: string, files: MemoryFiles): Promise<void> {
+  const calls = processFiles(files)
+  const file = await calls.open(`${pathIn(root)}.json`, 'wx')
+  await file.writeFile(JSON.stringify(before))
+  await file.sync()
+  await file.close()
+}
+
+const all = [...'abcdefghijkl', ...before]
+
+t.test('without a mishap all is confirmed, seen by each and found again', async t => {
+  for (let seed = 1; seed <= 50; seed += 1) {
+    const { root, path, files } = disk(t, seed)
+    await withOldFile(root, files)
+    const { confirmed, keepers } = await lives(path, () => processFiles(files))
+    t.same([...confirmed, ...before].sort(), all)
+    for (const { marks, problems, lost } of keepers) {
+      for (const name of 'abcdefghijk') t.ok(marks.has(name), `${name}, seed ${seed}`)
+      t.same(problems, [])
+      t.equal(lost, 0)
+    }
+    const last = await opened(path, processFiles(files))
+    t.same([...last.marks.keys()].sort(), all)
+    await last.close()
+    const names = await processFiles(files).readdir(root)
+    t.equal(names.length, 1, 'one file remains')
+  }
+})
+
+/** Every step of every process meets the mishap once. */
+async function eachStep(
+  t: Test,
+  mishap: (files: MemoryFiles) => ReturnType<Mishap>,
+  judge: (of: {
+    root: string
+    files: MemoryFiles
+    chance: Chance
+    confirmed: readonly string[]
+    told: boolean
+    what: string
+  }) => Promise<void>,
+): Promise<void> {
+  let tried = 0
+  for (const process of [0, 1, 2]) {
+    for (let step = 1; ; step += 1) {
+      const { root, path, chance, files } = disk(t, step)
+      await withOldFile(root, files)
+      let met = false
+      const { confirmed, keepers } = await lives(path, number =>
+        processFiles(files, at => {
+          if (number !== process || at !== step) return undefined
+          met = true
+          return mishap(files)
+        }),
+      )
+      if (!met) break
+      tried += 1
+      const told = keepers.some(({ lost }) => lost > 0)
+      await judge({
+        root,
+        files,
+        chance,
+        confirmed,
+        told,
+        what: `step ${step} of process ${process}`,
+      })
+    }
+  }
+  t.ok(tried > 100, `${tried} steps`)
+}
+
+async function found(root: string, files: MemoryFiles): Promise<Keeper> {
+  const keeper = await opened(pathIn(root), processFiles(files))
+  await keeper.close()
+  return keeper
+}
+
+t.test('a process that is killed at any step loses nothing that was confirmed', async t => {
+  await eachStep(
+    t,
+    () => 'kill',
+    async ({ root, files, confirmed, what }) => {
+      const { marks, lost } = await found(root, files)
+      t.same(
+        [...confirmed, ...before].filter(name => !marks.has(name)),
+        [],
+        what,
+      )
+      t.equal(lost, 0, what)
+    },
+  )
+})
+
+t.test('nor does a power cut at any step, and the next start goes on from it', async t => {
+  const off = (files: MemoryFiles) => {
+    files.dead = true
+    return 'kill' as const
+  }
+  await eachStep(t, off, async ({ root, files, confirmed, what }) => {
+    for (let cut = 0; cut < 4; cut += 1) {
+      const after = files.cut(root, root)
+      const { marks, lost } = await found(root, after)
+      t.same(
+        [...confirmed, ...before].filter(name => !marks.has(name)),
+        [],
+        what,
+      )
+      t.equal(lost, 0, what)
+      const again = await found(root, after.cut(root, root))
+      t.same([...again.marks.keys()].sort(), [...marks.keys()].sort(), `${what}, again`)
+    }
+  })
+})
+
+for (const code of ['ENOSPC', 'EIO'] as const) {
+  t.test(`a call that fails once with ${code} loses nothing, or it is told`, async t => {
+    await eachStep(
+      t,
+      () => code,
+      async ({ root, files, confirmed, told, what }) => {
+        const { marks, lost } = await found(root, files)
+        const missing = [...confirmed, ...before].filter(name => !marks.has(name))
+        t.same(
+          missing.filter(name => !told || !before.includes(name)),
+          [],
+          what,
+        )
+        t.equal(lost, 0, what)
+      },
+    )
+  })
+}
+
+/** Processes that start, enter marks, are killed and end at random moments, beside each other. */
+class Machine {
+  files: MemoryFiles
+  readonly #root: string
+  readonly #chance: Chance
+  #running: Array<{ readonly keeper: Keeper; readonly kill: () => void }> = []
+  #begun: Array<Promise<unknown>> = []
+  #names = 0
+  readonly confirmed = new Set<string>()
+  readonly problems: string[] = []
+  /** After a power cut a line may be damaged that was never confirmed: a start may then say that it has lost something. */
+  #mayLose = false
+
+  constructor(root: string, chance: Chance) {
+    this.#root = root
+    this.#chance = chance
+    this.files = new MemoryFiles(chance, root)
+  }
+
+  async run(steps: number): Promise<void> {
+    for (let step = 0; step < steps; step += 1) {
+      await this.#step()
+      for (let turns = this.#chance.below(30); turns > 0; turns -= 1) {
+        await new Promise(resolve => setImmediate(resolve))
+      }
+    }
+    await Promise.all(this.#begun)
+    this.#begun = []
+    for (const { keeper } of this.#running) {
+      await keeper.check()
+      this.#expect(keeper, [...this.confirmed], 'runs')
+    }
+  }
+
+  async cut(): Promise<void> {
+    this.files.dead = true
+    for (const { kill } of this.#running) kill()
+    this.#running = []
+    await Promise.all(this.#begun)
+    this.#begun = []
+    this.files = this.files.cut(this.#root, this.#root)
+    this.#mayLose = true
+    await this.#start()
+    this.#mayLose = false
+  }
+
+  async #step(): Promise<void> {
+    const { keeper, kill } = this.#running.length > 0 ? this.#chance.pick(this.#running) : {}
+    const gone = () => {
+      this.#running = this.#running.filter(one => one.keeper !== keeper)
+    }
+    if (keeper === undefined) return this.#start()
+    switch (this.#chance.below(12)) {
+      case 0:
+      case 1:
+        if (this.#running.length < 4) this.#begun.push(this.#start())
+        break
+      case 2:
+        gone()
+        kill?.()
+        break
+      case 3:
+        gone()
+        this.#begun.push(keeper.close())
+        break
+      case 4:
+        this.#begun.push(keeper.check())
+        break
+      default:
+        this.#begun.push(this.#add(keeper))
+    }
+  }
+
+  async #start(): Promise<void> {
+    const calls = processFiles(this.files)
+    const keeper = new Keeper(pathIn(this.#root), calls)
+    const expected = [...this.confirmed]
+    await keeper.open()
+    if (keeper.lost > 0 && !this.#mayLose && !this.files.dead) this.problems.push('told a loss')
+    if (this.files.dead) return
+    if (keeper.lost === 0) this.#expect(keeper, expected, 'started')
+    for (const name of expected) if (!keeper.marks.has(name)) this.confirmed.delete(name)
+    this.#running.push({ keeper, kill: () => calls.kill() })
+  }
+
+  async #add(keeper: Keeper): Promise<void> {
+    const names = Array.from({ length: this.#chance.pick([1, 1, 2, 40]) }, () => {
+      this.#names += 1
+      return `n${this.#names}`
+    })
+    if (await keeper.add(...names)) for (const name of names) this.confirmed.add(name)
+  }
+
+  #expect(keeper: Keeper, names: readonly string[], what: string): void {
+    const missing = names.filter(name => !keeper.marks.has(name))
+    if (missing.length > 0) this.problems.push(`${what} without ${missing.join(' ')}`)
+  }
+}
+
+t.test('processes that come and go beside each other lose nothing, nor do power cuts', async t => {
+  let confirmed = 0
+  for (let seed = 1; seed <= 150; seed += 1) {
+    const machine = new Machine(t.testdir(), seeded(seed))
+    for (let life = 0; life < 4; life += 1) {
+      await machine.run(40)
+      await machine.cut()
+    }
+    t.same(machine.problems, [], `seed ${seed}`)
+    confirmed += machine.confirmed.size
+  }
+  t.ok(confirmed > 10_000, `${confirmed} marks`)
+})
