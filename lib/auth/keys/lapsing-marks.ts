@@ -6,10 +6,10 @@
  * their number do not matter.
  *
  * # Files
- * `P` is the path that all names begin with, HEX are 16 random digits, other ones for each process.
+ * `P` is the path that all names begin with, HEX are 16 random digits, new ones for each name.
  *
  *     P.HEX              the file of a process, which alone writes it
- *     P.HEX.HEX.old      a file that the process with the second HEX takes over
+ *     P.HEX.HEX.old      a file that a start takes over; nothing is confirmed by it any more
  *     P.json             written by versions before 0.2.0, in one piece; also P.json.HEX.old
  *     P.damaged          the last file that could not be read, for a person
  *
@@ -26,7 +26,7 @@
  * # Who does what, and what a crash or a power cut then leaves
  * | Step | Done by | Found after a crash right behind it |
  * |---|---|---|
- * | 1 rename each file of another process to `P.HEX.HEX.old` | a start | both names count alike; the owner, if it runs, notices in 5 or 7 |
+ * | 1 rename each file of another process to `P.HEX.HEX.old` | a start | both names count alike; the owner, if it runs, notices in 5 or 6 |
  * | 2 read them, all after 1; a file that is missing was taken by another start: list the names again | a start | the same |
  * | 3 write its own file anew: temporary name, fsync, rename, fsync of the directory | a start | the own file, and those of 1, which say nothing else |
  * | 4 remove the files of 1; the last damaged one becomes `P.damaged` | a start | a part of them, or all: their marks are merged once more |
@@ -117,7 +117,6 @@ export async function filesOfMarks(
 export class LapsingMarks<Mark extends readonly unknown[]> {
   readonly #options: LapsingMarksOptions<Mark>
   readonly #files: FileCalls
-  readonly #digits = randomBytes(8).toString('hex')
   readonly #path: string
   readonly #file: WatchedFile
   /** How this process left its file; undefined when the file has to be written anew. */
@@ -137,7 +136,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     const { clock, failed, files = systemFiles } = options
     this.#options = options
     this.#files = files
-    this.#path = `${options.path}.${this.#digits}`
+    this.#path = `${options.path}.${newDigits()}`
     this.#file = new WatchedFile({
       path: this.#path,
       clock,
@@ -223,7 +222,8 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
   /** The new name of the file, or the old one where it cannot be renamed; undefined when it is missing. */
   async #setAside(name: string): Promise<string | undefined> {
     if (name.endsWith('.old')) return name
-    const aside = `${name}.${this.#digits}.old`
+    // A new name each time: what is removed by its name is what was read under it.
+    const aside = `${name}.${newDigits()}.old`
     try {
       await this.#files.rename(name, aside)
       return aside
@@ -294,7 +294,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
   }
 
   *#pieces(): Iterable<string> {
-    yield lineOf({ marks: VERSION, id: randomBytes(8).toString('hex') })
+    yield lineOf({ marks: VERSION, id: newDigits() })
     let piece: string[] = []
     let written = 0
     for (const mark of this.#options.living()) {
@@ -366,6 +366,10 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     const damage = damaged === 0 ? cut : `${damaged} of its lines are damaged`
     return { id, end, marks, damage }
   }
+}
+
+function newDigits(): string {
+  return randomBytes(8).toString('hex')
 }
 
 function lineOf(content: object): string {
