@@ -162,7 +162,7 @@ const programs: Readonly<Record<string, readonly [Program, Readonly<Record<strin
 /** Programs of others: the documents name no further one by mistake. */
 const known = new Set(
   (
-    'apt apt-get cat cd chmod chown cp curl docker echo gpg head install journalctl less mkdir nginx openssl php prometheus ' +
+    'apt apt-get cat cd chmod chown cp curl docker echo gpg head install journalctl less mkdir nginx openssl php prometheus tr ' +
     'python3 rm sed sh systemctl systemd-sysusers tee /usr/lib/apt/apt-helper kubectl ansible-playbook'
   ).split(' '),
 )
@@ -194,6 +194,9 @@ function checkCommand(t: Test, whole: Command, place: string): void {
     t.ok(existsSync(join(root, file.replace(/^dist\/(.*)\.js$/, '$1.ts'))), says)
   } else if (word !== '' && !ofRepository)
     t.ok(known.has(word), `${says}: ${word} is a known program`)
+  // What runs within a container.
+  const inside = word === 'kubectl' ? operands.indexOf('--') : -1
+  if (inside !== -1) checkCommand(t, operands.slice(inside + 1), place)
   if (word === 'systemctl') {
     for (const unit of operands
       .slice(1)
