@@ -28,7 +28,7 @@ const edges = [
 /** Recipes of authproxy, in docs/recipes. */
 const recipes = [
   ...['entra-id', 'okta', 'keycloak', 'ad-fs', 'google-workspace', 'shibboleth-idp'],
-  ...['simplesamlphp', 'kubernetes'],
+  ...['simplesamlphp', 'kubernetes', 'several-applications'],
 ]
 
 const packages: readonly DebianPackage[] = [
