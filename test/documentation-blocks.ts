@@ -45,7 +45,16 @@ const inLanguage = (language: string) =>
 const checked = new Set([
   ...['yaml', 'sh', 'json', 'js', 'python', 'php', 'xml', 'html', 'ini', 'nginx'],
   // By documentation-others.ts.
-  ...['apt', 'dockerfile', 'toml', 'preseed', 'yaml github', 'yaml ansible', 'yaml cloud-init'],
+  ...[
+    'apt',
+    'auth',
+    'dockerfile',
+    'toml',
+    'preseed',
+    'yaml github',
+    'yaml ansible',
+    'yaml cloud-init',
+  ],
 ])
 
 t.test('every block is checked, or says why not', async t => {

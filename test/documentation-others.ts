@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parseDocument } from 'yaml'
+import { parseAuthConf } from '../lib/cache/fetch/origin-credentials.ts'
 import { isRecord } from '../lib/json.ts'
 import { packageRoot } from '../lib/package.ts'
 import { type Block, blocksIn, commandsOf } from './fixtures/documents/blocks.ts'
@@ -63,6 +64,12 @@ t.test('lines for apt', { skip }, async t => {
   t.ok(alone.length > 0)
   for (const block of alone) {
     t.match(await proxyOf(t, block.text), 'http://proxy.example.org:3142', placeOf(block))
+  }
+})
+
+t.test('files of credentials', async t => {
+  for (const block of inLanguage('auth')) {
+    t.match(parseAuthConf(block.text), { lines: [{}] }, placeOf(block))
   }
 })
 
