@@ -49,7 +49,7 @@ const packages: readonly DebianPackage[] = [
         'migration.md',
       ],
       ...['snapshots.md', 'offline-sites.md', 'several-machines.md', 'metrics.md', 'glossary.md'],
-      'recipes/ci-and-images.md',
+      ...['paid-archives.md', 'recipes/ci-and-images.md'],
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
