@@ -17,7 +17,7 @@ import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { isBehind } from './behind-text.ts'
 import { Live } from './live.ts'
-import type { CacheMetrics, Gauges, SuiteBehind } from './metrics.ts'
+import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
@@ -61,13 +61,18 @@ export async function operationsOf(parts: OperationsParts) {
     suites_being_adopted: () => suites.adopting,
     ...https.gauges,
     suites_behind: () => suitesBehind(parts).length,
+    refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
     verification_timestamp_seconds: () => Math.floor((verification.last?.finished ?? 0) / 1000),
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
-  metrics.read(gauges, () => suitesBehind(parts))
+  metrics.read(
+    gauges,
+    () => suitesBehind(parts),
+    () => signatureEnds(parts),
+  )
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -136,6 +141,16 @@ function suitesBehind(parts: Pick<Answering, 'suites' | 'updates'>): readonly Su
       ]
     })
     .sort((a, b) => b.seconds - a.seconds)
+}
+
+/** The suites whose signature apt refuses by now or later, the earliest first. */
+function signatureEnds({ suites }: Pick<Answering, 'suites'>): readonly SignatureOfSuite[] {
+  return suites.all
+    .flatMap(({ at, generations: [generation] }) => {
+      const ends = generation?.signature.ends
+      return ends === undefined ? [] : [{ suite: redactUrl(at), ...ends }]
+    })
+    .sort((a, b) => a.at - b.at)
 }
 
 function suiteStates({
