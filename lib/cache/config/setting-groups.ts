@@ -74,7 +74,7 @@ export const suites = group(
     warm: group(
       'Packages that are fetched ahead. When a suite has a new Release file whose indexes name newer versions of packages that clients have asked for, these are fetched in the background: one at a time, and only while no client waits for another file from an origin. A package counts as the same when its directory, name and architecture are.',
       {
-        days: setting(integer(0, 365), 0, 'warm:\n    days: 14').says(
+        days: setting(integer(0, 365), 0, 'suites:\n  warm:\n    days: 14').says(
           'Days: packages that a client has asked for in so many days are fetched ahead. 0 switches this off. A version that was fetched ahead counts as used when the version before it was used.',
         ),
         files: setting(integer(1, 100_000), 500).says(
@@ -122,7 +122,7 @@ export const retention = group(
     free: optional(
       size('0', '1024T'),
       'a fiftieth of the file system, at most `1G`',
-      'free: 20G',
+      'retention:\n  free: 20G',
     ).says(
       'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it. When removing all of them would not be enough, none is removed, what does not fit is not stored, and the log has a warning.',
     ),

@@ -2,6 +2,7 @@
  * The metrics of the cache under their Prometheus names. Counters of requests agree with the statistics; gauges are read when
  * the metrics are asked for.
  */
+import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../../metrics.ts'
 import { isGone } from '../fetch/revalidation.ts'
@@ -148,7 +149,11 @@ export class CacheMetrics {
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
     const metrics = new CacheMetrics()
-    metrics.read(Object.fromEntries(names.map(name => [name, () => 0])) as Gauges, () => [])
+    metrics.read(
+      Object.fromEntries(names.map(name => [name, () => 0])) as Gauges,
+      () => [],
+      () => [],
+    )
     return metrics.#metrics.list()
   }
 
@@ -159,6 +164,7 @@ export class CacheMetrics {
   read(
     reads: Gauges,
     behind: () => readonly SuiteBehind[],
+    parents: () => readonly ParentState[],
     ends: () => readonly SignatureOfSuite[] = () => [],
   ): void {
     for (const [name, help] of Object.entries(gauges)) {
@@ -183,6 +189,31 @@ export class CacheMetrics {
       behind()
         .slice(0, mostSuites)
         .map(({ seconds, ...labels }) => ({ labels, value: seconds })),
+    )
+    this.#metrics.readings(
+      {
+        name: 'cachesvc_parent_requests_total',
+        help: 'Requests and tunnels by way of a parent proxy, by result: answered, or failed where another way is tried if there is one.',
+        labels: ['parent', 'result'],
+        type: 'counter',
+      },
+      () =>
+        parents().flatMap(({ name: parent, answered, failed }) => [
+          { labels: { parent, result: 'answered' }, value: answered },
+          { labels: { parent, result: 'failed' }, value: failed },
+        ]),
+    )
+    this.#metrics.readings(
+      {
+        name: 'cachesvc_parent_failing',
+        help: '1 while a parent proxy fails, so that others are asked before it.',
+        labels: ['parent'],
+      },
+      () =>
+        parents().map(({ name: parent, because }) => ({
+          labels: { parent },
+          value: Number(because !== undefined),
+        })),
     )
   }
 

@@ -68,9 +68,11 @@ export async function operationsOf(parts: OperationsParts) {
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
+  const parents = () => origin.dialler.parents?.states() ?? []
   metrics.read(
     gauges,
     () => suitesBehind(parts),
+    parents,
     () => signatureEnds(parts),
   )
   const stored = new Holdings(store, clock)
@@ -82,6 +84,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
+    parents,
     listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
@@ -118,7 +121,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     explain: url =>
       explain(url, {
-        ...{ rules: rules(), store, shares, suites, updates, negative, fetcher },
+        ...{ rules: rules(), store, shares, suites, updates, negative, fetcher, parents },
         now: clock.now(),
       }),
   }
