@@ -390,6 +390,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       counts: () => ({ clients: main.connections, websockets: tunnels }),
       reload: options.reloadDaemon ?? service.reload,
       endUser: user => sessions.endUser(user),
+      failures: () => records.all(),
       log,
     }),
   )
