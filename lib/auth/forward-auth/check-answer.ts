@@ -86,17 +86,15 @@ export function decide(
   }
 }
 
-/**
- * The answer for a request that may pass. It has the cookies of the application, which are those of the request without ours, for the edge to
- * put them in the place of the client's.
- */
-export function allowed(
-  identity: Fields,
-  { id, cookies }: { readonly id: string; readonly cookies: string },
-  facts: Response['facts'],
-): Response {
-  const own = ['X-Authproxy-Request-ID', id, 'Cookie', cookies, 'Cache-Control', 'no-store']
-  return { status: 200, fields: identity.followedBy(own), content: noContent, facts }
+/** The fields for a request that may pass but the name of that request: its identity, and the cookies of the application. */
+export function allowedFields(identity: Fields, cookies: string): Fields {
+  return identity.followedBy(['Cookie', cookies, 'Cache-Control', 'no-store'])
+}
+
+/** The answer for a request that may pass. */
+export function allowed(fields: Fields, id: string, facts: Response['facts']): Response {
+  const own = ['X-Authproxy-Request-ID', id]
+  return { status: 200, fields: fields.followedBy(own), content: noContent, facts }
 }
 
 /** The answer to a check for a path that is answered at the gateway. */
