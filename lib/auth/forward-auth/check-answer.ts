@@ -28,7 +28,12 @@ import { longestTarget, renewalAddress } from './gateway-paths.ts'
 
 /** A request may pass, or this is the answer. */
 export type CheckDecision =
-  | { readonly pass: ReadSession | undefined; readonly facts: Response['facts'] }
+  | {
+      readonly pass: ReadSession | undefined
+      readonly because: string
+      /** The path or the token that lets it pass without a session. */
+      readonly passthrough?: string
+    }
   | { readonly answer: Response }
 
 /** What a request that is asked about may do. */
@@ -46,26 +51,24 @@ export function decide(
   switch (verdict.verdict) {
     case 'authenticated': {
       const { session } = verdict
-      const user = session.subject
       const socket = refusedSocket(request, config, failurePage)
       if (socket !== undefined) return { answer: refusal(socket, contract) }
       // Most sessions need none, and that is the cheapest question.
       if (method === 'GET' && sessions.wantsRenewal(session) && isNavigation(request)) {
         const renewal = renewalAddress(config.baseUrl, pathAndQuery(place))
         if (renewal !== undefined && sessions.leadsToRenewal(session)) {
-          return { answer: led(renewal, contract, { outcome: 'renewal', user }) }
+          return { answer: led(renewal, contract, { outcome: 'renewal', user: session.subject }) }
         }
       }
-      return { pass: session, facts: { outcome: 'allowed', because: 'session', user } }
+      return { pass: session, because: 'session' }
     }
     case 'passthrough': {
       const { because, name } = verdict
-      const facts = { because: `passthrough-${because}`, passthrough: name }
-      return { pass: undefined, facts: { outcome: 'allowed', ...facts } }
+      return { pass: undefined, because: `passthrough-${because}`, passthrough: name }
     }
     case 'anyone':
     case 'preflight':
-      return { pass: undefined, facts: { outcome: 'allowed', because: verdict.verdict } }
+      return { pass: undefined, because: verdict.verdict }
     case 'refused':
       return { answer: refusal(refusedByRule(verdict, denied), contract) }
     case 'login-needed': {

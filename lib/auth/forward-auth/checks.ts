@@ -97,7 +97,12 @@ function judge(
   if (asker.otherProtocol) return told(noProtocol)
   const verdict = gate(
     {
-      ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
+      request,
+      path: place.path,
+      query: place.query,
+      client,
+      now: clock.now(),
+      instanceId,
       session: () => sessions.read(asker.shown),
     },
     config,
@@ -109,10 +114,11 @@ function judge(
       sessions,
     })
     if ('answer' in decision) return told(decision.answer)
-    const { pass } = decision
+    const { pass, because, passthrough } = decision
     const { method, id } = request
     const identity = rules.backend.wholeIdentityOf(pass, { method, path: place.path })
-    const facts = { ...decision.facts, client, method, target: targetOf(asked) }
+    const [user, target] = [pass?.subject, targetOf(asked)]
+    const facts = { outcome: 'allowed', because, user, passthrough, client, method, target }
     return whenReady(identity, fields => allowed(asker.allowed(fields), id, facts))
   })
 }

@@ -28,11 +28,19 @@ interface KnownBlock<T> {
   readonly end: number
 }
 
+/** What stood before and behind the value of the line. */
+interface LastFound<T> {
+  readonly before: Buffer
+  readonly after: Buffer
+  readonly known: Others<T>
+}
+
 export class VaryingLine<T extends object> {
   readonly #name: string
   /** How the line begins, behind the end of another. */
   readonly #start: Buffer
   readonly #known = recent<string, Others<T>>(MOST)
+  #last: LastFound<T> | undefined
 
   /** The name is written as the peers write it: other spellings are read, and not remembered. */
   constructor(name: string) {
@@ -42,12 +50,32 @@ export class VaryingLine<T extends object> {
 
   /** What the block of field lines at `from` means, which stands behind a CRLF, if its other lines are known. */
   read(bytes: Buffer, from: number): KnownBlock<T> | undefined {
+    const again = this.#last && this.#lastAgain(bytes, from, this.#last)
+    if (again !== undefined) return again
     const line = this.#lineIn(bytes, from)
     if (line === undefined) return undefined
     const known = this.#known.get(line.others)
     if (known === undefined) return undefined
-    const { fields, meaning } = known
-    return { fields: fields.followedBy([this.#name, line.value]), meaning, end: line.end }
+    const { begin, stop, end } = line
+    const before = Buffer.from(bytes.subarray(from, begin))
+    this.#last = { before, after: Buffer.from(bytes.subarray(stop, end)), known }
+    return this.#with(line.value, known, end)
+  }
+
+  /** The block that was found last, with another value in the line: to compare it costs less than to look it up. */
+  #lastAgain(bytes: Buffer, from: number, { before, after, known }: LastFound<T>) {
+    const begin = from + before.length
+    if (begin > bytes.length) return undefined
+    if (bytes.compare(before, 0, before.length, from, begin) !== 0) return undefined
+    const stop = endOfVisible(bytes, begin)
+    const end = stop + after.length
+    if (stop === begin || end > bytes.length || end - from > LONGEST) return undefined
+    if (bytes.compare(after, 0, after.length, stop, end) !== 0) return undefined
+    return this.#with(bytes.toString('latin1', begin, stop), known, end)
+  }
+
+  #with(value: string, { fields, meaning }: Others<T>, end: number): KnownBlock<T> {
+    return { fields: fields.followedBy([this.#name, value]), meaning, end }
   }
 
   /** Keeps what a block means that was read in another way. The fields of it that a `KnownBlock` would have. */
@@ -73,15 +101,21 @@ export class VaryingLine<T extends object> {
     const at = bytes.indexOf(this.#start, from - 2)
     if (at < 0 || at - from > LONGEST) return undefined
     const begin = at + this.#start.length
-    let stop = begin
-    while (stop < bytes.length && visible[bytes[stop] ?? 0] === 1) stop += 1
+    const stop = endOfVisible(bytes, begin)
     if (stop === begin || bytes[stop] !== CR || bytes[stop + 1] !== LF) return undefined
     const last = bytes.indexOf('\r\n\r\n', stop, 'latin1')
     const end = last + 4
     if (last < 0 || end - from > LONGEST) return undefined
     const text = (start: number, before: number) => bytes.toString('latin1', start, before)
-    return { value: text(begin, stop), others: text(from, at + 2) + text(stop + 2, end), end }
+    const others = text(from, at + 2) + text(stop + 2, end)
+    return { value: text(begin, stop), others, begin, stop, end }
   }
+}
+
+function endOfVisible(bytes: Buffer, from: number): number {
+  let at = from
+  while (at < bytes.length && visible[bytes[at] ?? 0] === 1) at += 1
+  return at
 }
 
 /** Visible ASCII. */
