@@ -200,7 +200,9 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 }
 
 /** The parts that a reload changes and a stop ends. */
-interface RunningParts extends OpenParts, Pick<Answering, 'fetcher' | 'suites' | 'ahead'> {
+interface RunningParts
+  extends OpenParts,
+    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing'> {
   readonly listening: Listening
   readonly settings: RulesInForce
   readonly https: Https
@@ -238,9 +240,10 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
 
 /** Ends what runs already when a listener does not open. The store is closed by who opened it. */
 async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, suites, days, listening } = parts
+  const { https, verification, ahead, refreshing, suites, days, listening } = parts
   https.stop()
   await verification.close()
+  await refreshing.close()
   await ahead.close()
   await suites.close()
   await days.close()
@@ -252,7 +255,7 @@ function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
-  const { listening, settings, clock, store, fetcher, ahead, suites } = parts
+  const { listening, settings, clock, store, fetcher, ahead, refreshing, suites } = parts
   const { https, origin, days, verification, live } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
@@ -263,7 +266,8 @@ function stopSteps(
     {
       ...stopStep('serve until a lull', serving, deadline => {
         listening.announceEnd()
-        return Promise.all([ahead.close(), untilLull(transfers, { clock, deadline })])
+        const byItself = [refreshing.close(), ahead.close()]
+        return Promise.all([...byItself, untilLull(transfers, { clock, deadline })])
       }),
       serves: true,
     },
