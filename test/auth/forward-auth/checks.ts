@@ -488,6 +488,14 @@ t.test('rules of a reload are those of the next check', async t => {
   settings = { access: [{ path: '/', allow: [{ groups: ['admins'] }] }] }
   t.same(await lab.gateway.service.reload(), [])
   t.equal((await lab.ask('/admin/', { Cookie })).status, 403)
+  const team = { Cookie, X_Team: 'theirs' }
+  settings = {}
+  t.same(await lab.gateway.service.reload(), [])
+  for (const _ of [1, 2])
+    t.equal((await lab.ask('/admin/', team)).status, 200, 'the application’s own')
+  settings = { identity: { names: [{ field: 'X-Team', from: 'department' }] } }
+  t.same(await lab.gateway.service.reload(), [])
+  t.equal((await lab.ask('/admin/', team)).status, 403, 'a field of an identity now')
   settings = { forwardAuth: { ...forwardAuth, trustedProxies: ['192.0.2.1'] } }
   t.same(await lab.gateway.service.reload(), [])
   t.equal((await lab.ask('/admin/', { Cookie })).status, 403, 'the peer may not ask any more')
