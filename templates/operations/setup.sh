@@ -52,8 +52,8 @@ snapshot_templates() {
   for host in ppa.launchpad.net ppa.launchpadcontent.net; do
     template "Host::$host" "$launchpad"
   done
-  kept='{{url}}/_cachesvc/snapshot/@SNAPSHOTID@'
-  own='{{url}}'
+  kept='{{first}}/_cachesvc/snapshot/@SNAPSHOTID@'
+  own='{{first}}'
   cat "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources 2>/dev/null |
     sed -e '/^[[:space:]]*#/d' -e 's,://[^/@[:space:]]*@,://,g' |
     { grep -oiE 'https?://[a-z0-9.-]+(:[0-9]+)?(/|[[:space:]]|$)' || :; } | tr -d '[:blank:]' | sort -u |

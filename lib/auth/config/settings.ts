@@ -4,6 +4,7 @@
  */
 import { listenAddress, network } from '../../config/address-kinds.ts'
 import { proxyUrl } from '../../config/proxy-url.ts'
+import { secretPlace } from '../../config/secret-place.ts'
 import {
   absolutePath,
   boolean,
@@ -31,7 +32,6 @@ import {
   origin,
   pathPrefix,
   requestSigning,
-  secretPlace,
   serverName,
   sha256,
   token,

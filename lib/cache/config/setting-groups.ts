@@ -1,6 +1,8 @@
 /**
  * Groups of settings of cachesvc.yaml: archives and their indexes, storage, time limits and other bounds, HTTPS.
  */
+import { network } from '../../config/address-kinds.ts'
+import { secretPlace } from '../../config/secret-place.ts'
 import {
   absolutePath,
   boolean,
@@ -39,6 +41,13 @@ export const archives = listOfGroups(
     ),
     redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
+    ),
+    clients: setting(listOf(network, 'networks'), []).says(
+      'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
+    ),
+    credentials: optional(secretPlace, 'none').says(
+      'File with the name and the password by which this proxy asks the origins of this archive, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Without `http://` before the host a line counts for https alone. Needs `archives[].clients`: what comes of it is stored and given to those clients only, without credentials of theirs.',
+      'The credentials are sent to the host of the line below its path, and nowhere else: to no other host that one redirects to, nor to a parent proxy over http. A client that sends credentials of its own is passed through with those. A reload reads the file again.',
     ),
     store: setting(oneOf('permitted', 'always'), 'permitted').says(
       'Which responses of this archive are stored. `permitted`: those whose fields allow it. `always`: those with `Cache-Control: private` or `no-store` and those with `Vary: *` too. Some package servers mark each file so, and then each machine fetches each file from them. cachesvc asks for what it stores without credentials, so each of its clients would get the same. Use it for an archive whose owner agrees.',

@@ -21,7 +21,8 @@ import type { CacheMetrics, Gauges, SuiteBehind } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
-interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher'> {
+interface OperationsParts
+  extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher' | 'shares'> {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules
@@ -39,7 +40,8 @@ interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negati
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, https, store, suites, updates, negative, origin, fetcher } = parts
+  const { clock, version, rules, https, store, suites, updates, negative, origin } = parts
+  const { fetcher, shares } = parts
   const { statistics, activity, metrics, verification, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -65,7 +67,8 @@ export async function operationsOf(parts: OperationsParts) {
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
-  metrics.read(gauges, () => suitesBehind(parts))
+  const parents = () => origin.dialler.parents?.states() ?? []
+  metrics.read(gauges, () => suitesBehind(parts), parents)
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -75,6 +78,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
+    parents,
     listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
@@ -110,7 +114,10 @@ export async function operationsOf(parts: OperationsParts) {
       return metrics.text()
     },
     explain: url =>
-      explain(url, { rules: rules(), store, suites, updates, negative, fetcher, now: clock.now() }),
+      explain(url, {
+        ...{ rules: rules(), store, shares, suites, updates, negative, fetcher, parents },
+        now: clock.now(),
+      }),
   }
   const live = new Live(sources)
   return { operations: operations(sources, live), sources, live }
