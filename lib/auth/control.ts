@@ -19,6 +19,7 @@ import { exitCodes } from '../program.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './forward-auth/check-address.ts'
 import type { SamlReadings } from './login/service.ts'
+import type { FailureRecord } from './pages/failure-records.ts'
 import type { EndedUser } from './session/sessions.ts'
 
 interface ControlParts {
@@ -40,6 +41,8 @@ interface ControlParts {
   readonly reload: Reload
   /** Ends all sessions of a user; undefined while the list of ended sessions is off. */
   readonly endUser: (user: string) => Promise<EndedUser | undefined>
+  /** The record of a failure at another instance. */
+  readonly findFailure: (id: string) => Promise<FailureRecord | undefined>
   readonly log: Logger
 }
 
@@ -49,11 +52,14 @@ export const longestUser = 1000
 /** Throws what the command that asked prints as its failure. */
 export function control(parts: ControlParts): RequestHandler {
   return async (request): Promise<CommandAnswer> => {
-    const { do: act, user, by } = isRecord(request) ? request : {}
+    const { do: act, user, by, reference } = isRecord(request) ? request : {}
     if (act === 'status') return status(parts)
     if (act === 'reload') return reloadAnswer(parts.reload, () => remarks(parts))
     if (act === 'end-sessions' && typeof user === 'string' && user.length <= longestUser) {
       return endSessions(parts, user, typeof by === 'string' ? by.slice(0, 200) : 'unknown')
+    }
+    if (act === 'find-failure' && typeof reference === 'string') {
+      return said(JSON.stringify((await parts.findFailure(reference.slice(0, 100))) ?? null))
     }
     throw new Error('this process does not know how to do that')
   }

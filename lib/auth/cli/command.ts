@@ -60,11 +60,12 @@ export async function command(line: Line): Promise<ExitCode> {
     case 'doctor':
       return examine(loaded, options.groups)
     case 'explain': {
-      const { explain } = await import('./explain.ts')
+      const { explain, recordElsewhere } = await import('./explain.ts')
       const { found, lines } = await explain(
         operands[0] ?? '',
         failuresFile(config.configPath),
         time => keepAlive(pause(systemClock, time)),
+        async id => (config.state ? recordElsewhere(config.configPath, id) : undefined),
       )
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
@@ -164,6 +165,12 @@ async function checkAround({
 }
 
 async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
+  if (config.sharedKeys !== undefined) {
+    await tell(
+      `keys.shared is on, so this instance rotates no keys: run this where the file is made, and copy it to ${config.sharedKeys} of every instance`,
+    )
+    return exitCodes.configuration
+  }
   const [{ makeDynamicConfig, rotated, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
     await Promise.all([import('../keys/dynamic-config.ts'), import('../keys/dynamic-file.ts')])
   const { configPath, domain, saml, session, keyOverlap } = config

@@ -48,7 +48,7 @@ interface RevocationOptions {
   readonly most?: number
 }
 
-interface RevocationEntry {
+export interface RevocationEntry {
   readonly before: Milliseconds
   readonly until: Milliseconds
 }
@@ -72,6 +72,9 @@ const LARGEST = 64 * 1024 * 1024
 export function revocationsFile(configPath: string): string {
   return `${configPath}.revoked.json`
 }
+
+/** The list as sessions use it: that of this instance, or one that instances share. */
+export type EndedSessions = Pick<RevocationList, 'has' | 'add' | 'isWritten'>
 
 export class RevocationList {
   readonly #options: RevocationOptions
@@ -162,6 +165,26 @@ export class RevocationList {
     return true
   }
 
+  /** What the list holds, by mark. */
+  get entries(): ReadonlyMap<string, RevocationEntry> {
+    return this.#entries
+  }
+
+  /** Takes in what another list holds of these marks, where that is later; settles as `add` does. */
+  async takeIn(found: Iterable<readonly [mark: string, entry: RevocationEntry]>): Promise<void> {
+    const now = this.#options.clock.now()
+    let more = false
+    for (const [mark, { before, until }] of found) {
+      const own = this.#entries.get(mark)
+      if (until <= now || (own !== undefined && own.before >= before)) continue
+      this.#entries.delete(mark)
+      this.#entries.set(mark, { before, until: Math.max(until, own?.until ?? until) })
+      more = true
+    }
+    this.#prune(now)
+    if (more) await this.#file.write()
+  }
+
   /** Whether all entries are on disk. */
   get isWritten(): boolean {
     return this.#file.isWritten
@@ -182,7 +205,8 @@ export class RevocationList {
     const { most = MOST } = this.#options
     for (const [mark, { before, until }] of this.#entries) {
       if (until > now && this.#entries.size <= most) break
-      if (until > now) this.#allBefore = Math.max(this.#allBefore, before)
+      // A moment to come would end sessions that have not begun.
+      if (until > now) this.#allBefore = Math.max(this.#allBefore, Math.min(before, now))
       this.#entries.delete(mark)
     }
   }
@@ -278,7 +302,8 @@ function marksAnew({ id, subject, issuer, nameId, sessionIndex }: Session): read
 /** Sessions named one by one; more of them than this mean all of the user's. */
 const MOST_INDEXES = 100
 
-function marksToRevoke(which: Revocation): readonly string[] {
+/** The marks under which a revocation is entered. */
+export function marksToRevoke(which: Revocation): readonly string[] {
   if ('sessionId' in which) return [which.sessionId]
   if ('user' in which) return [userMark(which.user)]
   const { issuer, nameId, sessionIndexes } = which
