@@ -63,7 +63,7 @@ const packages: readonly DebianPackage[] = [
     templates: ['auth', 'demo', 'dev-idp'],
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
-      ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
+      ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'several-instances.md', 'metrics.md'],
       'migration.md',
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
     ],

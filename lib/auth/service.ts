@@ -133,7 +133,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       })
     : undefined
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
-  const shared = await sharedState(config, { ...tools, revocations })
+  const shared = await sharedState(config, {
+    ...{ ...tools, revocations },
+    ended: () => ending.lookNow(),
+  })
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
 
   const closing = new AbortController()
@@ -317,7 +320,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       ? undefined
       : 'rules'
   }
-  const ending = endWithSessions({
+  const ending: ReturnType<typeof endWithSessions> = endWithSessions({
     ...tools,
     lasting: () => main.underWay(),
     whyEnded: (session, request) => sessions.whyEnded(session) ?? whyReplaced(session, request),

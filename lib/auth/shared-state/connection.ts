@@ -71,6 +71,7 @@ function clientFor(address: StoreAddress) {
 
 export class Connection {
   readonly #clock: Clock
+  readonly #password: string | undefined
   readonly #client: ReturnType<typeof clientFor>
   #sinceAnswer = 0
   #end: (error: unknown) => void = () => {}
@@ -80,6 +81,7 @@ export class Connection {
 
   constructor(address: StoreAddress, clock: Clock) {
     this.#clock = clock
+    this.#password = address.password
     this.#client = clientFor(address)
     this.closed = new Promise(resolve => {
       this.#end = resolve
@@ -126,13 +128,23 @@ export class Connection {
   /** Ends the connection, and with it all questions that wait. */
   destroy(because: unknown): void {
     if (this.#ended !== undefined) return
-    this.#ended = because
-    this.#end(because)
+    this.#ended = this.#withoutPassword(because)
+    this.#end(this.#ended)
     this.#client.destroy()
   }
 
   /** The first reason is the true one: the client rejects what waits with one of its own. */
   #whyEnded(error: unknown): unknown {
-    return this.#ended ?? error
+    return this.#ended ?? this.#withoutPassword(error)
+  }
+
+  /** A server that does not know a command says so with the beginning of what came with it, which may be the password. */
+  #withoutPassword(error: unknown): unknown {
+    const password = this.#password
+    if (password === undefined || !(error instanceof Error)) return error
+    const hasIt = error.message.includes(password.slice(0, 20))
+    return hasIt
+      ? new Error(`${error.message.split(' ', 1)[0]} (the answer repeats the password)`)
+      : error
   }
 }

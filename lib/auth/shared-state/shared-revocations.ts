@@ -66,6 +66,7 @@ export class SharedRevocations implements EndedSessions {
     readonly names: StoreNames
     readonly link: Pick<StoreLink, 'askLater'>
     readonly dial: (within: Milliseconds) => Promise<Connection>
+    readonly ended: () => void
     readonly clock: Clock
     readonly log: Logger
   }
@@ -78,6 +79,7 @@ export class SharedRevocations implements EndedSessions {
       readonly names: StoreNames
       readonly link: Pick<StoreLink, 'askLater'>
       readonly dial: (within: Milliseconds) => Promise<Connection>
+      readonly ended: () => void
       readonly clock: Clock
       readonly log: Logger
     },
@@ -136,16 +138,18 @@ export class SharedRevocations implements EndedSessions {
       const messages = messagesIn(answer)
       id = idOf(messages.at(-1)) ?? id
       const entries = messages.flatMap(message => entryIn(message) ?? [])
-      await this.#list.takeIn(entries.map(entry => this.#believed(entry)))
+      const taken = this.#list.takeIn(entries.map(entry => this.#believed(entry)))
+      if (entries.length > 0) this.#of.ended()
+      await taken
     }
   }
 
   /** The marks in the store, which are taken into the list. */
-  async #readKeys(connection: Connection): Promise<ReadonlyMap<string, Milliseconds>> {
+  async #readKeys(connection: Connection): Promise<ReadonlyMap<string, RevocationEntry>> {
     const { names } = this.#of
     const prefix = names.revoked('')
     const pattern = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}*`
-    const held = new Map<string, Milliseconds>()
+    const held = new Map<string, RevocationEntry>()
     let cursor = '0'
     do {
       const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', PAGE]
@@ -161,22 +165,23 @@ export class SharedRevocations implements EndedSessions {
         const entries = keys.flatMap(
           (key, index) => entryOf(`${key.slice(prefix.length)} ${values[index]}`) ?? [],
         )
-        for (const [mark, { before }] of entries) held.set(mark, before)
-        await this.#list.takeIn(entries.map(entry => this.#believed(entry)))
+        for (const [mark, entry] of entries) held.set(mark, entry)
       }
       if (held.size > MOST) throw new Error(`the store has more than ${MOST} ends of sessions`)
     } while (cursor !== '0')
+    // At once: the list is written as a whole.
+    await this.#list.takeIn([...held].map(entry => this.#believed(entry)))
     return held
   }
 
-  async #publishMissing(held: ReadonlyMap<string, Milliseconds>): Promise<void> {
+  async #publishMissing(held: ReadonlyMap<string, RevocationEntry>): Promise<void> {
     const now = this.#of.clock.now()
     const missing: Entry[] = []
     for (const [mark, entry] of this.#list.entries) {
       const there = held.get(mark)
       if (
         entry.until <= now ||
-        (there !== undefined && (isSessionId(mark) || there >= entry.before))
+        (there !== undefined && (isSessionId(mark) || there.before >= entry.before))
       )
         continue
       missing.push([mark, entry])

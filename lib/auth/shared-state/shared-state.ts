@@ -72,6 +72,8 @@ return counts`
 export async function openSharedState(of: {
   readonly config: StateConfig
   readonly revocations: RevocationList | undefined
+  /** Is told that sessions have ended at another instance. */
+  readonly ended: () => void
   readonly clock: Clock
   readonly log: Logger
 }): Promise<SharedState> {
@@ -96,7 +98,8 @@ export async function openSharedState(of: {
   }
   const link: StoreLink = new StoreLink({ dial, arrived, probe: names.probe, clock, log })
   const revocations =
-    of.revocations && new SharedRevocations(of.revocations, { names, link, dial, clock, log })
+    of.revocations &&
+    new SharedRevocations(of.revocations, { names, link, dial, ended: of.ended, clock, log })
   await link.open()
 
   return {

@@ -33,7 +33,7 @@ async function instance(
       ...{ password: user && 'secret', sentinelPassword: undefined, certificates: undefined },
       ...{ sentinels: [], onOutage: 'continue', instance: 'app' },
     },
-    ...{ revocations: list, clock: systemClock, log },
+    ...{ revocations: list, ended: () => undefined, clock: systemClock, log },
   })
   const close = async () => {
     await shared.close()

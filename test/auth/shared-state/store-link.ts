@@ -126,7 +126,7 @@ t.test('a command that the access list refuses is refused alone, and said once',
   t.equal(log.lines.filter(({ level }) => level === 'warn').length, 1)
 })
 
-t.test('answers that are none, too many, or endless end the connection', async t => {
+t.test('90, answers that are none, too many, or endless end the connection', async t => {
   for (const [what, answer] of [
     ['no RESP', 'HTTP/1.1 400 Bad Request\r\n\r\n'],
     ['more answers than questions', ':1\r\n:1\r\n:1\r\n'],
@@ -193,6 +193,13 @@ t.test('a password is sent and never told', async t => {
   t.match(failed, /WRONGPASS/)
   t.notMatch(String(failed instanceof Error ? failed.stack : failed), /geheim/)
   t.same(store.commands[0], ['AUTH', 'app', 'geheim-geheim'])
+  const echo = "ERR unknown command 'AUTH', with args beginning with: 'app' 'geheim-geheim'"
+  store.answers.set('AUTH', () => error(echo))
+  const again: unknown = await connect(address, { clock, within: 2000 }).catch(
+    (caught: unknown) => caught,
+  )
+  t.match(String(again), /the answer repeats the password/)
+  t.notMatch(`${again instanceof Error ? again.stack : ''}`, /geheim/)
 })
 
 t.test('sentinels: the first that knows the node is believed, others are passed over', async t => {
