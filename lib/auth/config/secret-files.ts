@@ -9,7 +9,7 @@
  */
 import { join } from 'node:path'
 import { readProxyUrl } from '../../config/proxy-url.ts'
-import { type Path, type Read, type Remark, wrong } from '../../config/reading.ts'
+import { type Path, type Read, type Remark, right, wrong } from '../../config/reading.ts'
 import { credentialName, readSecretFile } from '../../config/secret-place.ts'
 import { whyUnreadable } from '../../errors.ts'
 import type { Environment } from './environment.ts'

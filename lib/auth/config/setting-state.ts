@@ -2,10 +2,10 @@
  * The settings under `state`: a store that several instances share.
  */
 import { expected, type Read, right, wrong } from '../../config/reading.ts'
+import { secretPlace } from '../../config/secret-place.ts'
 import { absolutePath, oneOf, text } from '../../config/setting-kinds.ts'
 import { group, type Kind, kind, listOf, optional, setting } from '../../config/settings.ts'
 import { parseAuthority } from '../../http/message/target.ts'
-import { secretPlace } from './setting-kinds.ts'
 
 /** A node of a store, or the name of one that sentinels know. */
 interface StoreUrl {

@@ -41,7 +41,7 @@ async function used(said: Said | undefined, own: boolean, alone: boolean) {
   return [outcome, ...asked].join(' ')
 }
 
-t.test('89, the store first, then the list', async t => {
+t.test('89: the store first, then the list', async t => {
   for (const [said, own, alone, expected] of [
     [undefined, true, false, 'first list'],
     [undefined, false, true, 'again list'],

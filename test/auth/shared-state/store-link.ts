@@ -126,7 +126,7 @@ t.test('a command that the access list refuses is refused alone, and said once',
   t.equal(log.lines.filter(({ level }) => level === 'warn').length, 1)
 })
 
-t.test('90, answers that are none, too many, or endless end the connection', async t => {
+t.test('90: answers that are none, too many, or endless end the connection', async t => {
   for (const [what, answer] of [
     ['no RESP', 'HTTP/1.1 400 Bad Request\r\n\r\n'],
     ['more answers than questions', ':1\r\n:1\r\n:1\r\n'],
