@@ -97,7 +97,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     verifiers,
     tries: new DecryptionTries(parts.shared),
     replayCache:
-      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
+      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsPath, clock, log })),
     forms: new KeptForms(clock, parts.random, parts.shared?.forms),
     room: new Allowance(FORMS),
   }
