@@ -2,6 +2,7 @@
  * The metrics of the cache under their Prometheus names. Counters of requests agree with the statistics; gauges are read when
  * the metrics are asked for.
  */
+import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../../metrics.ts'
 import { isGone } from '../fetch/revalidation.ts'
@@ -140,7 +141,11 @@ export class CacheMetrics {
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
     const metrics = new CacheMetrics()
-    metrics.read(Object.fromEntries(names.map(name => [name, () => 0])) as Gauges, () => [])
+    metrics.read(
+      Object.fromEntries(names.map(name => [name, () => 0])) as Gauges,
+      () => [],
+      () => [],
+    )
     return metrics.#metrics.list()
   }
 
@@ -148,7 +153,11 @@ export class CacheMetrics {
    * Adds what other parts know at each look: the gauges, the suites of which clients get an earlier Release file, those for the
    * longest time first, and what is known of the process.
    */
-  read(reads: Gauges, behind: () => readonly SuiteBehind[]): void {
+  read(
+    reads: Gauges,
+    behind: () => readonly SuiteBehind[],
+    parents: () => readonly ParentState[],
+  ): void {
     for (const [name, help] of Object.entries(gauges)) {
       const read = reads[name as keyof Gauges]
       if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
@@ -161,6 +170,31 @@ export class CacheMetrics {
       behind()
         .slice(0, mostSuites)
         .map(({ seconds, ...labels }) => ({ labels, value: seconds })),
+    )
+    this.#metrics.readings(
+      {
+        name: 'cachesvc_parent_requests_total',
+        help: 'Requests and tunnels by way of a parent proxy, by result: answered, or failed where another way is tried if there is one.',
+        labels: ['parent', 'result'],
+        type: 'counter',
+      },
+      () =>
+        parents().flatMap(({ name: parent, answered, failed }) => [
+          { labels: { parent, result: 'answered' }, value: answered },
+          { labels: { parent, result: 'failed' }, value: failed },
+        ]),
+    )
+    this.#metrics.readings(
+      {
+        name: 'cachesvc_parent_failing',
+        help: '1 while a parent proxy fails, so that others are asked before it.',
+        labels: ['parent'],
+      },
+      () =>
+        parents().map(({ name: parent, because }) => ({
+          labels: { parent },
+          value: Number(because !== undefined),
+        })),
     )
   }
 

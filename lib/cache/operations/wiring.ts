@@ -67,7 +67,8 @@ export async function operationsOf(parts: OperationsParts) {
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
-  metrics.read(gauges, () => suitesBehind(parts))
+  const parents = () => origin.dialler.parents?.states() ?? []
+  metrics.read(gauges, () => suitesBehind(parts), parents)
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -77,6 +78,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
+    parents,
     listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
@@ -113,7 +115,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     explain: url =>
       explain(url, {
-        ...{ rules: rules(), store, shares, suites, updates, negative, fetcher },
+        ...{ rules: rules(), store, shares, suites, updates, negative, fetcher, parents },
         now: clock.now(),
       }),
   }

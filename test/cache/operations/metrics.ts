@@ -20,7 +20,11 @@ function metrics(): CacheMetrics {
     ...{ verification_files: none, verification_wrong_files: none },
     ...{ suites_behind: none, suites_behind_seconds: none },
   }
-  metrics.read(gauges, () => [])
+  metrics.read(
+    gauges,
+    () => [],
+    () => [{ name: 'proxy.example.org:3128', answered: 3, failed: 1, because: 'it hangs' }],
+  )
   return metrics
 }
 
