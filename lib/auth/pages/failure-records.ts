@@ -116,11 +116,13 @@ export async function readFailures(path: string): Promise<readonly FailureRecord
 export function isFailureRecord(found: unknown): found is FailureRecord {
   if (!isRecord(found)) return false
   const texts = ['id', 'category', 'code', 'title', 'client', 'method', 'path']
-  const { at, status, findings } = found
+  const { at, status, findings, facts } = found
   return (
     texts.every(name => typeof found[name] === 'string') &&
     [at, status].every(Number.isFinite) &&
-    Array.isArray(findings)
+    Array.isArray(findings) &&
+    findings.every(isRecord) &&
+    (facts === undefined || isRecord(facts))
   )
 }
 

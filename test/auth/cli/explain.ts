@@ -51,6 +51,23 @@ t.test(
   },
 )
 
+t.test('a failure of another instance is asked for where the file lacks it', async t => {
+  const file = join(t.testdir(), 'failures.json')
+  await writeFile(file, JSON.stringify({ failures: [record] }))
+  const asked: string[] = []
+  const elsewhere = async (id: string) => {
+    asked.push(id)
+    return id === 'r4' ? { ...record, id } : undefined
+  }
+  t.equal((await explain('r1', file, noWait, elsewhere)).found, true)
+  t.match(await explain('SAML-ERROR r4', file, noWait, elsewhere), {
+    found: true,
+    lines: ['SAML-ERROR audience'],
+  })
+  t.equal((await explain('r5', file, noWait, elsewhere)).found, false)
+  t.same(asked, ['r4', 'r5'])
+})
+
 t.test('what is not known says since when failures are', async t => {
   const file = join(t.testdir(), 'failures.json')
   t.match(await explain('r3', file, noWait), {
