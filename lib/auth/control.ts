@@ -1,5 +1,6 @@
 /**
- * Answers the commands that ask a running instance over its admin socket: status, reload, and the end of the sessions of a user.
+ * Answers the commands that ask a running instance over its admin socket: status, reload, the end of the sessions of a user, and
+ * why a request failed.
  */
 import {
   type CommandAnswer,
@@ -41,12 +42,14 @@ interface ControlParts {
   readonly reload: Reload
   /** Ends all sessions of a user; undefined while the list of ended sessions is off. */
   readonly endUser: (user: string) => Promise<EndedUser | undefined>
-  /** The record of a failure at another instance. */
-  readonly findFailure: (id: string) => Promise<FailureRecord | undefined>
+  /** The last failures, the oldest first. */
+  readonly failures: () => readonly FailureRecord[]
+  /** Those of all instances that share a store. */
+  readonly sharedFailures: () => Promise<readonly FailureRecord[]>
   readonly log: Logger
 }
 
-/** Characters of a user whose sessions are to end: no subject is longer. */
+/** The most characters of a user whose sessions are to end, and of a reference: none is longer. */
 export const longestUser = 1000
 
 /** Throws what the command that asked prints as its failure. */
@@ -58,8 +61,12 @@ export function control(parts: ControlParts): RequestHandler {
     if (act === 'end-sessions' && typeof user === 'string' && user.length <= longestUser) {
       return endSessions(parts, user, typeof by === 'string' ? by.slice(0, 200) : 'unknown')
     }
-    if (act === 'find-failure' && typeof reference === 'string') {
-      return said(JSON.stringify((await parts.findFailure(reference.slice(0, 100))) ?? null))
+    if (act === 'explain' && typeof reference === 'string' && reference.length <= longestUser) {
+      const { explain } = await import('./cli/explain.ts')
+      const own = explain(reference, parts.failures())
+      const shared = own.found ? undefined : explain(reference, await parts.sharedFailures())
+      const { found, lines } = shared?.found === true ? shared : own
+      return found ? said(`${lines.join('\n')}\n`) : complaint(exitCodes.failure, ...lines)
     }
     throw new Error('this process does not know how to do that')
   }

@@ -412,11 +412,12 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       problems,
       waiting: () => waiting,
       remarks: () => remarks(),
-      findFailure: async id => shared?.findFailure(id),
+      sharedFailures: async () => (await shared?.failures()) ?? [],
       readings: () => saml.readings(),
       counts: () => ({ clients: main.connections, websockets: tunnels }),
       reload: options.reloadDaemon ?? service.reload,
       endUser: user => sessions.endUser(user),
+      failures: () => records.all(),
       log,
     }),
   )

@@ -36,8 +36,8 @@ export interface SharedState {
   countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
   /** Keeps a record of a failure for the other instances. */
   keepFailure(record: SentRecord): void
-  /** The record of a failure at any instance. */
-  findFailure(id: string): Promise<FailureRecord | undefined>
+  /** The records of failures at all instances. */
+  failures(): Promise<readonly FailureRecord[]>
   readonly link: LinkState
   /** Ends of sessions that have not been passed on. */
   readonly waiting: number
@@ -128,15 +128,15 @@ export async function openSharedState(of: {
         return link.askLater(['LTRIM', key, '0', String(MOST_RECORDS - 1)])
       })
     },
-    async findFailure(id) {
+    async failures() {
+      const found: FailureRecord[] = []
       for (const sender of SENDERS) {
         const command = ['LRANGE', names.failures(sender), '0', String(MOST_RECORDS - 1)]
         const asked = await link.askLater(command)
         const texts = asked.ok && Array.isArray(asked.answer) ? asked.answer : []
-        const found = texts.map(recordIn).find(record => record?.id === id)
-        if (found !== undefined) return found
+        found.push(...texts.flatMap(text => recordIn(text) ?? []))
       }
-      return undefined
+      return found.sort((a, b) => a.at - b.at)
     },
     get link() {
       return link.state
