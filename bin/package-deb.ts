@@ -72,7 +72,7 @@ const packages: readonly DebianPackage[] = [
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
-      ...['migration.md', 'glossary.md'],
+      ...['several-instances.md', 'migration.md', 'glossary.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
       ...recipes.map(name => `recipes/${name}.md`),
     ],
