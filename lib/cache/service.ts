@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
+import { Failure } from '../errors.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/dialling/name-lookup.ts'
 import { requestIds } from '../http/server/connections.ts'
@@ -115,7 +116,9 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const version = packageVersion()
   const events = fetchEvents(counted)
   const parts = { rules, store, clock, log, origin, pseudonym, version, ...events }
-  const answers = await answering({ ...parts, disk: options.disk })
+  const credentials = () => settings.credentials
+  for (const sentence of credentials().warnings) log.warn(sentence)
+  const answers = await answering({ ...parts, disk: options.disk, credentials })
   const { suites } = answers
   store.listen({
     named: entry => suites.stored(entry),
@@ -201,7 +204,9 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 }
 
 /** The parts that a reload changes and a stop ends. */
-interface RunningParts extends OpenParts, Pick<Answering, 'fetcher' | 'suites' | 'ahead'> {
+interface RunningParts
+  extends OpenParts,
+    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing'> {
   readonly listening: Listening
   readonly settings: RulesInForce
   readonly https: Https
@@ -224,7 +229,12 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
   const { settings, https, log, origin } = parts
   const loaded = await parts.reload()
   if ('problems' in loaded) return loaded.problems
-  settings.replace(loaded, https.interceptor !== undefined)
+  try {
+    settings.replace(loaded, https.interceptor !== undefined)
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    return [error.message]
+  }
   for (const sentence of settings.pending) log.warn(sentence)
   retain(parts)
   log.setLevel(settings.config.log.level)
@@ -239,9 +249,10 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
 
 /** Ends what runs already when a listener does not open. The store is closed by who opened it. */
 async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, suites, days, listening } = parts
+  const { https, verification, ahead, refreshing, suites, days, listening } = parts
   https.stop()
   await verification.close()
+  await refreshing.close()
   await ahead.close()
   await suites.close()
   await days.close()
@@ -253,7 +264,7 @@ function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
-  const { listening, settings, clock, store, fetcher, ahead, suites } = parts
+  const { listening, settings, clock, store, fetcher, ahead, refreshing, suites } = parts
   const { https, origin, days, verification, live } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
@@ -264,7 +275,8 @@ function stopSteps(
     {
       ...stopStep('serve until a lull', serving, deadline => {
         listening.announceEnd()
-        return Promise.all([ahead.close(), untilLull(transfers, { clock, deadline })])
+        const byItself = [refreshing.close(), ahead.close()]
+        return Promise.all([...byItself, untilLull(transfers, { clock, deadline })])
       }),
       serves: true,
     },

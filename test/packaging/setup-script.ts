@@ -33,6 +33,45 @@ t.test(
   },
 )
 
+t.test('--snapshots writes a template for each archive in the sources of the system', async t => {
+  const sources = {
+    'sources.list': `# deb http://commented.example.org/debian sid main
+deb http://ftp.debian.org/debian trixie main
+deb [signed-by=/k.asc] http://name:word@vendor.example.org:8080/debian trixie main
+deb http://HTTPS///tls.example.org/debian stable main
+deb http://127.0.0.1:1/prefix.example.org/debian stable main
+deb http://bad$(id).example.org/debian stable main
+`,
+    'sources.list.d': {
+      'a.sources':
+        'Types: deb\nURIs: https://packages.example.org/apt\n http://second.example.org\n',
+      'b.sources.save': 'URIs: http://saved.example.org/',
+    },
+  }
+  const root = t.testdir({ etc: { apt: sources } })
+  const run = (...args: readonly string[]) =>
+    attempt('sh', ['-s', '--', ...args, '--root', root], { input: script })
+  t.match(await run('--snapshots'), { code: 0, stderr: '' })
+  const text = await readFile(join(root, conf), 'utf8')
+  const from = 'http://127.0.0.1:1/_cachesvc/snapshot/@SNAPSHOTID@'
+  const hosts = /Host::([^ ]+) "(http:..127[^"]+)"/g
+  t.strictSame(
+    [...text.matchAll(hosts)].map(([, host, uri]) => [host, uri]),
+    [
+      ['127.0.0.1', `${from}/@PATH@/`],
+      ['HTTPS', `${from}/HTTPS//@PATH@/`],
+      ['second.example.org', `${from}/second.example.org/@PATH@/`],
+      ['vendor.example.org', `${from}/vendor.example.org:8080/@PATH@/`],
+      ['packages.example.org', `${from}/HTTPS///packages.example.org/@PATH@/`],
+    ],
+  )
+  t.match(text, 'Origin::Debian "http://HTTPS///snapshot.debian.org/archive/debian/@SNAPSHOTID@/"')
+  t.notMatch(text, 'https://')
+  t.notMatch(text, /commented|saved|bad|name:/)
+  t.match(await run(), { code: 0, stderr: '' })
+  t.notMatch(await readFile(join(root, conf), 'utf8'), 'Snapshots', 'and not without the option')
+})
+
 t.test('in a directory: it can run again, and be undone', async t => {
   const root = t.testdir({ etc: { apt: { 'apt.conf.d': { '30cachesvc': 'mine\n' } } } })
   const run = (...args: readonly string[]) =>

@@ -99,7 +99,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     verifiers,
     tries: new DecryptionTries(),
     replayCache:
-      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
+      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsPath, clock, log })),
     forms: new KeptForms(clock, parts.random),
     room: new Allowance(FORMS),
   }

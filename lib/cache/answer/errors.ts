@@ -34,15 +34,20 @@ export function originSaid(
   said: { status: number; fields?: Fields; because: MissReason; parent?: string | undefined },
 ): Response {
   const { fields = Fields.empty, because } = said
-  const status = isAnswer(said) || lastingFailures.has(said.status) ? said.status : 503
+  const ours = refusesCredentials(asked, said.status)
+  const answered = isAnswer(said) || lastingFailures.has(said.status) ? said.status : 503
+  // A 401 would have the client look for credentials of its own.
+  const status = ours ? 403 : answered
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
   const about = 'parent' in said ? askedBy(asked.file.about, said.parent) : asked.file.about
-  const sentence = answerOf(about, said.status, when)
+  const sentence = ours
+    ? `The origin ${about.origin} answered ${said.status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${asked.file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
+    : answerOf(about, said.status, when)
   const more = Fields.of(
     ['Location', location],
-    ['WWW-Authenticate', fields.get('WWW-Authenticate')],
+    ['WWW-Authenticate', ours ? undefined : fields.get('WWW-Authenticate')],
     ['Retry-After', retryAfter(fields)],
     ['X-Cache', 'MISS'],
     ['Cache-Status', missed({ forwardStatus: said.status, detail: redirected || because })],
@@ -76,6 +81,11 @@ export function answerOf({ origin, parent }: About, status: number, when = ''): 
     return `The origin ${origin}, asked by way of the parent proxy ${parent}, answered ${status}${when}.`
   }
   return `The parent proxy ${parent} answered ${status}${when} for ${origin}: it refuses or cannot reach this host, or the origin fails. A host that is to be asked directly belongs under \`parent_proxy.except\`.`
+}
+
+/** Whether a status is about the credentials by which this proxy asks the archive. */
+function refusesCredentials({ file }: Pick<Asked, 'file'>, status: number): boolean {
+  return file.confinement?.credentials !== undefined && (status === 401 || status === 403)
 }
 
 /** Cache-Status of a request that the store could not answer. */

@@ -1,6 +1,8 @@
 /**
  * Groups of settings of cachesvc.yaml: archives and their indexes, storage, time limits and other bounds, HTTPS.
  */
+import { network } from '../../config/address-kinds.ts'
+import { secretPlace } from '../../config/secret-place.ts'
 import {
   absolutePath,
   boolean,
@@ -19,7 +21,7 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
-import { hostName, hostPattern, httpUrl, mirror } from './setting-kinds.ts'
+import { hostName, hostPattern, httpUrl, mirror, timesOfDay } from './setting-kinds.ts'
 
 export const archives = listOfGroups(
   'list of groups',
@@ -39,6 +41,13 @@ export const archives = listOfGroups(
     ),
     redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
+    ),
+    clients: setting(listOf(network, 'networks'), []).says(
+      'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
+    ),
+    credentials: optional(secretPlace, 'none').says(
+      'File with the name and the password by which this proxy asks the origins of this archive, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Without `http://` before the host a line counts for https alone. Needs `archives[].clients`: what comes of it is stored and given to those clients only, without credentials of theirs.',
+      'The credentials are sent to the host of the line below its path, and nowhere else: to no other host that one redirects to, nor to a parent proxy over http. A client that sends credentials of its own is passed through with those. A reload reads the file again.',
     ),
     store: setting(oneOf('permitted', 'always'), 'permitted').says(
       'Which responses of this archive are stored. `permitted`: those whose fields allow it. `always`: those with `Cache-Control: private` or `no-store` and those with `Vary: *` too. Some package servers mark each file so, and then each machine fetches each file from them. cachesvc asks for what it stores without credentials, so each of its clients would get the same. Use it for an archive whose owner agrees.',
@@ -65,7 +74,7 @@ export const suites = group(
     warm: group(
       'Packages that are fetched ahead. When a suite has a new Release file whose indexes name newer versions of packages that clients have asked for, these are fetched in the background: one at a time, and only while no client waits for another file from an origin. A package counts as the same when its directory, name and architecture are.',
       {
-        days: setting(integer(0, 365), 0, 'warm:\n    days: 14').says(
+        days: setting(integer(0, 365), 0, 'suites:\n  warm:\n    days: 14').says(
           'Days: packages that a client has asked for in so many days are fetched ahead. 0 switches this off. A version that was fetched ahead counts as used when the version before it was used.',
         ),
         files: setting(integer(1, 100_000), 500).says(
@@ -78,6 +87,19 @@ export const suites = group(
     ),
     update: setting(duration('0s', '25s'), '8s').says(
       'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. That lasts for ten minutes at most, from when the new one was first seen, for the sake of Packages and Sources that most clients use, and for half of this time for the sake of other files. Then clients get the new one without them. apt gives up after 30 seconds.',
+    ),
+    refresh: setting(duration('0s', '7d'), '0s', 'suites:\n  refresh: 30m').says(
+      'Time from one question to the next that cachesvc asks origins about the Release files of suites in use by itself. A new one and the indexes that clients use are fetched, and the suite is adopted, before a client comes. `0s` switches this off. Each interval is longer by up to a tenth, and begins anew when a client’s question was answered by the origin. Archives change a few times a day; a minute is the shortest interval that counts.',
+    ),
+    refresh_for: setting(duration('1h', '365d'), '14d').says(
+      'Suites that no client has asked for in so long are not refreshed any more.',
+    ),
+    refresh_between: optional(
+      timesOfDay,
+      'any time',
+      'suites:\n  refresh: 30m\n  refresh_between: "22:00-06:00"',
+    ).says(
+      'Times of the day, by the clock of the machine, between which suites are refreshed. The times are to be quoted. Questions of clients are answered at any time.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
       'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients are told so. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
@@ -100,7 +122,7 @@ export const retention = group(
     free: optional(
       size('0', '1024T'),
       'a fiftieth of the file system, at most `1G`',
-      'free: 20G',
+      'retention:\n  free: 20G',
     ).says(
       'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it. When removing all of them would not be enough, none is removed, what does not fit is not stored, and the log has a warning.',
     ),

@@ -21,7 +21,8 @@ import type { CacheMetrics, Gauges, SuiteBehind } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
-interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher'> {
+interface OperationsParts
+  extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher' | 'shares'> {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules
@@ -39,7 +40,8 @@ interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negati
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, https, store, suites, updates, negative, origin, fetcher } = parts
+  const { clock, version, rules, https, store, suites, updates, negative, origin } = parts
+  const { fetcher, shares } = parts
   const { statistics, activity, metrics, verification, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -113,7 +115,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     explain: url =>
       explain(url, {
-        ...{ rules: rules(), store, suites, updates, negative, fetcher, parents },
+        ...{ rules: rules(), store, shares, suites, updates, negative, fetcher, parents },
         now: clock.now(),
       }),
   }

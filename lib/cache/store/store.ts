@@ -137,6 +137,13 @@ export class Store extends ReadableStore {
     return downloads.whole(digest) !== undefined || blobs.has(digest)
   }
 
+  /** Whether an entry names a content. */
+  names(digest: string): boolean {
+    if (this.#parts.journal.table.references(digest)) return true
+    for (const entry of this.#arriving.values()) if (entry.digest === digest) return true
+    return false
+  }
+
   /**
    * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
    * the entry is malformed.
@@ -168,6 +175,11 @@ export class Store extends ReadableStore {
   /** Notes that a client asked for it, now unless told: retention counts from here. */
   touch(key: string, at?: Milliseconds): void {
     this.#parts.journal.touch(key, at === undefined ? undefined : at / 1000)
+  }
+
+  /** When a client asked for it last, as retention counts; undefined when it is not stored. */
+  lastUsed(key: string): Milliseconds | undefined {
+    return this.#parts.journal.lastUsed(key)
   }
 
   /** Forgets an entry; its content goes after a while if no other entry names it. */

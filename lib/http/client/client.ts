@@ -331,6 +331,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     try {
       this.#message = onWire(this.#asked, this.#way, this.#upgrade)
     } catch (error) {
+      if (error instanceof OriginFailure) return this.#fail(error)
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
     if (signal !== undefined) {
