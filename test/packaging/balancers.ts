@@ -16,6 +16,16 @@ t.setTimeout(600_000)
 
 const skip = noLab || lacking('haproxy')
 
+const guide = await readFile(join(packageRoot(), 'docs/several-machines.md'), 'utf8')
+
+t.test('the lines for HAProxy in the guide are those of the file', async t => {
+  const [, block = ''] = /```\n(backend nodes\n[^]*?)```/.exec(guide) ?? []
+  const file = await readFile(join(packageRoot(), 'packaging/balancers/haproxy.cfg'), 'utf8')
+  const lines = block.trimEnd().split('\n')
+  t.ok(lines.length > 5)
+  for (const line of lines) t.match(`${file}\n`, `\n${line}\n`)
+})
+
 t.test('two nodes behind HAProxy, one killed while apt runs', { skip }, async t => {
   const directory = directoryFor(t)
   // The balancer asks from an address of its own, so that the test itself reaches the nodes without it.
