@@ -69,8 +69,9 @@ t.test('two nodes behind HAProxy, one killed while apt runs', { skip }, async t 
   const apt = await lab.apt('second', { proxy })
   const running = apt.update()
   t.ok(await eventually(async () => lab.origin.seen(/./).length > 0, 30_000))
-  await used.stop('SIGKILL')
+  // The request that waits goes on waiting; the next ones are answered.
   lab.origin.behaviour = 'serve'
+  await used.stop('SIGKILL')
   const update = await running
   t.strictSame([update.code, update.errors], [0, []], report(update))
   t.notMatch(update.warnings, [/Failed to fetch/], report(update))
