@@ -17,7 +17,7 @@ import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { isBehind } from './behind-text.ts'
 import { Live } from './live.ts'
-import type { CacheMetrics, Gauges, SuiteBehind } from './metrics.ts'
+import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
@@ -61,6 +61,7 @@ export async function operationsOf(parts: OperationsParts) {
     suites_being_adopted: () => suites.adopting,
     ...https.gauges,
     suites_behind: () => suitesBehind(parts).length,
+    refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
     verification_timestamp_seconds: () => Math.floor((verification.last?.finished ?? 0) / 1000),
@@ -68,7 +69,12 @@ export async function operationsOf(parts: OperationsParts) {
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
   const parents = () => origin.dialler.parents?.states() ?? []
-  metrics.read(gauges, () => suitesBehind(parts), parents)
+  metrics.read(
+    gauges,
+    () => suitesBehind(parts),
+    parents,
+    () => signatureEnds(parts),
+  )
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -138,6 +144,16 @@ function suitesBehind(parts: Pick<Answering, 'suites' | 'updates'>): readonly Su
       ]
     })
     .sort((a, b) => b.seconds - a.seconds)
+}
+
+/** The suites whose signature apt refuses by now or later, the earliest first. */
+function signatureEnds({ suites }: Pick<Answering, 'suites'>): readonly SignatureOfSuite[] {
+  return suites.all
+    .flatMap(({ at, generations: [generation] }) => {
+      const ends = generation?.signature.ends
+      return ends === undefined ? [] : [{ suite: redactUrl(at), ...ends }]
+    })
+    .sort((a, b) => a.at - b.at)
 }
 
 function suiteStates({

@@ -331,7 +331,8 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     try {
       this.#message = onWire(this.#asked, this.#way, this.#upgrade)
     } catch (error) {
-      if (error instanceof OriginFailure) return this.#fail(error)
+      // It is no failure of the parent that is next, and no other way is tried.
+      if (error instanceof OriginFailure) return this.#told(error, undefined)
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
     if (signal !== undefined) {
