@@ -19,7 +19,7 @@ const skip = noLab || lacking('haproxy')
 const guide = await readFile(join(packageRoot(), 'docs/several-machines.md'), 'utf8')
 
 t.test('the lines for HAProxy in the guide are those of the file', async t => {
-  const [, block = ''] = /```\n(backend nodes\n[^]*?)```/.exec(guide) ?? []
+  const [, block = ''] = /```\n(backend nodes\n[\s\S]*?)```/.exec(guide) ?? []
   const file = await readFile(join(packageRoot(), 'packaging/balancers/haproxy.cfg'), 'utf8')
   const lines = block.trimEnd().split('\n')
   t.ok(lines.length > 5)
