@@ -77,6 +77,8 @@ export interface Policy {
   /** The parent proxies. */
   readonly parents: CompiledParents | undefined
   readonly clients: AddressSet
+  /** Peers whose connections begin with the PROXY protocol. */
+  readonly balancers: AddressSet
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
   readonly open: boolean
@@ -97,7 +99,7 @@ export type PolicySettings = Pick<
   Config,
   'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
 > &
-  Partial<Pick<Config, 'parentProxy'>> & {
+  Partial<Pick<Config, 'parentProxy' | 'proxyProtocol'>> & {
     readonly https: Pick<
       Config['https'],
       'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
@@ -113,6 +115,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     own,
     parents: parentProxy && compileParents(parentProxy),
     clients: AddressSet.fromCidrs(settings.clients),
+    balancers: AddressSet.fromCidrs(settings.proxyProtocol ?? []),
     preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),
