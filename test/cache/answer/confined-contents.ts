@@ -95,3 +95,32 @@ t.test('what comes later, what goes, other archives, a failing disk', async t =>
   await soon()
   t.equal(confined.shares('z'), true, 'and is read again')
 })
+
+t.test(
+  'what comes while the archive is not confined, or another one is, is confined later',
+  async t => {
+    for (const meanwhile of [[], [second]]) {
+      const { confined, state } = contents([])
+      const before = state.archives
+      confined.shares('a')
+      await soon()
+      state.archives = meanwhile.map(origin => ({ origins: [origin], clients: ['192.0.2.0/24'] }))
+      confined.note({ key: url(paid), digest: 'a' })
+      state.archives = before
+      t.equal(confined.shares('a'), false, 'not until the store is read anew')
+    }
+  },
+)
+
+t.test('a reading that began before a change does not end the next one', async t => {
+  const { confined, state } = contents([[url(paid), 'a']])
+  const before = state.archives
+  confined.shares('a')
+  await Promise.resolve()
+  state.archives = []
+  confined.note({ key: url(paid), digest: 'b' })
+  state.archives = before
+  t.equal(confined.shares('b'), false)
+  await soon()
+  t.equal(confined.shares('a'), false)
+})
