@@ -61,9 +61,9 @@ export class ConfinedContents {
     if (confinements.length > 0) this.#note(scopeOf(key, confinements), digest, true)
   }
 
-  /** No entry names the content any more. */
+  /** No entry that is stored names the content any more; one that is arriving may. */
   forget(digest: string): void {
-    this.#scopes.delete(digest)
+    if (!this.#parts.store.names(digest)) this.#scopes.delete(digest)
   }
 
   /** Forgets what it knows when other archives are confined: what came meanwhile was noted by the rules of then. */

@@ -15,7 +15,7 @@ function contents(
   origins: readonly string[] = [paid, second],
 ) {
   const archives = origins.map(origin => ({ origins: [origin], clients: ['192.0.2.0/24'] }))
-  const state = { archives: archives as readonly object[], fails: false }
+  const state = { archives: archives as readonly object[], fails: false, unnamed: 'unnamed' }
   const log = createMemoryLog()
   const confined = new ConfinedContents({
     rules: () => ({
@@ -27,7 +27,7 @@ function contents(
         if (state.fails) throw new Error('the disk fails')
         yield stored.map(([key, digest]) => ({ key, digest, size: 1, lastUsed: 0 }))
       },
-      names: digest => !digest.startsWith('unnamed'),
+      names: digest => digest !== state.unnamed,
     },
     log,
   })
@@ -76,6 +76,10 @@ t.test('what comes later, what goes, other archives, a failing disk', async t =>
   confined.note({ key: url('open.example.org'), digest: 'e' })
   t.equal(confined.shares('e'), true, 'it came from an open archive as well')
   confined.forget('a')
+  t.equal(confined.shares('a'), false, 'another entry that names it is arriving')
+  state.unnamed = 'a'
+  confined.forget('a')
+  state.unnamed = ''
   t.equal(confined.shares('a'), true, 'the store has it under an open name alone')
   state.archives = [{ origins: [second], clients: ['192.0.2.0/24'] }]
   t.equal(confined.shares('z'), false, 'read anew')
