@@ -17,7 +17,7 @@ import type { FetchEvents } from './fetch/found.ts'
 import { Mirrors, patience } from './fetch/mirrors.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins } from './fetch/origin-question.ts'
-import { admitTarget, type Rules } from './policy/policy.ts'
+import { admitRedirect, admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
@@ -70,6 +70,7 @@ export async function answering(parts: AnsweringParts) {
     mirrors,
     refusal: () => (rules().config.offline ? offlineFailure() : undefined),
     admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
+    confined: (to, wanted) => admitRedirect(to, wanted, rules().confinements),
     passes: uri => {
       const { archives, redirects } = rules().config
       return (archiveOf(uri, archives)?.archive.redirects ?? redirects) === 'pass'
