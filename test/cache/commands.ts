@@ -85,6 +85,7 @@ t.test('list and explain tell what a running service has', async t => {
   t.match((await run('explain', origin.url(deb))).text, /is answered from the store \(immutable\)/)
   t.match(await run('explain', 'ftp://x/y'), { code: 2, text: /Asked for +\S+/ })
   t.match((await run('--check-config')).text, 'no problems')
+  t.match((await run('--dump-config')).text, /^cache_directory: ".+" {2}# \S+\n/)
 })
 
 t.test('verify-repos says so when there is nothing to check', async t => {

@@ -57,6 +57,9 @@ export const cachesvc = program({
       help: 'listen there; may be repeated; [IPV6]:PORT and :PORT are understood as well',
     },
     'check-config': { help: 'check the configuration, print all problems, exit' },
+    'dump-config': {
+      help: 'print the configuration in force, with the source of each value and secrets hidden, exit',
+    },
     'dry-run': {
       of: ['verify-repos', 'remove', 'refresh', 'import'],
       help: 'change nothing, only say what would be changed',

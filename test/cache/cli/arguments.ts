@@ -14,7 +14,14 @@ const message = (...argv: readonly string[]) => {
 t.test('serve is what happens without a command', t => {
   const options = {
     ...{ config: undefined, 'cache-dir': undefined, listen: [] },
-    ...{ 'check-config': false, 'dry-run': false, json: false, archive: [], suite: [] },
+    ...{
+      'check-config': false,
+      'dump-config': false,
+      'dry-run': false,
+      json: false,
+      archive: [],
+      suite: [],
+    },
     sort: 'url',
   }
   const bare = { run: 'command', line: { run: 'serve', operands: [], options } }
