@@ -64,6 +64,10 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { printExplanation } = await import('./ask.ts')
       return printExplanation(of, config, options.config)
     }
+    case 'get': {
+      const { printFile } = await import('./get.ts')
+      return printFile(of, config, options.output)
+    }
     case 'list': {
       const { printList } = await import('./list.ts')
       return printList(operands[0], config, { json, sort: options.sort })

@@ -13,7 +13,7 @@ const message = (...argv: readonly string[]) => {
 
 t.test('serve is what happens without a command', t => {
   const options = {
-    ...{ config: undefined, 'cache-dir': undefined, listen: [] },
+    ...{ output: undefined, config: undefined, 'cache-dir': undefined, listen: [] },
     ...{
       'check-config': false,
       'dump-config': false,
