@@ -277,6 +277,45 @@ t.test('where nothing can be written the files are read and left, until it can',
   for (const keeper of [first, second, third]) await keeper.close()
 })
 
+t.test('a line is not confirmed by a file that a start has read meanwhile', async t => {
+  const { path, files } = disk(t)
+  const calls = processFiles(files)
+  let gate: Promise<void> | undefined
+  let reached = () => {}
+  const slow: FileCalls = {
+    ...calls,
+    async open(file, flags, mode) {
+      const opened = await calls.open(file, flags, mode)
+      if (gate === undefined) return opened
+      const writeFile = async (content: string | Uint8Array | Iterable<string>) => {
+        reached()
+        await gate
+        return opened.writeFile(content)
+      }
+      return { ...opened, writeFile }
+    },
+  }
+  const one = await opened(path, slow)
+  await one.add('a')
+  let release = () => {}
+  gate = new Promise(resolve => {
+    release = resolve
+  })
+  const writing = new Promise<void>(resolve => {
+    reached = resolve
+  })
+  const added = one.add('b')
+  await writing
+  const two = await opened(path, calls)
+  t.same([...two.marks.keys()], ['a'])
+  release()
+  gate = undefined
+  t.ok(await added)
+  const three = await opened(path, calls)
+  t.same([...three.marks.keys()].sort(), ['a', 'b'])
+  for (const keeper of [one, two, three]) await keeper.close()
+})
+
 t.test('a process of an older version is heard as long as it runs', async t => {
   const { root, path, files } = disk(t)
   const calls = processFiles(files)
