@@ -26,6 +26,7 @@ export const cachesvc = program({
     serve: { summary: 'run the proxy; this is the default' },
     'verify-repos': { summary: 'check all stored files, remove wrong ones' },
     explain: { operands: 'URL', summary: 'say how a request for URL would be answered, and why' },
+    get: { operands: 'URL', summary: 'fetch a file through the running proxy' },
     list: { operands: '[PATTERN]', summary: 'list stored files' },
     status: { summary: 'say whether the running proxy is well, and what it does' },
     stats: { summary: 'show requests and traffic, today and by day' },
@@ -57,6 +58,9 @@ export const cachesvc = program({
       help: 'listen there; may be repeated; [IPV6]:PORT and :PORT are understood as well',
     },
     'check-config': { help: 'check the configuration, print all problems, exit' },
+    'dump-config': {
+      help: 'print the configuration in force, with the source of each value and secrets hidden, exit',
+    },
     'dry-run': {
       of: ['verify-repos', 'remove', 'refresh', 'import'],
       help: 'change nothing, only say what would be changed',
@@ -79,6 +83,13 @@ export const cachesvc = program({
       default: 'url',
       read: readListOrder,
       help: 'list by `url`, by `size`, the largest first, or by last use, `used`, the latest first',
+    },
+    output: {
+      short: 'o',
+      of: ['get'],
+      value: 'FILE',
+      read: pathOption,
+      help: 'write to FILE and not to standard output',
     },
     json: { of: ['verify-repos', 'list', 'status', 'stats'], help: 'print JSON' },
   },

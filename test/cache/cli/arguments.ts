@@ -13,8 +13,15 @@ const message = (...argv: readonly string[]) => {
 
 t.test('serve is what happens without a command', t => {
   const options = {
-    ...{ config: undefined, 'cache-dir': undefined, listen: [] },
-    ...{ 'check-config': false, 'dry-run': false, json: false, archive: [], suite: [] },
+    ...{ output: undefined, config: undefined, 'cache-dir': undefined, listen: [] },
+    ...{
+      'check-config': false,
+      'dump-config': false,
+      'dry-run': false,
+      json: false,
+      archive: [],
+      suite: [],
+    },
     sort: 'url',
   }
   const bare = { run: 'command', line: { run: 'serve', operands: [], options } }
