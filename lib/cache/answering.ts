@@ -10,6 +10,7 @@ import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { offlineFailure } from './answer/errors.ts'
+import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
@@ -20,7 +21,9 @@ import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
+import { ChangeCounts } from './suites/change-counts.ts'
 import { suitePolicy } from './suites/policy.ts'
+import { SteadyTime } from './suites/steady-time.ts'
 import { Suites } from './suites/suites.ts'
 
 interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
@@ -97,9 +100,14 @@ export async function answering(parts: AnsweringParts) {
     onAdopted: suite => ahead.adopted(suite),
   })
   const negative: NegativeMemory = recent(mostMissing)
-  const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
+  const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
+  const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
+  const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
+  const updates = new Updates({ rules, suites, delays, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
-  const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })
+  const answerer = new Answerer({
+    ...{ rules, store, fetcher, suites, updates, delays, negative, clock, ask },
+  })
   const refreshing = new RefreshSchedule({
     ...shared,
     log: suiteLog,
@@ -109,5 +117,5 @@ export async function answering(parts: AnsweringParts) {
     settings: () => (rules().config.offline ? undefined : rules().config.suites),
     random: Math.random,
   })
-  return { fetcher, negative, answerer, suites, updates, ahead, refreshing }
+  return { fetcher, negative, answerer, suites, updates, ahead, refreshing, delays, changeCounts }
 }

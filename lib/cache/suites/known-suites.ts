@@ -154,6 +154,15 @@ export class KnownSuites {
       await this.#write({ ...suite, heldSince })
   }
 
+  /** Notes what waits in a suite, and why clients get what they get. */
+  async noteDelay(
+    at: string,
+    state: Partial<Pick<Suite, 'waiting' | 'given' | 'open'>>,
+  ): Promise<void> {
+    const suite = this.#suites.get(at)
+    if (suite !== undefined) await this.#write({ ...suite, ...state })
+  }
+
   async #write(suite: Suite): Promise<void> {
     const { at } = suite
     this.#suites.set(at, suite)
@@ -200,8 +209,8 @@ export class KnownSuites {
     this.#named.clear()
     for (const suite of this.#suites.values()) {
       this.#bases.set(baseOf(suite), suite)
-      for (const one of suite.generations) {
-        const releases = releasesOf(one)
+      for (const one of [...suite.generations, ...(suite.waiting ?? [])]) {
+        const releases = 'seen' in one ? [one.release] : releasesOf(one)
         const signatures = releases.flatMap(({ signedBy }) => signedBy ?? [])
         const files = [...releases, ...signatures, ...one.contents]
         for (const { digest } of files) this.#named.add(digest)

@@ -17,6 +17,7 @@ import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { behindText } from '../behind-text.ts'
+import { delayText } from '../delay-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */
@@ -93,7 +94,7 @@ function holdingsView(holdings: CountedHoldings | undefined, archives: readonly 
 }
 
 function suiteView({ name, date, signature, ...suite }: SuiteState, now: Milliseconds): View {
-  const { adopted, validUntil, files, bytes, behind, refusal } = suite
+  const { adopted, validUntil, files, bytes, behind, refusal, delay } = suite
   const expired = validUntil !== undefined && validUntil < now
   return {
     name,
@@ -106,6 +107,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
     signer: signature.by?.slice(-16).toUpperCase() ?? false,
     files: countOf(files, 'file'),
     size: size(bytes),
+    delay: delay !== undefined && delayText(delay.state, delay.changes()),
     behind: refusal ?? (behind !== undefined && behindText(behind)),
   }
 }
