@@ -64,7 +64,9 @@ function waitingText({ waiting, restraint, choice, now }: DelayState): string {
   const when = choice.because === 'held' || left <= 0 ? '' : `, to be given in ${elapsedText(left)}`
   const seen = `first seen ${elapsedText(Math.max(0, now - next.seen))} ago`
   const one = `${which} waits, ${seen}${when}`
-  return waiting.length === 1 ? one : `${countOf(waiting.length, 'generation')} wait, the next first: ${one}`
+  return waiting.length === 1
+    ? one
+    : `${countOf(waiting.length, 'generation')} wait, the next first: ${one}`
 }
 
 function changesText(changes: ChangeCount | 'unknown' | undefined): string {

@@ -91,7 +91,8 @@ t.test('what waits is shown', async t => {
     async () => /the newest changes/.test(await page()),
     () => false,
   )
-  const words = /that of 2025-01-01 05:00 UTC waits, first seen .* ago, to be given in (1 day|2[34] )/
+  const words =
+    /that of 2025-01-01 05:00 UTC waits, first seen .* ago, to be given in (1 day|2[34] )/
   t.match(await page(), words)
   t.match(await page(), /the newest changes 0 packages, 0 new and 0 gone among them/)
   const { text } = await cache.get(
