@@ -64,6 +64,8 @@ export interface DelayState {
   readonly restraint: Restraint
   readonly choice: Choice
   readonly given: Given | undefined
+  /** The Date of the generation that clients get. */
+  readonly date: Milliseconds | undefined
   readonly waiting: readonly WaitingGeneration[]
   readonly open: OpenPermission | undefined
   /** By `SteadyTime`. */
@@ -163,6 +165,7 @@ export class SuiteDelays {
       restraint,
       choice: this.#choice(suite, which, { digest, restraint }),
       given: suite.given?.[which],
+      date: factsOf(suite, digest)?.date,
       waiting: waitingOf(suite, which).filter(({ release }) => release.digest !== digest),
       open: open !== undefined && this.#isOpen(open) ? open : undefined,
       now,
@@ -292,6 +295,7 @@ export class SuiteDelays {
     }
     const latest = suites.at(at)
     if (latest === undefined) return
+    if (latest.given === undefined) await suites.noteDelay(at, { given: allGiven(latest) })
     const choice = this.#choice(latest, name, { digest, restraint })
     const next = latest.waiting?.find(({ release }) => release.digest === choice.digest)
     if (next !== undefined) await this.#give(latest, next, choice)

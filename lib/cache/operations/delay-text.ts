@@ -42,10 +42,13 @@ function restraintText({ restraint: { delay, hold }, open }: DelayState): string
   return `${all}, open until ${moment(open.until)} by ${open.by}${reasonText(open.reason)}`
 }
 
-function givenText({ given, choice }: DelayState): string {
+function givenText({ given, choice, date, restraint: { hold } }: DelayState): string {
   const { permission } = given ?? {}
   const by = permission === undefined ? '' : ` by ${permission.by}${reasonText(permission.reason)}`
   const words = `clients get ${givenWords[given?.because ?? 'first']}${by}`
+  if (hold !== undefined && date !== undefined && date >= hold) {
+    return `${words}, which is later than the hold: what clients have got is not taken back`
+  }
   return choice.expires ? `${words}, whose Valid-Until is near or past` : words
 }
 

@@ -143,8 +143,11 @@ export class KnownSuites {
   async put(suite: Suite): Promise<void> {
     this.#suites.delete(suite.at)
     await this.#write(suite)
-    const [oldest] = this.#suites.keys()
-    if (this.#suites.size > mostSuites && oldest !== undefined) await this.forget(oldest)
+    if (this.#suites.size <= mostSuites) return
+    // Without what is known of it, a delayed suite would be given anew at once: those that clients bring go first.
+    const delayed = ({ given }: Suite): boolean => given !== undefined
+    const oldest = this.all.find(one => !delayed(one)) ?? this.all[0]
+    if (oldest !== undefined) await this.forget(oldest.at)
   }
 
   /** Notes since when a newer Release file of a suite is held back; undefined when none is. */

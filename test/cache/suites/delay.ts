@@ -249,4 +249,8 @@ t.test('which suites a delay is for', async t => {
   t.equal(suiteName('/a/dists/b%2Bc/d'), 'b+c/d')
   t.throws(() => configOf({ archives: [{ origins, hold: '2026-02-30' }] }, '/tmp'))
   t.throws(() => configOf({ archives: [{ origins, delay: '61d' }] }, '/tmp'))
+  t.throws(
+    () => configOf({ archives: [{ origins, delay: '1d', verify: 'off' }] }, '/tmp'),
+    /set verify to prefer/,
+  )
 })
