@@ -210,9 +210,9 @@ export class Answerer {
   ): Promise<Response> {
     const { request, file } = allowed
     const { fetcher, clock, delays } = this.#parts
-    if (file.archive.kind === 'release' && delays.withholds(file.key)) {
-      return notGiven(allowed)
-    }
+    const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
+    if (withheld === 'other-form') return notGiven(allowed)
+    if (withheld !== undefined) return unavailable(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
     if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
       return this.#head(allowed, undefined)
     }

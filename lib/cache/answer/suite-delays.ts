@@ -119,28 +119,45 @@ export class SuiteDelays {
     return restraintOf(at, this.#parts.rules().config)
   }
 
-  /** Has the right Release file stand under this key, its own or that of its signature. Undefined when nothing is kept of its suite. */
+  /**
+   * Has the right Release file stand under this key, its own or that of its signature. Undefined when nothing is kept of its suite. Never
+   * rejects.
+   */
   settle(key: string): Promise<void> | undefined {
     if (!this.#active) return undefined
     const at = suiteOfRelease(key)
     const restraint = at === undefined ? undefined : this.restraint(at)
     if (at === undefined || restraint === undefined) return undefined
     const name = nameOf(key)
-    return this.#settling.run(`${at}/${name}`, () => this.#settle(at, name, restraint))
+    return this.#settling.run(`${at}/${name}`, async () => {
+      try {
+        await this.#settle(at, name, restraint)
+      } catch (error) {
+        const because = explainError(error)
+        this.#parts.log.warn('a delay could not be applied', { suite: at, because })
+      }
+    })
   }
 
   /**
-   * Whether a Release file that the store lacks is not to be fetched: its suite is kept at an earlier generation, of which clients have
-   * got the other form.
+   * Why a Release file that the store cannot give is not to be fetched either: its suite is kept at an earlier generation, of which
+   * clients have got the other form, or whose content cannot be read now. What the origin has would be a newer one.
    */
-  withholds(key: string): boolean {
+  withholds(key: string): 'other-form' | 'unreadable' | undefined {
     const at = suiteOfRelease(key)
     const suite = at === undefined ? undefined : this.#parts.suites.at(at)
-    if (suite === undefined || this.restraint(suite.at) === undefined) return false
+    if (suite === undefined || this.restraint(suite.at) === undefined) return undefined
     const name = nameOf(key)
     const digest = digestGiven(suite, name)
-    if (digest === undefined) return true
-    return key.endsWith('.gpg') && releaseOf(suite, name, digest)?.signedBy === undefined
+    if (digest === undefined) return 'other-form'
+    if (!key.endsWith('.gpg')) return 'unreadable'
+    return releaseOf(suite, name, digest)?.signedBy === undefined ? 'other-form' : 'unreadable'
+  }
+
+  /** Whether an entry is a Release file of a suite that is kept: a newer one may not take its place at once. */
+  isKept({ key }: Entry): boolean {
+    const at = this.#active && !key.endsWith('.gpg') ? suiteOfRelease(key) : undefined
+    return at !== undefined && this.restraint(at) !== undefined
   }
 
   /** Why clients keep an earlier Release file under this key; undefined when they get the newest that is known. */
@@ -261,17 +278,13 @@ export class SuiteDelays {
   }
 
   async #settleAll(): Promise<void> {
-    const { suites, log } = this.#parts
+    const { suites } = this.#parts
     for (const suite of suites.all) {
       const { at } = suite
-      try {
-        if (this.restraint(at) !== undefined) {
-          for (const name of releaseNames) await this.settle(`${at}/${name}`)
-        } else if (hasState(suite)) {
-          await suites.noteDelay(at, { waiting: undefined, given: undefined, open: undefined })
-        }
-      } catch (error) {
-        log.warn('a delay could not be applied', { suite: at, because: explainError(error) })
+      if (this.restraint(at) !== undefined) {
+        for (const name of releaseNames) await this.settle(`${at}/${name}`)
+      } else if (hasState(suite)) {
+        await suites.noteDelay(at, { waiting: undefined, given: undefined, open: undefined })
       }
     }
   }

@@ -102,9 +102,10 @@ export class Updates {
     }
   }
 
-  /** Whether `check` answers for an entry: it is the Release file of an adopted suite. */
+  /** Whether `check` answers for an entry: it is the Release file of an adopted suite, or one that a delay keeps. */
   governs(entry: Entry): boolean {
-    return this.#parts.suites.governs(entry)
+    const { suites, delays } = this.#parts
+    return suites.governs(entry) || delays.isKept(entry)
   }
 
   /** Why clients get the Release of before, in the suite with this key; undefined when they get the origin's. */
@@ -238,7 +239,7 @@ export class Updates {
   /** Asks for Release when a suite has no InRelease any more, and the reverse: that is its newer Release file. */
   async #askForOther(key: string): Promise<void> {
     const { fetcher, store, delays } = this.#parts
-    if (delays.withholds(key)) return
+    if (delays.withholds(key) !== undefined) return
     const name = key.endsWith('/InRelease') ? 'Release' : 'InRelease'
     const other = `${parentOf(key)}/${name}`
     const uri = parseUri(other)

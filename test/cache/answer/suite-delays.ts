@@ -251,3 +251,53 @@ t.test('a bundle brings a newer generation: it waits as any other', async t => {
     await archive.until('1', t)
   }
 })
+
+t.test('a form whose generation is kept no more is still no way around', async t => {
+  const archive = await delayed(t, { delay: '90m' })
+  const { cache, origin, suite } = archive
+  const release = origin.url(`/${suite}/Release`)
+  const both = async (hours: number): Promise<void> => {
+    const files = await archive.ofDay(hours, { byHash: true })
+    files.set(`${suite}/Release`, files.get(archive.release) ?? Buffer.alloc(0))
+    archive.serve(files)
+  }
+  await both(0)
+  // Both forms are stored before the suite is adopted.
+  await Promise.all([archive.get(archive.release), archive.get(`${suite}/Release`)])
+  await archive.settle()
+  await archive.update()
+  const dayOf = async () => /^Version: (\d+)/m.exec((await cache.get(release)).text)?.[1]
+  const first = await dayOf()
+  for (let hours = 1; hours < 9; hours += 1) {
+    passUntil(archive, hours)
+    await both(hours)
+    await archive.update()
+  }
+  if (first === undefined) return
+  t.equal(first, '0')
+  passUntil(archive, 9)
+  await both(9)
+  t.not(
+    await cache
+      .get(release, { 'Cache-Control': 'no-cache' })
+      .then(({ text }) => /^Version: (\d+)/m.exec(text)?.[1]),
+    '9',
+  )
+})
+
+t.test('a Release file that an operator removes', async t => {
+  const archive = await delayed(t, { delay: '24h' })
+  const { cache } = archive
+  await publish(archive, 0)
+  await archive.update()
+  passUntil(archive, 1)
+  await publish(archive, 1)
+  await archive.update()
+  t.match(await cache.command({ do: 'remove', of: archive.origin.url(`/${archive.release}`) }), {
+    code: 0,
+  })
+  await archive.settle()
+  const { day, fits } = await archive.update()
+  t.ok(fits)
+  t.equal(day, '1', 'an operator who removes it gets the next one as the first')
+})
