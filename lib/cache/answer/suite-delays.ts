@@ -77,12 +77,17 @@ const betweenLooks: Milliseconds = 60_000
 const looksBetweenNotes = 10
 
 const mostWarned = 1000
+/** A suite is adopted within seconds, if it can be. */
+const longestAdoption: Milliseconds = 60_000
+const mostUnknown = 100
 
 export class SuiteDelays {
   readonly #parts: SuiteDelaysParts
   readonly #settling = new SingleFlight<void>()
   /** SHA-256 of Release files of which the log has said that they expire. */
   readonly #warned = recent<string, true>(mostWarned)
+  /** Suites that a delay is for and that are not adopted, with the moment at which a client first asked for them, by `elapsed`. */
+  readonly #unknown = recent<string, Milliseconds>(mostUnknown)
   #rules: Rules | undefined
   #restrains = false
   #looks = 0
@@ -126,8 +131,10 @@ export class SuiteDelays {
   settle(key: string): Promise<void> | undefined {
     if (!this.#active) return undefined
     const at = suiteOfRelease(key)
-    const restraint = at === undefined ? undefined : this.restraint(at)
-    if (at === undefined || restraint === undefined) return undefined
+    if (at === undefined) return undefined
+    const restraint = this.restraint(at)
+    this.#noteUnknown(at)
+    if (restraint === undefined) return undefined
     const name = nameOf(key)
     return this.#settling.run(`${at}/${name}`, async () => {
       try {
@@ -187,6 +194,16 @@ export class SuiteDelays {
       open: open !== undefined && this.#isOpen(open) ? open : undefined,
       now,
     }
+  }
+
+  /** Suites that a delay or a hold is for, and that clients get as they come, because their Release files may not be adopted. */
+  get without(): readonly string[] {
+    if (!this.#active) return []
+    const before = this.#parts.clock.elapsed() - longestAdoption
+    return [...this.#unknown.entries()].flatMap(([at, since]) => {
+      const is = since < before && this.#isUnknown(at)
+      return is ? [at] : []
+    })
   }
 
   /** The newest Release file of this name that is known: the waiting one that came last, or the one that clients get. */
@@ -267,6 +284,16 @@ export class SuiteDelays {
     })
     for (const name of releaseNames) await this.settle(`${at}/${name}`)
     return waiting.length
+  }
+
+  #isUnknown(at: string): boolean {
+    const { suites, rules } = this.#parts
+    return suites.at(at) === undefined && restraintOf(at, rules().config) !== undefined
+  }
+
+  #noteUnknown(at: string): void {
+    if (!this.#isUnknown(at)) this.#unknown.delete(at)
+    else if (!this.#unknown.has(at)) this.#unknown.set(at, this.#parts.clock.elapsed())
   }
 
   #look(): Promise<void> | undefined {

@@ -7,7 +7,7 @@ import { redactUrl } from '../../log/redact.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ChangeCount } from '../suites/changes.ts'
 import { ripeAt } from '../suites/delay.ts'
-import type { SuiteState } from './sources.ts'
+import type { OperationsSources } from './sources.ts'
 
 /** Which generation clients get and why, what waits, and since when. */
 export function delayText(state: DelayState, changes?: ChangeCount | 'unknown'): string {
@@ -16,19 +16,24 @@ export function delayText(state: DelayState, changes?: ChangeCount | 'unknown'):
     .join('; ')
 }
 
-/** One sentence for each suite whose clients get a generation that expires. */
-export function delayCautions(suites: readonly SuiteState[]): readonly string[] {
-  const found = suites.filter(({ delay }) => delay?.state.choice.expires === true)
-  const more = found.length - mostSuites
-  return [
-    ...found
-      .slice(0, mostSuites)
-      .map(
-        ({ name }) =>
-          `clients of ${redactUrl(name)} get a Release file whose Valid-Until is near or past, because of its delay or hold`,
-      ),
-    ...(more > 0 ? [`and of ${countOf(more, 'suite')} more`] : []),
-  ]
+/** One sentence for each suite whose clients get a generation that expires, and for each on which a delay has no effect. */
+export function delayCautions({
+  suites,
+  notDelayed,
+}: Pick<OperationsSources, 'suites' | 'notDelayed'>): readonly string[] {
+  const expiring = suites()
+    .filter(({ delay }) => delay?.state.choice.expires === true)
+    .map(
+      ({ name }) =>
+        `clients of ${redactUrl(name)} get a Release file whose Valid-Until is near or past, because of its delay or hold`,
+    )
+  const without = notDelayed().map(
+    name =>
+      `the delay or hold of ${redactUrl(name)} has no effect: its Release file may not be adopted, as the log says`,
+  )
+  const all = [...expiring, ...without]
+  const more = all.length - mostSuites
+  return [...all.slice(0, mostSuites), ...(more > 0 ? [`and ${countOf(more, 'suite')} more`] : [])]
 }
 
 const mostSuites = 5

@@ -151,10 +151,13 @@ export function upkeepCautions(sources: UpkeepSources): readonly string[] {
   const left = sources.unremovable()
   const stays = left.contents === 0 ? [] : [unremovableText(left, sources.config.cacheDirectory)]
   const suites = sources.suites()
-  return [...full, ...stays, ...behindCautions(suites), ...delayCautions(suites)]
+  return [...full, ...stays, ...behindCautions(suites), ...delayCautions(sources)]
 }
 
-type UpkeepSources = Pick<OperationsSources, 'suites' | 'nothingStored' | 'unremovable' | 'config'>
+type UpkeepSources = Pick<
+  OperationsSources,
+  'suites' | 'notDelayed' | 'nothingStored' | 'unremovable' | 'config'
+>
 
 /** What is wrong with contents that could not be removed, and how to mend it. */
 export function unremovableText(left: Unremovable, directory: string): string {

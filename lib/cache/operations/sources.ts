@@ -49,6 +49,8 @@ export interface OperationsSources {
   readonly verification: () => Verification
   /** The suites whose indexes files are compared with, the one adopted last first. */
   readonly suites: () => readonly SuiteState[]
+  /** Suites that a delay or a hold is for and has no effect on, because they are not adopted. */
+  readonly notDelayed: () => readonly string[]
   /** Metrics in the Prometheus text format 0.0.4. */
   readonly metrics: Source<string>
   readonly certificate: Source<Buffer | undefined>

@@ -112,6 +112,7 @@ export async function operationsOf(parts: OperationsParts) {
     unremovable: () => store.unremovable,
     verification: () => verification,
     suites: () => suiteStates(parts),
+    notDelayed: () => delays.without,
     metrics: async () => {
       space = await store.fileSystem()
       return metrics.text()

@@ -301,3 +301,17 @@ t.test('a Release file that an operator removes', async t => {
   t.ok(fits)
   t.equal(day, '1', 'an operator who removes it gets the next one as the first')
 })
+
+t.test('a suite that may not be adopted is not delayed, and that is said', async t => {
+  const archive = await delayed(t, { delay: '24h', verify: 'require' })
+  const { cache, clock } = archive
+  await publish(archive, 0)
+  await archive.get(archive.release)
+  await archive.settle()
+  const health = async () => (await cache.get('/_cachesvc/healthz')).text
+  t.notMatch(await health(), /has no effect/)
+  clock.advance(2 * minute)
+  await publish(archive, 1)
+  t.match((await archive.get(archive.release)).text, /^Version: 1$/m)
+  t.match(await health(), /the delay or hold of \S+dists\/stable has no effect/)
+})

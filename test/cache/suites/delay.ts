@@ -1,7 +1,10 @@
 /**
  * Which generation clients get under a delay or a hold: a table.
  */
+import { mkdir } from 'node:fs/promises'
 import t from 'tap'
+import { Disk } from '../../../lib/cache/store/disk/disk.ts'
+import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import {
   type Candidate,
   choose,
@@ -11,7 +14,10 @@ import {
   withWaiting,
 } from '../../../lib/cache/suites/delay.ts'
 import { type WaitingGeneration, withNextGeneration } from '../../../lib/cache/suites/generation.ts'
+import { KnownSuites } from '../../../lib/cache/suites/known-suites.ts'
 import { configOf } from '../../fixtures/cache/cache.ts'
+import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const hour = 3600 * 1000
 const day = 24 * hour
@@ -253,4 +259,29 @@ t.test('which suites a delay is for', async t => {
     () => configOf({ archives: [{ origins, delay: '1d', verify: 'off' }] }, '/tmp'),
     /set verify to prefer/,
   )
+})
+
+t.test('a delayed suite is not forgotten for the sake of others that clients bring', async t => {
+  const clock = new ManualClock(now)
+  const around = {
+    disk: new Disk({ clock }),
+    layout: new Layout(t.testdir({})),
+    clock,
+    log: createMemoryLog(),
+  }
+  await mkdir(around.layout.suites, { recursive: true })
+  const known = await KnownSuites.open(around)
+  const { release, date, signature } = waiting(1)
+  const generation = { release, date, signature, byHash: false, indexes: [], contents: [] }
+  const put = (at: string, adopted: number): Promise<void> =>
+    known.put({ at, generations: [{ ...generation, adopted }] })
+  await put('http://a.example/dists/held', 1)
+  const given = { InRelease: { digest: release.digest, because: 'first', since: 1 } } as const
+  await known.noteDelay('http://a.example/dists/held', { given })
+  for (let n = 0; n < 1001; n += 1) await put(`http://b.example/${n}`, 2 + n)
+  t.ok(known.at('http://a.example/dists/held'))
+  t.notOk(known.at('http://b.example/0'))
+  t.equal(known.size, 1000)
+  const again = await KnownSuites.open(around)
+  t.strictSame(again.at('http://a.example/dists/held')?.given, given, 'also on disk')
 })
