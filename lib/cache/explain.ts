@@ -32,6 +32,8 @@ interface ExplainParts {
     /** Whether a content is there under any name; a process beside the owner does not know. */
     has?(digest: string): boolean
   }
+  /** Whether a content may be given under a name that it did not come under. */
+  readonly shares?: (digest: string, scope: string | undefined) => boolean
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal'>
   readonly delays?: Pick<SuiteDelays, 'state'>
@@ -105,6 +107,12 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const where = admission.trusted ? 'at any address' : 'at public addresses only'
   find('Admitted by', `${pattern} (${where})`)
   find('Origin', about.origin)
+  const { confinement } = destination
+  if (confinement !== undefined) {
+    const { setting, credentials: own } = confinement
+    find('Clients', `only those of ${setting}; others are refused`)
+    if (own !== undefined) find('Asked with', `the credentials of this proxy (${own})`)
+  }
   if (about.parent !== undefined) find('By way of', `the parent proxy ${about.parent}`)
   else if (parts.rules.policy.parent !== undefined) {
     find('By way of', 'no parent proxy: `parent_proxy.except` names the host')
@@ -152,7 +160,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       const digest =
         claim.by === undefined ? `the SHA-256 ${claim.digest}` : `a SHA-512 of ${claim.digest}…`
       find('Must be', `${claim.size} bytes with ${digest}`)
-      if (parts.store.has?.(claim.digest) === true) {
+      if (isElsewhere(claim.digest, destination, parts)) {
         return told({
           answer: 'is answered from the store, which has this content under another name',
           fate: 'hit',
@@ -177,6 +185,15 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(verdict)
   return told(verdict, [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/** Whether the store has a content under another name, and may give it under this one. */
+function isElsewhere(
+  digest: string,
+  { confinement }: FileDestination,
+  { store, shares }: ExplainParts,
+): boolean {
+  return store.has?.(digest) === true && shares?.(digest, confinement?.scope) !== false
 }
 
 /**

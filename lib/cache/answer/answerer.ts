@@ -52,6 +52,8 @@ interface AnswererParts {
   readonly delays: SuiteDelays
   readonly negative: NegativeMemory
   readonly clock: Clock
+  /** Whether a content may be given under a name that it did not come under; the scope is that of the name. */
+  readonly shares: (digest: string, scope: string | undefined) => boolean
   /** Asks an origin, within policy, redirects followed. */
   readonly ask: Ask
 }
@@ -108,7 +110,8 @@ export class Answerer {
     const { file, claim, directives, now } = allowed
     const verified = verifiedBy({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
-      if (directives.noStore) return stored
+      if (directives.noStore || !this.#parts.shares(claim.digest, file.confinement?.scope))
+        return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)
       const entry = finishedEntry(draft, claim, undefined, verified)

@@ -33,7 +33,10 @@ export function originSaid(
   said: { status: number; fields?: Fields; because: MissReason },
 ): Response {
   const { fields = Fields.empty, because } = said
-  const status = isAnswer(said) || lastingFailures.has(said.status) ? said.status : 503
+  const ours = refusesCredentials(asked, said.status)
+  const answered = isAnswer(said) || lastingFailures.has(said.status) ? said.status : 503
+  // A 401 would have the client look for credentials of its own.
+  const status = ours ? 403 : answered
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
@@ -41,7 +44,7 @@ export function originSaid(
   const sentence = answerOf(asked, said.status, when)
   const more = Fields.of(
     ['Location', location],
-    ['WWW-Authenticate', fields.get('WWW-Authenticate')],
+    ['WWW-Authenticate', ours ? undefined : fields.get('WWW-Authenticate')],
     ['Retry-After', retryAfter(fields)],
     ['X-Cache', 'MISS'],
     ['Cache-Status', missed({ forwardStatus: said.status, detail: redirected || because })],
@@ -69,6 +72,9 @@ const suspicion =
 /** A sentence that says which side answered with this status. */
 export function answerOf({ file }: Pick<Asked, 'file'>, status: number, when = ''): string {
   const { origin, parent } = file.about
+  if (refusesCredentials({ file }, status)) {
+    return `The origin ${origin} answered ${status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
+  }
   if (parent === undefined) {
     return `The origin ${origin} answered ${status}${when}.${status === 403 ? suspicion : ''}`
   }
@@ -76,6 +82,11 @@ export function answerOf({ file }: Pick<Asked, 'file'>, status: number, when = '
     return `The origin ${origin}, asked by way of the parent proxy ${parent}, answered ${status}${when}.`
   }
   return `The parent proxy ${parent} answered ${status}${when} for ${origin}: it refuses or cannot reach this host, or the origin fails. A host that is to be asked directly belongs under \`parent_proxy.except\`.`
+}
+
+/** Whether a status is about the credentials by which this proxy asks the archive. */
+function refusesCredentials({ file }: Pick<Asked, 'file'>, status: number): boolean {
+  return file.confinement?.credentials !== undefined && (status === 401 || status === 403)
 }
 
 /** Cache-Status of a request that the store could not answer. */

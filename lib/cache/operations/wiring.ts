@@ -24,7 +24,7 @@ import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 interface OperationsParts
   extends Pick<
     Answering,
-    'suites' | 'updates' | 'negative' | 'fetcher' | 'delays' | 'changeCounts'
+    'suites' | 'updates' | 'negative' | 'fetcher' | 'shares' | 'delays' | 'changeCounts'
   > {
   readonly clock: Clock
   readonly version: string
@@ -44,7 +44,7 @@ interface OperationsParts
 /** Makes the pages, the values they show, and the figures that are read at each look. */
 export async function operationsOf(parts: OperationsParts) {
   const { clock, version, rules, https, store, suites, updates, delays } = parts
-  const { negative, origin, fetcher } = parts
+  const { negative, origin, fetcher, shares } = parts
   const { statistics, activity, metrics, verification, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -119,7 +119,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     explain: url =>
       explain(url, {
-        ...{ rules: rules(), store, suites, updates, delays, negative, fetcher },
+        ...{ rules: rules(), store, shares, suites, updates, delays, negative, fetcher },
         now: clock.now(),
       }),
   }

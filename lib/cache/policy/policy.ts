@@ -14,6 +14,7 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
+import { type Confinement, type Confinements, confinementsOf } from './confinement.ts'
 import {
   closestPattern,
   type HostList,
@@ -42,6 +43,7 @@ export interface ClientApproach {
 /** The setting a refusal comes from; `public-address`, `loop` and `credentials` are not settings and always hold. */
 export type DenyRule =
   | 'clients'
+  | 'archives.clients'
   | 'loop'
   | 'credentials'
   | 'https.prevent'
@@ -146,6 +148,18 @@ export function admitClient(
         `${formatAuthority(authority)} leads back to this proxy: the request has come through it before. Proxies name each other, as \`parent_proxy\` for one.`,
       )
     : undefined
+}
+
+/** The refusal for a client that may not have the files of a confined archive; undefined when it may. */
+export function admitToArchive(
+  client: string,
+  { clients, setting }: Confinement,
+): Denied | undefined {
+  if (clients.has(client)) return undefined
+  return deny(
+    'archives.clients',
+    `${client} is in no network under \`${setting}\`; add its network there to let it have files of this archive.`,
+  )
 }
 
 /** Admits or refuses a target, whichever client asks for it. */
@@ -281,10 +295,11 @@ export interface Rules {
   readonly config: Config
   readonly policy: Policy
   readonly routes: RouteRules
+  readonly confinements: Confinements
 }
 
 /** The rules of a configuration. `ports` are those the service listens on; a command takes the configured ones. */
 export function rulesOf(config: Config, ports = config.listen.map(({ port }) => port)): Rules {
   const policy = compilePolicy(config, ownIdentity(config, ports))
-  return { config, policy, routes: routeRules(config) }
+  return { config, policy, routes: routeRules(config), confinements: confinementsOf(config) }
 }

@@ -24,6 +24,7 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { type ArchivePath, classify } from '../archive/path.ts'
+import { type Confinement, confinementOf } from '../policy/confinement.ts'
 import { type Admission, admitTarget, parentOf, type Rules } from '../policy/policy.ts'
 import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -58,6 +59,8 @@ export interface FileDestination {
   readonly asOf: Milliseconds | undefined
   /** Whether credentials sent for what was asked may go to where it is fetched. */
   readonly credentials: boolean
+  /** The archive whose files some clients alone may have; undefined when it is in none. */
+  readonly confinement: Confinement | undefined
   /** Whether the target may be reached, whichever client asks. */
   readonly admission: Admission
 }
@@ -121,6 +124,7 @@ function destinationOf(request: TargetParts, rules: Rules): Destination {
     about: aboutFile(key, archive, { uri, policy: rules.policy }),
     asOf: asked.asOf,
     credentials: carriesCredentials(spelt, uri),
+    confinement: confinementOf(uri, rules.confinements),
     admission: admitBoth(spelt, uri, rules),
   }
 }

@@ -298,6 +298,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
         this.#upgrade,
       )
     } catch (error) {
+      if (error instanceof OriginFailure) return this.#fail(error)
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
     if (signal !== undefined) {
