@@ -227,7 +227,7 @@ export class SuiteDelays {
       ...(signedBy && { signedBy }),
     }
     const { date, validUntil, contents } = facts
-    if (date !== undefined && facts.signature.is === 'good') steady.proved(date)
+    if (date !== undefined) steady.proved(date)
     this.#keep(at, name, release)
     if (signature !== undefined) this.#keep(at, 'Release.gpg', signature)
     const suite = suites.at(at)

@@ -71,8 +71,10 @@ export function choose({ given, waiting, restraint, openUntil, now }: Choosing):
   const newer = inOrder(waiting).filter(one => isNewer(one, given))
   const isOpen = openUntil !== undefined && now < openUntil
   const isHeld = (one: Candidate): boolean => momentOf(one) >= (restraint.hold ?? Infinity)
+  // A clock of the archive that runs ahead is no reason to wait where there is no delay.
+  const isRipe = (one: Candidate): boolean => restraint.delay === 0 || ripeAt(one, restraint) <= now
   const isFree = (one: Candidate): boolean =>
-    isOpen || one.released !== undefined || (!isHeld(one) && ripeAt(one, restraint) <= now)
+    isOpen || one.released !== undefined || (!isHeld(one) && isRipe(one))
   const free = newer.findLast(isFree)
   const chosen = free ?? given
   if (isExpiring(chosen, now)) {
@@ -91,7 +93,7 @@ export function choose({ given, waiting, restraint, openUntil, now }: Choosing):
     return { digest: free.digest, because, ...expires }
   }
   if (newer.length === 0) return { because: 'newest', ...expires }
-  const onlyHeld = newer.some(one => isHeld(one) && ripeAt(one, restraint) <= now)
+  const onlyHeld = newer.some(one => isHeld(one) && isRipe(one))
   return { because: onlyHeld ? 'held' : 'delayed', ...expires }
 }
 

@@ -3,8 +3,9 @@
  *
  * # Facts
  * - It runs with elapsed time. Setting the clock of the machine, forwards or back, changes nothing.
- * - While the service is stopped, or the machine sleeps, it stands. What proves that time has passed is the signed Date of a Release
- *   file that came later: up to that it catches up, and never beyond the clock of the machine.
+ * - While the service is stopped, or the machine sleeps, it stands. What proves that time has passed is the Date of a Release file of a
+ *   delayed archive that may be adopted and came later: up to that it catches up, and never beyond the clock of the machine. So one of
+ *   the two would have to be forged and the other be wrong.
  * - So after a stop it is late rather than early: a delay may last longer than it says, and never ends too soon.
  */
 import { join } from 'node:path'
@@ -48,7 +49,7 @@ export class SteadyTime {
     return this.#base.time + (clock.elapsed() - this.#base.at)
   }
 
-  /** A Release file with this signed Date has come: at least so late it is, if the clock of the machine agrees. */
+  /** A Release file with this Date has come: at least so late it is, if the clock of the machine agrees. */
   proved(date: Milliseconds): void {
     const { clock } = this.#parts
     const time = Math.min(date, clock.now())

@@ -88,6 +88,11 @@ t.test('the generation and the reason', async t => {
       { because: 'held' },
     ],
     [
+      'without a delay a clock that is late is no reason to wait',
+      { waiting: [aged(-5)], restraint: { delay: 0, hold: now + 100 * hour } },
+      { digest: '-5', because: 'ripe' },
+    ],
+    [
       'a hold counts the signed date, whenever it was seen',
       { waiting: [aged(150, { seen: now })], restraint: { delay: 0, hold: now - 100 * hour } },
       { digest: '150', because: 'ripe' },
