@@ -43,7 +43,7 @@ async function releaseSuites(request: unknown, parts: DelayCommandParts): Promis
   const chosen = chosenSuites(request, parts)
   if (typeof chosen === 'string') return complaint(exitCodes.failure, chosen)
   const text = (value: unknown): string =>
-    typeof value === 'string' ? value.slice(0, mostText) : ''
+    typeof value === 'string' ? value.replace(/\p{Cc}+/gu, ' ').slice(0, mostText) : ''
   const end = typeof until === 'number' ? until : undefined
   if (end !== undefined && end <= clock.now()) {
     return complaint(exitCodes.usage, 'the date of --until is past')

@@ -38,7 +38,7 @@ t.test('one that has just come is let through, with who and why', async t => {
   await publishAt(archive, 1)
   t.strictSame(await archive.update(), { day: '0', fits: true })
   await publishAt(archive, 2)
-  const release = { do: 'release', by: 'ann', reason: 'a fix of curl' }
+  const release = { do: 'release', by: 'ann', reason: 'a fix\nof curl' }
   t.match(await ask(archive, release), {
     code: 0,
     out: /dists\/stable: 2 generations waited, clients get that of 2025-01-01 02:00/,
