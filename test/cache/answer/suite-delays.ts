@@ -127,13 +127,13 @@ t.test('Valid-Until: the delay gives way, with a warning', async t => {
   const { cache } = archive
   const until = (hours: number): string =>
     `Valid-Until: ${new Date(begin + hours * hour).toUTCString().replace('GMT', 'UTC')}\n`
-  for (const hours of [0, 24, 48, 72, 96, 120, 144, 168]) {
+  for (const hours of [0, 72, 144, 168]) {
     passUntil(archive, hours)
     await publish(archive, hours, until(hours + 168))
     passUntil(archive, hours + 0.1)
     const { day, fits } = await archive.update()
     t.ok(fits)
-    t.equal(day, hours < 168 ? '0' : '24', `hour ${hours}`)
+    t.equal(day, hours < 168 ? '0' : '72', `hour ${hours}`)
   }
   t.ok(
     cache.log.lines.some(
@@ -147,16 +147,13 @@ t.test('a hold, over restarts and clocks', async t => {
   const { cache, clock } = archive
   for (const [hours, expected] of [
     [0, 0],
-    [12, 12],
     [23, 23],
     [24, 23],
-    [48, 23],
     [60, 23],
   ] as const) {
     passUntil(archive, hours)
     await publish(archive, hours)
     passUntil(archive, hours + 0.1)
-    await archive.until(String(expected), t)
     t.strictSame(await archive.update(), { day: String(expected), fits: true }, `hour ${hours}`)
   }
   t.match(await detailOf(archive), 'detail=suite-held')
