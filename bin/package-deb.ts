@@ -28,7 +28,7 @@ const edges = [
 /** Recipes of authproxy, in docs/recipes. */
 const recipes = [
   ...['entra-id', 'okta', 'keycloak', 'ad-fs', 'google-workspace', 'shibboleth-idp'],
-  'simplesamlphp',
+  ...['simplesamlphp', 'kubernetes', 'several-applications'],
 ]
 
 const packages: readonly DebianPackage[] = [
@@ -49,6 +49,7 @@ const packages: readonly DebianPackage[] = [
         'migration.md',
       ],
       ...['snapshots.md', 'offline-sites.md', 'several-machines.md', 'metrics.md', 'glossary.md'],
+      ...['paid-archives.md', 'recipes/ci-and-images.md'],
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
@@ -56,7 +57,9 @@ const packages: readonly DebianPackage[] = [
       ['usr/lib/systemd/system-generators/cachesvc-generator', 'packaging/cachesvc-generator'],
       ['etc/cachesvc/cachesvc.yaml', 'packaging/cachesvc.yaml'],
       ['usr/share/doc/cachesvc/cachesvc.schema.json', 'packaging/cachesvc.schema.json'],
+      ['usr/share/doc/cachesvc/examples/haproxy.cfg', 'packaging/balancers/haproxy.cfg'],
       ...monitoring('cachesvc'),
+      kubernetes('cachesvc'),
     ]),
   },
   {
@@ -70,23 +73,31 @@ const packages: readonly DebianPackage[] = [
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
-      ...['migration.md', 'glossary.md'],
+      ...['several-instances.md', 'migration.md', 'glossary.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
       ...recipes.map(name => `recipes/${name}.md`),
     ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],
       [`${units}/authproxy@.socket`, 'packaging/authproxy@.socket'],
+      [`${units}/authproxy-checks@.socket`, 'packaging/authproxy-checks@.socket'],
       ['usr/lib/systemd/system-generators/authproxy-generator', 'packaging/authproxy-generator'],
       ['usr/share/doc/authproxy/examples/authproxy.yaml', 'packaging/authproxy.yaml'],
       ['usr/share/doc/authproxy/examples/authproxy.schema.json', 'packaging/authproxy.schema.json'],
       ...monitoring('authproxy'),
       ...edges,
+      kubernetes('authproxy'),
     ]),
     directories: ['etc/authproxy'],
     suggests: 'nginx | apache2 | haproxy | caddy',
   },
 ]
+
+/** The manifests of a service for Kubernetes: where they are installed, and where they are from. */
+function kubernetes(name: string): readonly [to: string, from: string] {
+  const file = `kubernetes/${name}.yaml`
+  return [`usr/share/doc/${name}/examples/${file}`, `packaging/${file}`]
+}
 
 /** Alert rules and the dashboard of a service: where they are installed, and where they are from. */
 function monitoring(name: string): ReadonlyArray<readonly [to: string, from: string]> {

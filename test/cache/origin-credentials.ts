@@ -171,6 +171,12 @@ t.test('twelve ways to make the proxy give them away', async t => {
     t.match(answer.text, /does not send its credentials/)
     t.equal(parent.requests.length, 0)
     t.equal((await cache.get(origin.url('/open/x'))).text, 'by the parent', 'others go that way')
+    const { text } = await cache.get('/_cachesvc/metrics')
+    t.notMatch(
+      text,
+      /cachesvc_parent_requests_total.*failed.* [1-9]/,
+      'and the parent has not failed',
+    )
   })
 
   await t.test('6: https by way of a parent proxy, and a redirect from there to http', async t => {

@@ -1,5 +1,5 @@
 /**
- * Keeps the last failures for `authproxy explain REFERENCE`, in memory and in a file the command can read.
+ * Keeps the last failures for `authproxy explain REFERENCE`, in memory and in a file for a restart.
  * Their facts are redacted like the log. Requests of users, of logins under way and of others have records of their own, so that
  * strangers cannot push out what a user asks about.
  */
@@ -34,6 +34,9 @@ export interface FailureRecord {
   readonly sender?: Sender
 }
 
+/** A record, and who sent its request. */
+export type SentRecord = FailureRecord & { readonly sender: Sender }
+
 /** The file of an instance, beside its dynamic configuration. */
 export function failuresFile(configPath: string): string {
   return `${configPath}.failures.json`
@@ -45,7 +48,7 @@ const LONGEST_TEXT = 500
 /** More than the file can have: every text of a fact is bounded by the log's rules. */
 const LARGEST = 64 * 1024 * 1024
 /** How long a failure waits to be written, together with others. */
-export const DELAY: Milliseconds = 1000
+const DELAY: Milliseconds = 1000
 
 type Options = { readonly path: string; readonly clock: Clock; readonly log: Logger }
 
@@ -71,15 +74,26 @@ export class FailureRecords {
     return new FailureRecords(options, earlier)
   }
 
-  add(record: FailureRecord & { readonly sender: Sender }): void {
+  /** Keeps a record, and answers it as it is kept. */
+  add(record: SentRecord): SentRecord {
     const facts = clean(record.facts)
     const findings = record.findings.slice(0, 50).map(shortened)
     const records = this.#records[record.sender]
-    records.push({ ...record, path: short(record.path), facts, findings })
+    const kept = { ...record, path: short(record.path), facts, findings }
+    records.push(kept)
     if (records.length > MOST) records.shift()
-    if (this.#due) return
-    this.#due = true
-    this.#options.clock.after(DELAY, () => void this.flush())
+    if (!this.#due) {
+      this.#due = true
+      this.#options.clock.after(DELAY, () => void this.flush())
+    }
+    return kept
+  }
+
+  /** The oldest first. */
+  all(): readonly FailureRecord[] {
+    return Object.values(this.#records)
+      .flat()
+      .sort((a, b) => a.at - b.at)
   }
 
   /** Settles when everything so far is on disk, or could not be written. */
@@ -88,9 +102,7 @@ export class FailureRecords {
     if (!this.#due) return
     this.#due = false
     const { path, log } = this.#options
-    const failures = Object.values(this.#records).flat()
-    failures.sort((a, b) => a.at - b.at)
-    const text = JSON.stringify({ version: 1, failures })
+    const text = JSON.stringify({ version: 1, failures: this.all() })
     this.#saving = writeFileAtomically(path, text, { mode: 0o600, durable: false }).catch(error =>
       log.warn('the last failures could not be kept', { path, error }),
     )
@@ -105,14 +117,17 @@ export async function readFailures(path: string): Promise<readonly FailureRecord
   return Array.isArray(found) ? found.filter(isFailureRecord) : []
 }
 
-function isFailureRecord(found: unknown): found is FailureRecord {
+/** Whether a value that was read is a record. */
+export function isFailureRecord(found: unknown): found is FailureRecord {
   if (!isRecord(found)) return false
   const texts = ['id', 'category', 'code', 'title', 'client', 'method', 'path']
-  const { at, status, findings } = found
+  const { at, status, findings, facts } = found
   return (
     texts.every(name => typeof found[name] === 'string') &&
     [at, status].every(Number.isFinite) &&
-    Array.isArray(findings)
+    Array.isArray(findings) &&
+    findings.every(isRecord) &&
+    (facts === undefined || isRecord(facts))
   )
 }
 

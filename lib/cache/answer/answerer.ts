@@ -357,8 +357,7 @@ export class Answerer {
       // Whether a Release file is gone is found out by a GET.
       const doubtful = isGone(response.status) && file.archive.kind === 'release'
       if (isGone(response.status) && !doubtful) store.remove(file.key)
-      return entry !== undefined &&
-        (doubtful || isOriginFailure({ ...response, parent: file.about.parent }))
+      return entry !== undefined && (doubtful || isOriginFailure(response))
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {
@@ -423,7 +422,6 @@ function wantedOf(
     awaited,
     stored,
     via: sharedChain(request.fields, pseudonyms),
-    parent: file.about.parent,
     insist,
   }
 }

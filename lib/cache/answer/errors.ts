@@ -20,6 +20,7 @@ import { issuerUnknown } from '../../x509/certificate-problem.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Denied } from '../policy/policy.ts'
+import { type About, askedBy } from '../request/destination.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { type AllowedRequest, cacheName } from './representation.ts'
@@ -30,7 +31,7 @@ type Asked = Pick<AllowedRequest, 'request' | 'file'>
 /** The origin's status when it is not 200, with a sentence instead of the origin's page. */
 export function originSaid(
   asked: Asked,
-  said: { status: number; fields?: Fields; because: MissReason },
+  said: { status: number; fields?: Fields; because: MissReason; parent?: string | undefined },
 ): Response {
   const { fields = Fields.empty, because } = said
   const ours = refusesCredentials(asked, said.status)
@@ -40,8 +41,10 @@ export function originSaid(
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
-  const { parent } = asked.file.about
-  const sentence = answerOf(asked, said.status, when)
+  const about = 'parent' in said ? askedBy(asked.file.about, said.parent) : asked.file.about
+  const sentence = ours
+    ? `The origin ${about.origin} answered ${said.status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${asked.file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
+    : answerOf(about, said.status, when)
   const more = Fields.of(
     ['Location', location],
     ['WWW-Authenticate', ours ? undefined : fields.get('WWW-Authenticate')],
@@ -53,9 +56,9 @@ export function originSaid(
     ? ({ outcome: 'miss', because: redirected } as const)
     : ({
         outcome: 'failed',
-        because: `${isOfParent(said.status, parent) ? 'parent' : 'origin'}-${said.status}`,
+        because: `${isOfParent(said.status, about.parent) ? 'parent' : 'origin'}-${said.status}`,
       } as const)
-  const facts = { ...outcome, ...asked.file.about }
+  const facts = { ...outcome, ...about }
   const reason = status === 403 ? phrase(sentence) : undefined
   return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
 }
@@ -70,11 +73,7 @@ const lastingFailures: ReadonlySet<number> = new Set([501, 505, 511])
 const suspicion =
   ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
 /** A sentence that says which side answered with this status. */
-export function answerOf({ file }: Pick<Asked, 'file'>, status: number, when = ''): string {
-  const { origin, parent } = file.about
-  if (refusesCredentials({ file }, status)) {
-    return `The origin ${origin} answered ${status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
-  }
+export function answerOf({ origin, parent }: About, status: number, when = ''): string {
   if (parent === undefined) {
     return `The origin ${origin} answered ${status}${when}.${status === 403 ? suspicion : ''}`
   }
@@ -111,7 +110,8 @@ export function unavailable(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refusedResponse(asked.request, refusal)
   const { code } = failure
-  const { origin, parent } = asked.file.about
+  const { origin } = asked.file.about
+  const parent = parentIn(failure) ?? asked.file.about.parent
   const sentence = `${failure.publicText} (${origin}, ${byWayOf(parent)}${code})${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   const reason = phrase(failure.publicText)
@@ -138,6 +138,11 @@ function houseAuthority({ code, facts }: Failure): string {
   return code === 'ORIGIN_TLS_CERTIFICATE' && unknown
     ? ' If it comes from a CA of your own, name the file of that CA under `https.origin_ca`.'
     : ''
+}
+
+/** The parent proxy at which a request failed. */
+export function parentIn({ facts: { parent } }: Failure): string | undefined {
+  return typeof parent === 'string' ? parent : undefined
 }
 
 /** The parent proxy, for the end of a sentence. */

@@ -17,7 +17,7 @@ import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { isBehind } from './behind-text.ts'
 import { Live } from './live.ts'
-import type { CacheMetrics, Gauges, SuiteBehind } from './metrics.ts'
+import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
@@ -66,13 +66,20 @@ export async function operationsOf(parts: OperationsParts) {
     suites_behind: () => suitesBehind(parts).length,
     waiting_generations: () =>
       suites.all.reduce((sum, { at }) => sum + (delays.state(at)?.waiting.length ?? 0), 0),
+    refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
     verification_timestamp_seconds: () => Math.floor((verification.last?.finished ?? 0) / 1000),
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
-  metrics.read(gauges, () => suitesBehind(parts))
+  const parents = () => origin.dialler.parents?.states() ?? []
+  metrics.read(
+    gauges,
+    () => suitesBehind(parts),
+    parents,
+    () => signatureEnds(parts),
+  )
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -82,6 +89,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
+    parents,
     listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
@@ -119,7 +127,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     explain: url =>
       explain(url, {
-        ...{ rules: rules(), store, shares, suites, updates, delays, negative, fetcher },
+        ...{ rules: rules(), store, shares, suites, updates, delays, negative, fetcher, parents },
         now: clock.now(),
       }),
   }
@@ -144,6 +152,16 @@ function suitesBehind(
       ]
     })
     .sort((a, b) => b.seconds - a.seconds)
+}
+
+/** The suites whose signature apt refuses by now or later, the earliest first. */
+function signatureEnds({ suites }: Pick<Answering, 'suites'>): readonly SignatureOfSuite[] {
+  return suites.all
+    .flatMap(({ at, generations: [generation] }) => {
+      const ends = generation?.signature.ends
+      return ends === undefined ? [] : [{ suite: redactUrl(at), ...ends }]
+    })
+    .sort((a, b) => a.at - b.at)
 }
 
 function suiteStates({

@@ -24,6 +24,7 @@ import {
   ownIdentity,
   patternsFor,
 } from './hosts.ts'
+import { type CompiledParents, compileParents, parentsOf } from './parents.ts'
 import { type RouteRules, routeRules } from './routing.ts'
 
 /** What is to be reached. */
@@ -73,9 +74,11 @@ export interface Denied {
 /** The settings of the policy, ready for look-ups. */
 export interface Policy {
   readonly own: Own
-  /** The parent proxy, and the hosts that are asked without it. */
-  readonly parent: { readonly authority: Authority; readonly except: HostList } | undefined
+  /** The parent proxies. */
+  readonly parents: CompiledParents | undefined
   readonly clients: AddressSet
+  /** Peers whose connections begin with the PROXY protocol. */
+  readonly balancers: AddressSet
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
   readonly open: boolean
@@ -96,7 +99,7 @@ export type PolicySettings = Pick<
   Config,
   'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
 > &
-  Partial<Pick<Config, 'parentProxy'>> & {
+  Partial<Pick<Config, 'parentProxy' | 'proxyProtocol'>> & {
     readonly https: Pick<
       Config['https'],
       'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
@@ -110,8 +113,9 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     patterns.map(pattern => ({ ...pattern, mode }))
   return {
     own,
-    parent: parentProxy && { authority: parentProxy, except: hostList(parentProxy.except) },
+    parents: parentProxy && compileParents(parentProxy),
     clients: AddressSet.fromCidrs(settings.clients),
+    balancers: AddressSet.fromCidrs(settings.proxyProtocol ?? []),
     preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),
@@ -192,11 +196,12 @@ export function tunnelMode(
   return { mode: unread ? 'tunnel' : mode, rule: closest?.text }
 }
 
-/** Host and port of the parent proxy by which an authority is asked; undefined when it is asked directly. */
-export function parentOf(authority: Authority, { parent }: Policy): string | undefined {
-  if (parent === undefined || closestPattern(parent.except, authority) !== undefined)
-    return undefined
-  return formatAuthority(parent.authority)
+/**
+ * Host and port of the parent proxy by which an authority is asked, of several as `one or another`; undefined when it is asked directly.
+ */
+export function parentOf(authority: Authority, { parents }: Policy): string | undefined {
+  const names = parentsOf(authority, parents)
+  return names.length === 0 ? undefined : names.join(' or ')
 }
 
 /** Whether a CONNECT to this authority would be admitted and intercepted. */

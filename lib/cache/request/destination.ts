@@ -35,8 +35,15 @@ export interface About {
   readonly key: string
   readonly kind: string
   readonly origin: string
-  /** The parent proxy by which the origin is asked. */
+  /** The parent proxy by which the origin is asked; until it has been, of several `one or another`. */
   readonly parent?: string
+}
+
+/** The same of a request that went by way of this parent proxy, or of none. */
+export function askedBy(about: About, parent: string | undefined): About {
+  if (parent === about.parent) return about
+  const { parent: _planned, ...others } = about
+  return parent === undefined ? others : { ...others, parent }
 }
 
 /** A file of an archive. */

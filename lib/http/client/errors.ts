@@ -125,7 +125,7 @@ const failures = {
     'The request contains what HTTP does not allow.',
   ],
   ORIGIN_CREDENTIALS_READABLE: [
-    'parent-proxy',
+    'send',
     'the credentials of this proxy for {origin} are not sent over http by way of a parent proxy, which could read them',
     'This proxy does not send its credentials for this archive over http by way of a parent proxy. The archive has to be asked over https, or without the parent proxy.',
   ],

@@ -84,6 +84,8 @@ export interface OriginResponse extends ResponseHead {
   readonly trailers: (() => Fields) | undefined
   /** IP address of the origin, or of the parent proxy. */
   readonly address: string
+  /** Host and port of the parent proxy by which it came; undefined when it came directly. */
+  readonly parent: string | undefined
   /** Whether it came over a connection that an earlier request had used. */
   readonly reused: boolean
 }

@@ -7,8 +7,9 @@ import { dirname } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode, unlessMissing } from '../../../errors.ts'
 import type { DynamicConfig } from '../../keys/dynamic-config.ts'
+import { filesOfMarks } from '../../keys/lapsing-marks.ts'
 import { failuresFile } from '../../pages/failure-records.ts'
-import { revocationsFile } from '../../session/revocation.ts'
+import { revocationsPath } from '../../session/revocation.ts'
 import { type Answer, dayOf, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { dynamicFile, type Examination } from '../facts.ts'
 
@@ -25,10 +26,12 @@ async function factsOf(path: string): Promise<FileFacts | undefined> {
 }
 
 export async function owners({ config: { configPath, saml } }: Examination): Promise<Answer> {
-  const { metadataCacheFile, usedIdsFile } = saml
-  const own = [failuresFile(configPath), revocationsFile(configPath)]
-  const beside = [...own, metadataCacheFile, usedIdsFile]
+  const { metadataCacheFile, usedIdsPath } = saml
   try {
+    const marks = await Promise.all(
+      [revocationsPath(configPath), usedIdsPath].map(path => filesOfMarks(path)),
+    )
+    const beside = [failuresFile(configPath), metadataCacheFile, ...marks.flat()]
     const found = await Promise.all([dirname(configPath), configPath, ...beside].map(factsOf))
     const [directory, keys, ...others] = found
     if (directory === undefined || keys === undefined) return []
@@ -39,9 +42,16 @@ export async function owners({ config: { configPath, saml } }: Examination): Pro
 }
 
 export async function file(of: Examination): Promise<Answer> {
-  const { configPath: path, saml } = of.config
+  const { configPath, saml, sharedKeys } = of.config
+  const path = sharedKeys ?? configPath
   const { dynamic, problem } = await dynamicFile(of)
   if (problem !== undefined) return wrong(explainError(problem), mendOf(problem, path))
+  if (dynamic === undefined && sharedKeys !== undefined) {
+    return wrong(
+      `${path} does not exist, and keys.shared is on`,
+      'copy the file of the instance that makes and rotates the keys',
+    )
+  }
   if (dynamic === undefined) return right(`${path} does not exist yet; the first start makes it`)
   const { mode = 0 } = (await factsOf(path)) ?? {}
   const open = wrong(
@@ -55,7 +65,8 @@ export async function file(of: Examination): Promise<Answer> {
   )
   const made =
     dynamic.entityId === saml.entityId ? right(`${path}, made for this instance`) : foreign
-  return (mode & 0o077) === 0 ? made : [open, made]
+  // Files that are distributed may be of a group: secrets of Kubernetes are.
+  return (mode & (sharedKeys === undefined ? 0o077 : 0o007)) === 0 ? made : [open, made]
 }
 
 export async function certificate(of: Examination): Promise<Answer> {
