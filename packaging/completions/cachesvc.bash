@@ -1,7 +1,7 @@
 # bash completion for cachesvc
 _cachesvc() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local commands='serve verify-repos explain list status stats remove refresh import export reload socket-unit'
+  local commands='serve verify-repos explain list status stats remove refresh changes release import export reload socket-unit'
   local words='--config --cache-dir --listen --check-config --help --version'
   local command='' word
   COMPREPLY=()
@@ -20,13 +20,15 @@ _cachesvc() {
     --sort)
       mapfile -t COMPREPLY < <(compgen -W 'url size used' -- "$current")
       return ;;
-    --listen | --archive | --suite) return ;;
+    --listen | --archive | --suite | --until | --reason) return ;;
   esac
   case $command in
     '') words="$commands $words" ;;
     verify-repos) words+=' --dry-run --json' ;;
     list) words+=' --sort --json' ;;
     status | stats) words+=' --json' ;;
+    changes) words+=' --suite --json' ;;
+    release) words+=' --suite --now --until --reason' ;;
     remove | refresh | import) words+=' --dry-run' ;;
     export) words+=' --archive --suite' ;;
   esac

@@ -11,6 +11,8 @@ _cachesvc() {
     'stats:show requests and traffic, today and by day'
     'remove:remove stored files'
     'refresh:have the next request for stored files ask the origin'
+    'changes:list versions of packages that a delay keeps from clients'
+    'release:let through what a delay or a hold keeps from clients'
     'import:take over a bundle, or packages from another cache'
     'export:write stored files as a bundle'
     'reload:have the running proxy read its configuration again'
@@ -23,9 +25,12 @@ _cachesvc() {
     '--check-config[check the configuration, print all problems, exit]' \
     '--dry-run[verify-repos, remove, refresh, import\: change nothing, only say what would be changed]' \
     '*--archive[export\: only files of this host, or of this host and path; may be repeated]:PLACE: ' \
-    '*--suite[export\: only this suite, with the packages its indexes name; may be repeated]:NAME: ' \
+    '*--suite[export, changes, release\: only this suite, in a bundle with the packages its indexes name; may be repeated]:NAME: ' \
+    '--now[release\: let through what waits now; this is the default]' \
+    '--until[release\: let through all that comes until DATE, a day or a moment (ISO 8601), in UTC]:DATE: ' \
+    '--reason[release\: why; it is logged and shown]:TEXT: ' \
     '--sort[list\: list by url, by size, the largest first, or by last use, the latest first]:ORDER:(url size used)' \
-    '--json[verify-repos, list, status, stats\: print JSON]' \
+    '--json[verify-repos, list, status, stats, changes\: print JSON]' \
     '(-h --help)'{-h,--help}'[print the help and exit]' \
     '(-v --version)'{-v,--version}'[print the version and exit]' \
     '1:command:{ _describe command commands }' \

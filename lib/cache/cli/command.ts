@@ -1,6 +1,7 @@
 /**
  * The commands of cachesvc. Each loads what it needs when it runs.
  */
+import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
 import type { Override } from '../../config/dump.ts'
@@ -87,6 +88,16 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { archive: archives, suite: suites } = options
       return printExport(resolve(of), config, { archives, suites })
     }
+    case 'changes':
+      return ask({ do: run, of, suites: options.suite, json })
+    case 'release': {
+      const { until, now, reason } = options
+      if (now && until !== undefined) {
+        await complain('--now and --until exclude each other')
+        return exitCodes.usage
+      }
+      return ask({ do: run, of, suites: options.suite, until, reason, by: callerName() })
+    }
     case 'status':
     case 'stats':
     case 'reload':
@@ -97,6 +108,17 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { verifyRepos } = await import('../verify/command.ts')
       return verifyRepos(config, { json, dryRun })
     }
+  }
+}
+
+/** Who runs this command: the user who called sudo, where it was. */
+function callerName(): string {
+  const { SUDO_USER } = process.env
+  if (SUDO_USER !== undefined && SUDO_USER !== '') return SUDO_USER
+  try {
+    return userInfo().username
+  } catch {
+    return String(process.getuid?.() ?? 'unknown')
   }
 }
 
