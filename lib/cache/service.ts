@@ -15,6 +15,8 @@ import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type Answering, answering } from './answering.ts'
+import { BuildAnswers } from './builds/answers.ts'
+import { Builds } from './builds/builds.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
@@ -121,6 +123,13 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     named: entry => suites.stored(entry),
     arriving: ({ entry, kept }) => suites.arriving(entry, kept),
   })
+  const builds = await Builds.open({
+    cacheDirectory: config.cacheDirectory,
+    store,
+    clock,
+    log: log.child({ part: 'builds' }),
+    settings: () => settings.config.builds,
+  })
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
@@ -131,8 +140,13 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   })
   const warnings = () => settings.warnings
   const watched = { ...counted, verification, listening, https, warnings }
-  const pages = await operationsOf({ ...parts, ...answers, ...watched })
-  const handler = pipeline({ ...parts, ...answers, operations: pages.operations })
+  const pages = await operationsOf({ ...parts, ...answers, builds, ...watched })
+  const handler = pipeline({
+    ...parts,
+    ...answers,
+    builds: new BuildAnswers({ builds, store, suites }),
+    operations: pages.operations,
+  })
   const connect = connectHandler({
     rules,
     clock,
@@ -147,6 +161,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const running = {
     ...options,
     ...answers,
+    builds,
     listening,
     settings,
     https,
@@ -185,6 +200,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       sources: pages.sources,
       store,
       negative: answers.negative,
+      builds,
       updates: answers.updates,
       rules,
       evict: wrong => verification.evict(wrong),
@@ -201,6 +217,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts extends OpenParts, Pick<Answering, 'fetcher' | 'suites' | 'ahead'> {
+  readonly builds: Builds
   readonly listening: Listening
   readonly settings: RulesInForce
   readonly https: Https
@@ -211,9 +228,9 @@ interface RunningParts extends OpenParts, Pick<Answering, 'fetcher' | 'suites' |
 }
 
 /** Gives the store the rules by which contents go. */
-function retain({ store, settings, suites }: RunningParts): void {
+function retain({ store, settings, suites, builds }: RunningParts): void {
   const { retention, expiration, verification } = settings.config
-  const standing = (digest: string) => suites.standing(digest)
+  const standing = (digest: string) => (builds.keeps(digest) ? 'recorded' : suites.standing(digest))
   store.retain({ ...retention, ...expiration, standing })
   store.recheckAfter(verification.maxAge)
 }
@@ -238,11 +255,12 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
 
 /** Ends what runs already when a listener does not open. The store is closed by who opened it. */
 async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, suites, days, listening } = parts
+  const { https, verification, ahead, suites, days, listening, builds } = parts
   https.stop()
   await verification.close()
   await ahead.close()
   await suites.close()
+  await builds.close()
   await days.close()
   await listening.close(AbortSignal.abort())
 }
@@ -253,7 +271,7 @@ function stopSteps(
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
   const { listening, settings, clock, store, fetcher, ahead, suites } = parts
-  const { https, origin, days, verification, live } = parts
+  const { https, origin, days, verification, live, builds } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
     yield* fetcher.underWay()
@@ -280,6 +298,7 @@ function stopSteps(
     stopStep('break off the reading of indexes', 5000, () => suites.close()),
     stopStep('close connections to origins', 5000, () => origin.close()),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
+    stopStep('write the records of builds', 10_000, () => builds.close()),
     stopStep('write the statistics', 5000, () => days.close()),
     stopStep('close the store', 10_000, () => store.close()),
   ]

@@ -17,6 +17,16 @@ function readListOrder(text: string): Read<ListOrder> {
   return order === undefined ? expected(text, 'url, size or used') : right(order)
 }
 
+/** What a build is exported as. */
+const buildFormats = ['bundle', 'list', 'spdx'] as const
+
+export type BuildFormat = (typeof buildFormats)[number]
+
+function readBuildFormat(text: string): Read<BuildFormat> {
+  const format = buildFormats.find(one => one === text)
+  return format === undefined ? expected(text, 'bundle, list or spdx') : right(format)
+}
+
 export const cachesvc = program({
   name: 'cachesvc',
   usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...'],
@@ -39,6 +49,11 @@ export const cachesvc = program({
       summary: 'take over a bundle, or packages from another cache',
     },
     export: { operands: 'FILE|DIR', summary: 'write stored files as a bundle' },
+    build: {
+      operands: '[ACTION] [NAME] [FILE]',
+      summary:
+        'list, show, record, lock, unlock, remove, import or export a build that can be repeated',
+    },
     reload: { summary: 'have the running proxy read its configuration again' },
     'socket-unit': { summary: 'print the configured addresses for cachesvc.socket of systemd' },
   },
@@ -80,7 +95,14 @@ export const cachesvc = program({
       read: readListOrder,
       help: 'list by `url`, by `size`, the largest first, or by last use, `used`, the latest first',
     },
-    json: { of: ['verify-repos', 'list', 'status', 'stats'], help: 'print JSON' },
+    format: {
+      of: ['build'],
+      value: 'FORMAT',
+      default: 'bundle',
+      read: readBuildFormat,
+      help: 'export a build as a `bundle`, a `list` or `spdx`; the last two are printed when no FILE is named',
+    },
+    json: { of: ['verify-repos', 'list', 'status', 'stats', 'build'], help: 'print JSON' },
   },
   notes: `Environment:
   CACHESVC_CONFIG          configuration file when --config is not given

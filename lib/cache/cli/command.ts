@@ -79,6 +79,10 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { archive: archives, suite: suites } = options
       return printExport(resolve(of), config, { archives, suites })
     }
+    case 'build': {
+      const { runBuild } = await import('./build.ts')
+      return runBuild(operands, config, { json, format: options.format })
+    }
     case 'status':
     case 'stats':
     case 'reload':

@@ -1,6 +1,7 @@
 /**
  * Groups of settings of cachesvc.yaml: archives and their indexes, storage, time limits and other bounds, HTTPS.
  */
+import { network } from '../../config/address-kinds.ts'
 import {
   absolutePath,
   boolean,
@@ -87,6 +88,19 @@ export const suites = group(
     ),
     wait: setting(duration('0s', '20s'), '5s').says(
       'Time limit for the last block of a file that is fetched while an index which may name it is still being read, and for an index that is stored. After that the file is sent without being compared with it.',
+    ),
+  },
+)
+
+export const builds = group(
+  'Builds that can be repeated: what a build was given is recorded, and given again byte for byte ([builds](builds.md)).',
+  {
+    clients: setting(listOf(network, 'networks'), [], 'builds:\n  clients: [192.0.2.0/28]').says(
+      'Networks whose clients may begin a recording by naming a build that is not there. With networks here, only their clients add to recordings. Without, `cachesvc build record` alone begins one, and every client adds to it. Each client may ask for what is recorded.',
+    ),
+    most: setting(integer(1, 10_000), 100).says('Most builds, recorded and locked.'),
+    size: setting(size('1M', '1024T'), '10G').says(
+      'Most bytes of what builds were given, each content counted once. It stays whatever `retention` and `expiration` say, until the build is removed. Beyond, files are given and not recorded, and `cachesvc build lock` says which.',
     ),
   },
 )

@@ -15,6 +15,7 @@ import {
 } from '../../config/settings.ts'
 import {
   archives,
+  builds,
   freshness,
   https,
   limits,
@@ -200,6 +201,7 @@ export const settings = group('', {
   }),
 
   suites,
+  builds,
   retention,
   verification,
   freshness,

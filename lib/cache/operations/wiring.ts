@@ -6,6 +6,7 @@ import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { Answering } from '../answering.ts'
+import type { Builds } from '../builds/builds.ts'
 import { explain } from '../explain.ts'
 import type { Https } from '../intercept/https.ts'
 import type { Listening } from '../listening.ts'
@@ -35,6 +36,7 @@ interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negati
   /** What is counted; the values that are read at each look are added to it. */
   readonly metrics: CacheMetrics
   readonly verification: Verification
+  readonly builds: Pick<Builds, 'foresee'>
 }
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
@@ -110,7 +112,16 @@ export async function operationsOf(parts: OperationsParts) {
       return metrics.text()
     },
     explain: url =>
-      explain(url, { rules: rules(), store, suites, updates, negative, fetcher, now: clock.now() }),
+      explain(url, {
+        rules: rules(),
+        store,
+        suites,
+        updates,
+        negative,
+        fetcher,
+        builds: parts.builds,
+        now: clock.now(),
+      }),
   }
   const live = new Live(sources)
   return { operations: operations(sources, live), sources, live }

@@ -10,7 +10,7 @@
  *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
  * - Within an intercepted tunnel the client talks to an https origin and knows of no proxy: every path is the origin's, and
  *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
- * - Below `/_cachesvc/snapshot/` and a date the path is that of a sources.list that begins with our address.
+ * - Below `/_cachesvc/snapshot/` and a date, and below `/_cachesvc/build/` and the name of a build, the path is that of a sources.list that begins with our address.
  * - asterisk-form asks about the proxy itself; a load balancer checks it so.
  * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
  */
@@ -39,6 +39,8 @@ type EffectiveTarget =
       readonly mode: FetchMode
       /** The end of the day as of which the file is wanted; undefined for the present. */
       readonly asOf?: Milliseconds
+      /** The name of the build that it is asked for, as it stands in the path. */
+      readonly build?: string
     }
   | NoFile
 
@@ -203,6 +205,11 @@ const fileSuffixes: ReadonlySet<string> = new Set([
 ])
 
 function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
+  const [, build, below] = BUILD.exec(target.path) ?? []
+  if (build !== undefined) {
+    const asked = fromOwnPath({ ...target, path: below ?? '' }, userinfo)
+    return asked.kind === 'fetch' ? { ...asked, build } : asked
+  }
   const [, date, rest] = SNAPSHOT.exec(target.path) ?? []
   if (date === undefined) return { kind: 'operations', ...pathAndQueryOf(target) }
   const asOf = endOfDay(date)
@@ -213,6 +220,14 @@ function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
 
 /** `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…` */
 const SNAPSHOT = new RegExp(`^${operationsPrefix}/snapshot/([^/]*)(.*)$`, 's')
+
+/** `/_cachesvc/build/NAME/archive.example.org/debian/…` */
+const BUILD = new RegExp(`^${operationsPrefix}/build/([^/]*)(.*)$`, 's')
+
+/** What stands before the host in the path of a snapshot or a build; empty for other paths. */
+export function placeWithinOwn(path: string): string {
+  return new RegExp(`^${operationsPrefix}/(?:snapshot|build)/[^/]*(?=/)`).exec(path)?.[0] ?? ''
+}
 
 /** The last millisecond of a day, UTC. */
 function endOfDay(date: string): Milliseconds | undefined {

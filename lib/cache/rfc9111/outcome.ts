@@ -20,6 +20,7 @@ export type HitReason =
   | 'max-stale'
   | 'offline'
   | 'as-released'
+  | 'recorded'
   | StaleReason
 
 /**
