@@ -13,6 +13,7 @@ _cachesvc() {
     'refresh:have the next request for stored files ask the origin'
     'import:take over a bundle, or packages from another cache'
     'export:write stored files as a bundle'
+    'build:list, show, record, lock, unlock, remove, import or export a build that can be repeated'
     'reload:have the running proxy read its configuration again'
     'socket-unit:print the configured addresses for cachesvc.socket of systemd'
   )
@@ -25,7 +26,8 @@ _cachesvc() {
     '*--archive[export\: only files of this host, or of this host and path; may be repeated]:PLACE: ' \
     '*--suite[export\: only this suite, with the packages its indexes name; may be repeated]:NAME: ' \
     '--sort[list\: list by url, by size, the largest first, or by last use, the latest first]:ORDER:(url size used)' \
-    '--json[verify-repos, list, status, stats\: print JSON]' \
+    '--format[build\: export a build as a bundle, a list or spdx; the last two are printed when no FILE is named]:FORMAT:(bundle list spdx)' \
+    '--json[verify-repos, list, status, stats, build\: print JSON]' \
     '(-h --help)'{-h,--help}'[print the help and exit]' \
     '(-v --version)'{-v,--version}'[print the version and exit]' \
     '1:command:{ _describe command commands }' \

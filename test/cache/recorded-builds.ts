@@ -253,7 +253,7 @@ t.test('what is recorded stays: quota, expiry, cachesvc remove', async t => {
     expiration: { unused_days: 1 },
     offline: true,
   })
-  archive.clock.advance(40 * 24 * 3600 * 1000)
+  archive.clock.advance(2 * 24 * 3600 * 1000)
   await archive.cache.quiet()
   t.strictSame(told(await within(archive, 'base', files)), first)
   t.match(await build(cache, 'remove', 'base'), { code: 0, out: 'removed base\n' })
@@ -364,7 +364,7 @@ t.test('explain tells what a build makes of a URL', async t => {
   }
   t.match(await explained(`${archive.root}/new`), /which records the answer/)
   await build(cache, 'lock', 'base')
-  t.match(await explained(files[2] ?? ''), /what the build base has recorded: 19 B/)
+  t.match(await explained(files[2] ?? ''), /what the build base has recorded: 19 bytes, SHA-256/)
   t.match(await explained(files[3] ?? ''), /answered 404, as it was recorded/)
   t.match(await explained(`${archive.root}/new`), /answered 409.*never recorded/)
 })

@@ -2,7 +2,7 @@
  * The builds of a service: which there are, what is added to those that are recorded, and their files. The contents are kept in the
  * store, each by an entry of its own.
  */
-import { readdir, rm } from 'node:fs/promises'
+import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { explainError, systemCode, unlessMissing } from '../../errors.ts'
@@ -22,6 +22,7 @@ import {
   contentsOf,
   decideInBuild,
   type GivenAnswer,
+  type GivenFile,
   type GivenStatus,
   isBuildName,
   isFile,
@@ -80,6 +81,7 @@ const waitStep: Milliseconds = 100
 export class Builds {
   readonly #parts: BuildsParts
   readonly #directory: string
+  readonly #layout: Layout
   readonly #builds = new Map<string, OwnBuild>()
   /** Files that are no builds this program can read, by the names they have: they are left alone. */
   readonly #unreadable = new Map<string, string>()
@@ -96,6 +98,7 @@ export class Builds {
   private constructor(parts: BuildsParts) {
     this.#parts = parts
     this.#directory = buildsDirectory(parts.cacheDirectory)
+    this.#layout = new Layout(parts.cacheDirectory)
   }
 
   /** Reads the builds of an earlier run. Never rejects. */
@@ -233,14 +236,14 @@ export class Builds {
   }
 
   /** Has the store keep a content that it has. Answers why it does not; undefined when it does. */
-  #keep(file: Parameters<typeof keepingEntry>[0]): string | undefined {
+  #keep(file: GivenFile): string | undefined {
     const { store, clock } = this.#parts
     const put = store.put(keepingEntry(file, clock.now()))
     return put.stored ? undefined : put.because
   }
 
   /** Whether the store has the content, and keeps it from now on. */
-  async hasContent(file: Parameters<typeof keepingEntry>[0]): Promise<boolean> {
+  async hasContent(file: GivenFile): Promise<boolean> {
     const { store } = this.#parts
     if (!store.has(file.digest)) return false
     const kept = await store.get(keepingKey(file.digest))
@@ -338,8 +341,9 @@ export class Builds {
     return this.problemsOf(build)
   }
 
-  /** What is wrong with a build, a sentence each. */
-  problemsOf({ interrupted, answers, lacking }: Build): readonly string[] {
+  /** What is wrong with a build, a sentence each. The files of a locked one are looked for on the disk. */
+  async problemsOf(build: Build): Promise<readonly string[]> {
+    const { interrupted, answers, lacking, locked } = build
     const problems: string[] = []
     if (interrupted) {
       problems.push(
@@ -348,11 +352,18 @@ export class Builds {
     }
     for (const [url, because] of lacking) problems.push(`${url} is not recorded: ${because}.`)
     for (const [url, answer] of answers) {
-      if (isFile(answer) && !this.#parts.store.has(answer.digest)) {
-        problems.push(`${url} is not in the store: ${answer.size} bytes, SHA-256 ${answer.digest}.`)
-      }
+      if (!isFile(answer)) continue
+      const { digest, size } = answer
+      const there =
+        this.#parts.store.has(digest) && (locked === undefined || (await this.#onDisk(answer)))
+      if (!there) problems.push(`${url} is not in the store: ${size} bytes, SHA-256 ${digest}.`)
     }
     return problems
+  }
+
+  async #onDisk({ digest, size }: GivenFile): Promise<boolean> {
+    const found = await stat(this.#layout.blob(digest)).catch(() => undefined)
+    return found?.isFile() === true && found.size === size
   }
 
   /** Records a locked build further. A sentence when that may not be. */

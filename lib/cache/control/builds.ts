@@ -63,13 +63,13 @@ function done(problem: string | undefined, out: string): CommandAnswer {
   return problem === undefined ? said(out) : complaint(exitCodes.failure, problem)
 }
 
-function shown(builds: Builds, name: string, json: boolean): CommandAnswer {
+async function shown(builds: Builds, name: string, json: boolean): Promise<CommandAnswer> {
   const build = builds.named(name)
   if (build === undefined) {
     const none = builds.without(name)
     return complaint(exitCodes.failure, none.use === 'refuse' ? none.sentence : '')
   }
-  const problems = builds.problemsOf(build)
+  const problems = await builds.problemsOf(build)
   if (json) {
     const answers = [...build.answers].map(([url, answer]) => ({
       url,
@@ -101,7 +101,7 @@ async function imported(builds: Builds, { name, file }: BuildRequest): Promise<C
   if (typeof build === 'string') return complaint(exitCodes.failure, `${file}: ${build}`)
   const problem = await builds.takeOver(build)
   if (problem !== undefined) return complaint(exitCodes.failure, problem)
-  const problems = shortened(builds.problemsOf(build))
+  const problems = shortened(await builds.problemsOf(build))
   return { out: `locked: ${amountText(build)}\n`, complaints: problems, code: exitCodes.success }
 }
 
