@@ -1,10 +1,11 @@
 /**
  * `/_cachesvc/build/NAME/…` and `http://build:NAME@proxy`: what a build was given is recorded, and given again byte for byte.
  */
-import { rm } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { keepingKey } from '../../lib/cache/builds/build.ts'
+import { buildsDirectory } from '../../lib/cache/builds/builds.ts'
 import { Layout } from '../../lib/cache/store/disk/layout.ts'
 import { isRecord } from '../../lib/json.ts'
 import { type ChangingArchive, changingArchive } from '../fixtures/archive/changing-archive.ts'
@@ -255,6 +256,10 @@ t.test('what is recorded stays: quota, expiry, cachesvc remove', async t => {
   })
   archive.clock.advance(2 * 24 * 3600 * 1000)
   await archive.cache.quiet()
+  t.match(
+    (await cache.get('/_cachesvc/cache')).text,
+    /1 build and .* stay until the build is removed/,
+  )
   t.strictSame(told(await within(archive, 'base', files)), first)
   t.match(await build(cache, 'remove', 'base'), { code: 0, out: 'removed base\n' })
   t.strictSame(
@@ -354,6 +359,42 @@ t.test('a tunnel that is carried unread is refused', async t => {
   const { status, text } = await client.response()
   t.equal(status, 409)
   t.match(text, /HTTPS\/\/\/archive\.example\.org/)
+})
+
+t.test('a record from before a crash, a damaged one and a newer one', async t => {
+  const { archive, cache, files, first } = await recorded(t)
+  const records = buildsDirectory(cache.directory)
+  const path = join(records, 'base.jsonl')
+  archive.clock.advance(6000)
+  await cache.until(async () => (await readFile(path, 'utf8').catch(() => '')).includes('"open"'))
+  const [head = '', ...lines] = (await readFile(path, 'utf8')).split('\n')
+  await cache.stop()
+  // What the disk has of it when the power fails in the middle of a recording.
+  const kept = [head, ...lines.filter(line => !line.includes('p_1_all'))].join('\n')
+  await writeFile(path, kept)
+  await writeFile(join(records, 'torn.jsonl'), '{"version":1,"na')
+  await writeFile(join(records, 'next.jsonl'), head.replace('"version":1', '"version":2'))
+  await cache.restart()
+  t.match(await build(cache, 'show', 'base'), { complaints: [/killed while this was recorded/] })
+  t.match(await build(cache, 'lock', 'base'), { code: 0, complaints: [/killed/] })
+  const again = told(await within(archive, 'base', files))
+  t.strictSame(
+    again.map(([status]) => status),
+    [200, 200, 409, 404],
+  )
+  t.strictSame([again[0], again[1]], [first[0], first[1]])
+  for (const [name, because] of [
+    ['torn', /cannot be read: it is no record/],
+    ['next', /cannot be read: .* newer cachesvc/],
+  ] as const) {
+    const [answer] = await within(archive, name, [archive.release])
+    t.equal(answer?.status, 409)
+    t.match(answer?.reason, because)
+    t.equal((await build(cache, 'record', name)).code, 1, 'it is not written over')
+  }
+  t.equal(await readFile(join(records, 'torn.jsonl'), 'utf8'), '{"version":1,"na')
+  t.equal((await build(cache, 'remove', 'torn')).code, 0)
+  t.strictSame((await readdir(records)).sort(), ['base.jsonl', 'next.jsonl'])
 })
 
 t.test('explain tells what a build makes of a URL', async t => {

@@ -11,7 +11,7 @@ import { count, countOf, size } from '../../figures.ts'
 import { createLog, type Logger } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { contentsOf } from '../builds/build.ts'
+import { contentsOf, isKeepingKey } from '../builds/build.ts'
 import { addRecord, readBuilds } from '../builds/builds.ts'
 import { type ImportCounts, type LeftOutReason, leftOutReasons } from '../bundle/adopt.ts'
 import { type ExtraMember, exportBundle } from '../bundle/export.ts'
@@ -149,7 +149,11 @@ async function readableStats(path: string): Promise<Stats> {
 
 /** A failure when there is nothing to export. Throws when the bundle cannot be written; then none is there. */
 export function printExport(path: string, config: Config, choice: Choice): Promise<ExitCode> {
-  return exportChosen(path, config, store => chosenFrom(store, choice))
+  return exportChosen(path, config, async store => {
+    const { chosen, unread } = await chosenFrom(store, choice)
+    // Contents that are kept for builds go with their builds.
+    return { chosen: key => !isKeepingKey(key) && chosen(key), unread }
+  })
 }
 
 type Choosing = Awaited<ReturnType<typeof chosenFrom>> & {

@@ -36,7 +36,7 @@ interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negati
   /** What is counted; the values that are read at each look are added to it. */
   readonly metrics: CacheMetrics
   readonly verification: Verification
-  readonly builds: Pick<Builds, 'foresee'>
+  readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
 }
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
@@ -54,6 +54,8 @@ export async function operationsOf(parts: OperationsParts) {
     files_being_written: () => store.writing,
     stored_objects: () => store.usage().objects,
     stored_bytes: () => store.usage().bytes,
+    builds: () => parts.builds.all.length,
+    build_bytes: () => parts.builds.bytes,
     unremovable_contents: () => store.unremovable.contents,
     damaged_contents: () => store.damaged,
     filesystem_free_bytes: () => space?.free ?? 0,
@@ -105,6 +107,7 @@ export async function operationsOf(parts: OperationsParts) {
     health: () => store.health(),
     nothingStored: () => store.full,
     unremovable: () => store.unremovable,
+    builds: () => ({ count: parts.builds.all.length, bytes: parts.builds.bytes }),
     verification: () => verification,
     suites: () => suiteStates(parts),
     metrics: async () => {
