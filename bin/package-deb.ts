@@ -25,6 +25,12 @@ const edges = [
   file => [`usr/share/doc/authproxy/examples/edges/${file}`, `packaging/edges/${file}`] as const,
 )
 
+/** Recipes of authproxy, in docs/recipes. */
+const recipes = [
+  ...['entra-id', 'okta', 'keycloak', 'ad-fs', 'google-workspace', 'shibboleth-idp'],
+  'simplesamlphp',
+]
+
 const packages: readonly DebianPackage[] = [
   {
     name: 'cachesvc',
@@ -42,7 +48,7 @@ const packages: readonly DebianPackage[] = [
         'troubleshooting.md',
         'migration.md',
       ],
-      ...['snapshots.md', 'offline-sites.md', 'metrics.md'],
+      ...['snapshots.md', 'offline-sites.md', 'several-machines.md', 'metrics.md', 'glossary.md'],
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
@@ -64,8 +70,9 @@ const packages: readonly DebianPackage[] = [
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
-      'migration.md',
+      ...['migration.md', 'glossary.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
+      ...recipes.map(name => `recipes/${name}.md`),
     ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],

@@ -231,6 +231,37 @@ t.test('every outcome of a request to authproxy is explained and counted', t => 
   }
   const [, checks = ''] = log.split('\n## 7. Checks of an edge\n')
   for (const outcome of CHECK_OUTCOMES) t.ok(checks.includes(`\`${outcome}\``), outcome)
+  const manual = section('man/authproxy.8', 'LOG')
+  for (const word of new Set<string>([...CHECK_OUTCOMES, ...explained])) {
+    t.match(manual, wholeWord(word), `authproxy(8): ${word}`)
+  }
+  t.end()
+})
+
+/** A section of a manual, as a reader sees its words. */
+function section(page: string, name: string): string {
+  const [, after = ''] = read(page).split(`\n.SH ${name}\n`)
+  const [own = ''] = after.split('\n.SH ')
+  return own.replaceAll('\\-', '-')
+}
+
+function wholeWord(word: string): RegExp {
+  return new RegExp(`(?<![\\w-])${word.replaceAll('.', '\\.')}(?![\\w-])`)
+}
+
+t.test('every cookie of authproxy is named where a person looks for it', t => {
+  const source = files('lib/auth', '.ts').map(read).join('\n')
+  const names = new Set(
+    [
+      ...source.matchAll(/const (?:[A-Z]+|sessionCookie) = '(__(?:Host-)?authproxy_[a-z]+)\.?'/g),
+    ].map(([, name = '']) => name),
+  )
+  t.ok(names.size > 4, [...names].join())
+  const [manual, guide] = [section('man/authproxy.8', 'COOKIES'), read('docs/authproxy.md')]
+  for (const name of names) {
+    t.match(manual, wholeWord(name), `authproxy(8): ${name}`)
+    t.ok(guide.includes(name), `docs/authproxy.md: ${name}`)
+  }
   t.end()
 })
 

@@ -20,6 +20,7 @@ import { selfSigned } from '../../lib/x509/self-signed.ts'
 import { type DemoOptions, demo } from '../idp/arguments.ts'
 import { listening, peopleOf, peopleTable, startDevIdp } from '../idp/command.ts'
 import type { Person } from '../idp/people.ts'
+import { profiles } from '../idp/profile.ts'
 import { createApplication } from './application.ts'
 
 /** Runs the command with the arguments behind its name. */
@@ -77,6 +78,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
       configPath: join(directory, 'demo.json'),
       proxy: { listenAddress: '127.0.0.1:0', targetURL: `http://127.0.0.1:${applicationPort}` },
       log: { level: 'error', access: false },
+      ...profiles[profile].settings,
     })
     const reload = async () => ({ config })
     const gateway = await startService({

@@ -16,6 +16,7 @@ import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
 import { selfSigned } from '../../lib/x509/self-signed.ts'
 import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
 import { cast, type Person, readPeople } from './people.ts'
+import { profiles } from './profile.ts'
 import { type DevIdpRules, DevProvider } from './provider.ts'
 import { createDevIdpServer, pageMaker } from './server.ts'
 
@@ -127,6 +128,10 @@ export async function listening(
 }
 
 function banner(baseUrl: string, { profile }: DevIdpOptions, people: readonly Person[]): string {
+  const { recipe, settings } = profiles[profile]
+  const { nameIDFormat } = settings.saml ?? {}
+  const settingsLine =
+    nameIDFormat === undefined ? '' : `  Needs      saml.nameIDFormat: ${nameIDFormat}\n`
   return `
   ${'*'.repeat(74)}
   *  DEVELOPMENT identity provider: one click signs in as any user.          *
@@ -134,8 +139,8 @@ function banner(baseUrl: string, { profile }: DevIdpOptions, people: readonly Pe
   ${'*'.repeat(74)}
 
   Metadata   ${baseUrl}/metadata      (idpMetadataURL of a gateway)
-  Answers    the way ${profile} does
-  People     ${peopleTable(people)}
+  Answers    the way ${profile} does (docs/recipes/${recipe}.md)
+${settingsLine}  People     ${peopleTable(people)}
 
 `
 }

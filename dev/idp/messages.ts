@@ -61,6 +61,8 @@ export interface ReadAuthnRequest {
   readonly destination: string
   readonly forceAuthn: boolean
   readonly isPassive: boolean
+  /** The format of NameID that is asked for. */
+  readonly nameIdFormat: string | undefined
   /** The contexts of which one is asked for. */
   readonly contexts: readonly string[]
 }
@@ -74,6 +76,7 @@ export function readAuthnRequest(bytes: Uint8Array): ReadAuthnRequest {
     throw new Error('not an AuthnRequest')
   }
   const requested = childOf(root, ns.protocol, 'RequestedAuthnContext')
+  const policy = childOf(root, ns.protocol, 'NameIDPolicy')
   return {
     id: attributeOf(root, 'ID') ?? '',
     issuer: childOf(root, ns.assertion, 'Issuer')?.text ?? '',
@@ -81,6 +84,7 @@ export function readAuthnRequest(bytes: Uint8Array): ReadAuthnRequest {
     destination: attributeOf(root, 'Destination') ?? '',
     forceAuthn: attributeOf(root, 'ForceAuthn') === 'true',
     isPassive: attributeOf(root, 'IsPassive') === 'true',
+    nameIdFormat: policy === undefined ? undefined : attributeOf(policy, 'Format'),
     contexts:
       requested === undefined
         ? []

@@ -17,7 +17,7 @@ import {
   serviceOf,
 } from './messages.ts'
 import type { Person } from './people.ts'
-import { type ProfileName, profiles } from './profile.ts'
+import { type DevNameId, nameIdOf, type ProfileName, profiles } from './profile.ts'
 import { type AssertionValues, responseXml, ways, writeResponse } from './response.ts'
 import { type Asked, type Page, type Reply, sessionCookie } from './server.ts'
 
@@ -58,7 +58,7 @@ interface Session {
   /** The answer that was chosen at the login. */
   readonly way: string
   /** Service providers that have to learn of its end, by entity ID. */
-  readonly services: Map<string, ServiceProvider>
+  readonly services: Map<string, { readonly to: ServiceProvider; readonly nameId: DevNameId }>
 }
 
 /** Logins under way, and sessions, that are kept; the oldest are dropped first. */
@@ -111,7 +111,7 @@ export class DevProvider {
       entityId: this.#entityId,
       certificates: [key.certificate],
       signOn: `${baseUrl}/sso`,
-      wantAuthnRequestsSigned: wantSigned,
+      wantAuthnRequestsSigned: wantSigned || this.#profile.wantSigned,
       forDevelopment: true,
       logout: this.#profile.singleLogout ? `${baseUrl}/slo` : undefined,
     })
@@ -201,13 +201,13 @@ export class DevProvider {
   /** Tells the next service provider of a logout that started here; `said` is the status the last one answered. */
   #nextLogout(asked: Asked, said: string): Reply {
     const session = this.#session(asked)
-    const [to] = session?.services.values() ?? []
-    if (session === undefined || to === undefined || !this.#profile.singleLogout) {
+    const [service] = session?.services.values() ?? []
+    if (session === undefined || service === undefined || !this.#profile.singleLogout) {
       this.#sessions.delete(session?.id ?? '')
       return this.#options.page('signed-out', { said, answered: said !== '' })
     }
+    const { to, nameId } = service
     session.services.delete(to.entityId)
-    const nameId = this.#profile.nameId(session.person)
     const xml = logoutRequestXml({
       ...this.#head(to.slo),
       nameId: { ...nameId, nameQualifier: undefined, spNameQualifier: undefined },
@@ -237,7 +237,13 @@ export class DevProvider {
   #respond({ to, request, relayState }: Pending, session: Session, way: string): Reply {
     const { key, strangerKey, encryptTo, encryptParts } = this.#options
     const profile = this.#profile
-    session.services.set(to.entityId, to)
+    const asks = { format: request?.nameIdFormat, login: session.id.slice(1) }
+    const nameId = nameIdOf(profile, session.person, asks)
+    if (nameId === undefined) {
+      const refused = { status: status.requester, innerStatus: status.invalidNameIdPolicy }
+      return this.#failed({ to, request, relayState }, refused)
+    }
+    session.services.set(to.entityId, { to, nameId })
     const certificate = encryptTo()
     const head = { ...this.#head(to.acs), inResponseTo: request?.id }
     const assertion: AssertionValues = {
@@ -245,7 +251,7 @@ export class DevProvider {
       ...{ authenticated: session.since, sessionIndex: session.id },
       // Whatever way is asked for, the person has just used it.
       context: request?.contexts[0],
-      nameId: profile.nameId(session.person),
+      nameId,
       attributes: profile.attributes(session.person),
       notBefore: head.issued + profile.notBefore,
       notOnOrAfter: head.issued + VALID,
@@ -261,8 +267,14 @@ export class DevProvider {
   }
 
   /** The answer to a request that forbids to ask the person, when there is no other way. */
-  #noPassive({ to, request, relayState }: Pending): Reply {
-    const failed = { status: status.responder, innerStatus: status.noPassive }
+  #noPassive(pending: Pending): Reply {
+    return this.#failed(pending, { status: status.responder, innerStatus: status.noPassive })
+  }
+
+  #failed(
+    { to, request, relayState }: Pending,
+    failed: { readonly status: string; readonly innerStatus: string },
+  ): Reply {
     const head = { ...this.#head(to.acs), inResponseTo: request?.id, ...failed }
     return this.#answerForm(to.acs, responseXml(head, ''), relayState)
   }

@@ -7,6 +7,7 @@ import type { TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { recent } from '../recent.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
+import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { offlineFailure } from './answer/errors.ts'
 import { Updates } from './answer/suite-updates.ts'
@@ -33,6 +34,7 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly version: string
   readonly onFailover: () => void
   readonly onAhead: AheadParts['onEnd']
+  readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
 }
 
@@ -98,5 +100,14 @@ export async function answering(parts: AnsweringParts) {
   const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
   const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })
-  return { fetcher, negative, answerer, suites, updates, ahead }
+  const refreshing = new RefreshSchedule({
+    ...shared,
+    log: suiteLog,
+    suites,
+    updates,
+    onEnd: parts.onRefresh,
+    settings: () => (rules().config.offline ? undefined : rules().config.suites),
+    random: Math.random,
+  })
+  return { fetcher, negative, answerer, suites, updates, ahead, refreshing }
 }

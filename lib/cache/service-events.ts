@@ -6,6 +6,7 @@ import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import type { HttpServerOptions } from '../http/server/options.ts'
 import type { Log, LogFacts } from '../log/log.ts'
+import type { RefreshResult } from './ahead/refresh.ts'
 import type { CacheMetrics } from './operations/metrics.ts'
 import type { RulesInForce } from './rules-in-force.ts'
 import type { Activity } from './stats/activity.ts'
@@ -32,6 +33,7 @@ export function fetchEvents({ statistics, metrics }: CountingParts) {
     onWrong: (failure: Failure): void => metrics.wrongContent(failure.code),
     onAhead: (result: 'fetched' | 'failed', bytes: number): void =>
       metrics.fetchedAhead(result, bytes),
+    onRefresh: (result: RefreshResult): void => metrics.refreshed(result),
   }
 }
 

@@ -216,7 +216,9 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 }
 
 /** The parts that a reload changes and a stop ends. */
-interface RunningParts extends OpenParts, Pick<Answering, 'fetcher' | 'suites' | 'ahead'> {
+interface RunningParts
+  extends OpenParts,
+    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing'> {
   readonly builds: Builds
   readonly listening: Listening
   readonly settings: RulesInForce
@@ -255,9 +257,10 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
 
 /** Ends what runs already when a listener does not open. The store is closed by who opened it. */
 async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, suites, days, listening, builds } = parts
+  const { https, verification, ahead, refreshing, suites, days, listening, builds } = parts
   https.stop()
   await verification.close()
+  await refreshing.close()
   await ahead.close()
   await suites.close()
   await builds.close()
@@ -270,7 +273,7 @@ function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
-  const { listening, settings, clock, store, fetcher, ahead, suites } = parts
+  const { listening, settings, clock, store, fetcher, ahead, refreshing, suites } = parts
   const { https, origin, days, verification, live, builds } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
@@ -281,7 +284,8 @@ function stopSteps(
     {
       ...stopStep('serve until a lull', serving, deadline => {
         listening.announceEnd()
-        return Promise.all([ahead.close(), untilLull(transfers, { clock, deadline })])
+        const byItself = [refreshing.close(), ahead.close()]
+        return Promise.all([...byItself, untilLull(transfers, { clock, deadline })])
       }),
       serves: true,
     },

@@ -3,13 +3,26 @@
  * programs are told of one, which are no settings here. No answer ever quotes the credentials.
  */
 import type { Parent } from '../http/client/dialling/parent-proxy.ts'
-import { formatAuthority, type Scheme } from '../http/message/target.ts'
+import { type Authority, formatAuthority, type Scheme } from '../http/message/target.ts'
 import { canonicalHost, readPort, splitPort } from './address-kinds.ts'
 import { type Read, right, wrong } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 
 /** The URL of an HTTP proxy. */
 export const proxyUrl: Kind<Parent> = kind({ name: 'URL', json: { type: 'string' } }, readProxyUrl)
+
+/** The URL of an HTTP proxy that is shown to clients: without credentials. */
+export const openProxyUrl: Kind<Authority> = kind(
+  { name: 'URL', json: { type: 'string' } },
+  found => {
+    const read = readProxyUrl(found)
+    if (!read.ok) return read
+    const { host, port, credentials } = read.value
+    return credentials === undefined
+      ? right({ host, port })
+      : wrong('found credentials, which all clients would see; write the URL without them')
+  },
+)
 
 /** Reads `http://user:password@proxy.example.org:3128`. */
 export function readProxyUrl(found: unknown): Read<Parent> {

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Makes apt use the cache at {{url}} while it answers, and the archives directly while it does not.
+# Makes apt use the cache at {{urls}}: the first that answers, and the archives directly while none does.
 #
 #   sh setup.sh                    writes {{aptFile}} and {{scriptFile}}
+#   sh setup.sh --snapshots        as well tells apt --snapshot where the snapshots of each archive are
 #   sh setup.sh --undo             removes them, and restores an earlier {{aptFile}}
 #   sh setup.sh --root DIRECTORY   does either in the system in that directory, such as an image
 #
@@ -33,6 +34,48 @@ install_file() { # FILE MODE
   mv -f "$1.new" "$1"
 }
 
+# Templates for apt --snapshot (apt 3). The services of Debian and Ubuntu are asked through the cache, with HTTPS///. For all other
+# archives in the sources of this system the cache gives what it has kept (suites.snapshot_days).
+snapshot_templates() {
+  template() { printf 'Acquire::Snapshots::URI::%s "%s/";\n' "$1" "$2"; }
+  debian=http://HTTPS///snapshot.debian.org/archive
+  ubuntu=http://HTTPS///snapshot.ubuntu.com
+  launchpad=http://HTTPS///snapshot.ppa.launchpadcontent.net/@PATH@/@SNAPSHOTID@
+  template Override::Label::Debian-Security "$debian/debian-security/@SNAPSHOTID@"
+  template Origin::Debian "$debian/debian/@SNAPSHOTID@"
+  template Host::deb.debian.org "$debian/@PATH@/@SNAPSHOTID@"
+  template Origin::Ubuntu "$ubuntu/ubuntu/@SNAPSHOTID@"
+  for host in archive.ubuntu.com .archive.ubuntu.com security.ubuntu.com; do
+    template "Host::$host" "$ubuntu/@PATH@/@SNAPSHOTID@"
+  done
+  for host in ppa.launchpad.net ppa.launchpadcontent.net; do
+    template "Host::$host" "$launchpad"
+  done
+  kept='{{url}}/_cachesvc/snapshot/@SNAPSHOTID@'
+  own='{{url}}'
+  cat "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources 2>/dev/null |
+    sed -e '/^[[:space:]]*#/d' -e 's,://[^/@[:space:]]*@,://,g' |
+    { grep -oiE 'https?://[a-z0-9.-]+(:[0-9]+)?(/|[[:space:]]|$)' || :; } | tr -d '[:blank:]' | sort -u |
+    while IFS= read -r source; do
+      scheme=${source%%:*} at=${source#*://}
+      at=${at%/}
+      host=${at%:*}
+      case $at in
+        # These have their snapshots elsewhere.
+        deb.debian.org | archive.ubuntu.com | *.archive.ubuntu.com | security.ubuntu.com) ;;
+        ppa.launchpad.net | ppa.launchpadcontent.net) ;;
+        # The sources that name this cache, or HTTPS, have the archive in their path.
+        "${own#*://}") template "Host::$host" "$kept/@PATH@" ;;
+        [Hh][Tt][Tt][Pp][Ss]) template "Host::$host" "$kept/HTTPS//@PATH@" ;;
+        *)
+          case $scheme in
+            [Hh][Tt][Tt][Pp]) template "Host::$host" "$kept/$at/@PATH@" ;;
+            *) template "Host::$host" "$kept/HTTPS///$at/@PATH@" ;;
+          esac ;;
+      esac
+    done
+}
+
 is_ours() {
   grep -qsF "$mark" "$1"
 }
@@ -42,7 +85,10 @@ install() {
   # A file with this ending is ignored by apt.
   [ ! -e "$root$conf" ] || is_ours "$root$conf" || mv -f "$root$conf" "$root$conf.save"
   detection_script | install_file "$root$detect" 755
-  printf '// %s.\nAcquire::http::Proxy-Auto-Detect "%s";\n' "$mark" "$detect" | install_file "$root$conf" 644
+  {
+    printf '// %s.\nAcquire::http::Proxy-Auto-Detect "%s";\n' "$mark" "$detect"
+    [ "$snapshots" = no ] || snapshot_templates
+  } | install_file "$root$conf" 644
   echo "Written: $root$conf, $root$detect"
   for file in "$root/etc/apt/apt.conf" "$root"/etc/apt/apt.conf.d/*; do
     case $file in *.save | "$root$conf") continue ;; esac
@@ -50,9 +96,10 @@ install() {
       echo "Look at $file: it sets a proxy as well, and may take precedence."
     fi
   done
-  case $(sh "$root$detect") in
-    DIRECT) echo 'The cache does not answer now, or this machine is in no network of its setting clients. apt goes to the archives directly until that changes.' ;;
-    *) echo 'The cache answers: apt uses it from now on.' ;;
+  answering=$(sh "$root$detect")
+  case $answering in
+    DIRECT) echo 'The cache does not answer now, or this machine is in no network of its setting clients. apt goes to the archives directly until that changes; the log of this machine then has a line of apt-proxy-detect.' ;;
+    *) echo "The cache answers: apt uses it from now on, $answering at present." ;;
   esac
 }
 
@@ -70,9 +117,10 @@ undo() {
 }
 
 main() {
-  action=install root=
+  snapshots=no action=install root=
   while [ $# -gt 0 ]; do
     case $1 in
+      --snapshots) snapshots=yes ;;
       --undo) action=undo ;;
       --root)
         [ $# -gt 1 ] || fail '--root needs a directory'

@@ -66,6 +66,32 @@ t.test('each day has its Release file and the index that names', async t => {
   }
 })
 
+t.test(
+  'an ID of apt is a second: the end of a day is that day, in the middle it is what clients got then',
+  async t => {
+    const { archive, days } = await threeDays(t)
+    const cases = [
+      ['20250314T235959Z', 0],
+      ['20250315T000000Z', 0],
+      ['20250315T003000Z', 0],
+      ['20250315T120000Z', 1],
+      ['20250315T235959Z', 1],
+      ['20250317T000000Z', 2],
+    ] as const
+    for (const [id, day] of cases) {
+      for (const path of [archive.release, archive.index, `/${archive.index}`]) {
+        const { status, content } = await asOf(archive, id, path)
+        const slashes = path.startsWith('/') ? path.slice(1) : path
+        t.equal(status, 200, `${id} ${path}`)
+        t.ok(days[day]?.get(slashes)?.equals(content), `${id} ${path}`)
+      }
+    }
+    const early = await asOf(archive, '20250314T000000Z', archive.release)
+    t.equal(early.status, 404)
+    t.match(early.text, /oldest generation .* 2025-03-14/)
+  },
+)
+
 t.test('everything else', async t => {
   const { archive, days } = await threeDays(t)
   await t.test(

@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import { packageRoot, packageVersion } from '../../lib/package.ts'
@@ -129,14 +129,14 @@ t.test('packages', { skip }, async t => {
       const tree = join(work, `documents-${name}`)
       await command('dpkg-deb', ['-x', file(name), tree])
       const folder = join(tree, 'usr/share/doc', name)
-      for (const file of await readdir(folder)) {
+      for (const file of await readdir(folder, { recursive: true })) {
         if (file.endsWith('.md')) held.set(file, await readFile(join(folder, file), 'utf8'))
       }
     }
     t.ok(held.size > 10)
     for (const [file, text] of held) {
-      for (const [, to = ''] of text.matchAll(/\]\(([\w-]+\.md)/g)) {
-        t.ok(held.has(to), `${file}: ${to}`)
+      for (const [, to = ''] of text.matchAll(/\]\(((?:recipes\/)?[\w-]+\.md)/g)) {
+        t.ok(held.has(join(dirname(file), to)), `${file}: ${to}`)
       }
     }
   })

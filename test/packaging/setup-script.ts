@@ -4,17 +4,20 @@
  */
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { setupScript } from '../../lib/cache/operations/examples/setup-script.ts'
 import { noOverlay, overlayRoot } from '../fixtures/archive/overlay-root.ts'
-import { noLab, setUp } from '../fixtures/cache/lab.ts'
+import { fetchThrough, type Lab, noLab, setUp } from '../fixtures/cache/lab.ts'
+import { ProxyProcess } from '../fixtures/cache/proxy-process.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
+import { eventually, freePort } from '../fixtures/process/ports.ts'
 
 t.setTimeout(600_000)
 
 const conf = 'etc/apt/apt.conf.d/30cachesvc'
 const script = setupScript({
   here: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1', numeric: true, from: 'loopback' },
+  proxies: [],
 })
 
 t.test(
@@ -29,6 +32,45 @@ t.test(
     }
   },
 )
+
+t.test('--snapshots writes a template for each archive in the sources of the system', async t => {
+  const sources = {
+    'sources.list': `# deb http://commented.example.org/debian sid main
+deb http://deb.debian.org/debian trixie main
+deb [signed-by=/k.asc] http://name:word@vendor.example.org:8080/debian trixie main
+deb http://HTTPS///tls.example.org/debian stable main
+deb http://127.0.0.1:1/prefix.example.org/debian stable main
+deb http://bad$(id).example.org/debian stable main
+`,
+    'sources.list.d': {
+      'a.sources':
+        'Types: deb\nURIs: https://packages.example.org/apt\n http://second.example.org\n',
+      'b.sources.save': 'URIs: http://saved.example.org/',
+    },
+  }
+  const root = t.testdir({ etc: { apt: sources } })
+  const run = (...args: readonly string[]) =>
+    attempt('sh', ['-s', '--', ...args, '--root', root], { input: script })
+  t.match(await run('--snapshots'), { code: 0, stderr: '' })
+  const text = await readFile(join(root, conf), 'utf8')
+  const from = 'http://127.0.0.1:1/_cachesvc/snapshot/@SNAPSHOTID@'
+  const hosts = /Host::([^ ]+) "(http:..127[^"]+)"/g
+  t.strictSame(
+    [...text.matchAll(hosts)].map(([, host, uri]) => [host, uri]),
+    [
+      ['127.0.0.1', `${from}/@PATH@/`],
+      ['HTTPS', `${from}/HTTPS//@PATH@/`],
+      ['second.example.org', `${from}/second.example.org/@PATH@/`],
+      ['vendor.example.org', `${from}/vendor.example.org:8080/@PATH@/`],
+      ['packages.example.org', `${from}/HTTPS///packages.example.org/@PATH@/`],
+    ],
+  )
+  t.match(text, 'Origin::Debian "http://HTTPS///snapshot.debian.org/archive/debian/@SNAPSHOTID@/"')
+  t.notMatch(text, 'https://')
+  t.notMatch(text, /commented|saved|bad|name:/)
+  t.match(await run(), { code: 0, stderr: '' })
+  t.notMatch(await readFile(join(root, conf), 'utf8'), 'Snapshots', 'and not without the option')
+})
 
 t.test('in a directory: it can run again, and be undone', async t => {
   const root = t.testdir({ etc: { apt: { 'apt.conf.d': { '30cachesvc': 'mine\n' } } } })
@@ -82,8 +124,8 @@ t.test('a download that broke off does nothing', async t => {
   t.ok((await files()).length > 2, 'the whole script acts')
 })
 
-t.test('with the real apt', { skip: noLab || (await noOverlay()) }, async t => {
-  const lab = await setUp(t)
+/** A copy of this machine whose apt knows the archive of the lab alone, and the commands that tests run in it. */
+async function aptRoot(t: Test, lab: Lab) {
   const work = join(t.testdirName, 'work')
   await mkdir(work)
   const root = await overlayRoot(t, work)
@@ -94,14 +136,6 @@ t.test('with the real apt', { skip: noLab || (await noOverlay()) }, async t => {
     cp ${work}/test.list sources.list; cp ${work}/test.gpg .; chmod 644 test.gpg sources.list
     rm -rf /var/lib/apt/lists/*; printf 'APT::Sandbox::User "root";\\n' >apt.conf`
   t.equal((await root.run('sh', '-c', clear)).code, 0)
-
-  const page = await lab.fetch('/_cachesvc/setup.sh')
-  t.match(page.fields['content-type'], /^text\/plain/)
-  // The configured example address is not one of this machine; the real listener is.
-  const text = page.content.toString()
-  t.match(text, lab.proxy.url)
-  await writeFile(join(work, 'setup.sh'), text)
-
   const update = async () => {
     await root.run('sh', '-c', 'rm -rf /var/lib/apt/lists/*')
     lab.origin.forget()
@@ -111,6 +145,18 @@ t.test('with the real apt', { skip: noLab || (await noOverlay()) }, async t => {
     // apt writes a whole URL to a proxy, a path to an origin.
     return /^GET http:/m.test(`${stdout}${stderr}`) ? 'proxy' : 'direct'
   }
+  return { root, work, update }
+}
+
+t.test('with the real apt', { skip: noLab || (await noOverlay()) }, async t => {
+  const lab = await setUp(t)
+  const { root, work, update } = await aptRoot(t, lab)
+  const page = await lab.fetch('/_cachesvc/setup.sh')
+  t.match(page.fields['content-type'], /^text\/plain/)
+  // The configured example address is not one of this machine; the real listener is.
+  const text = page.content.toString()
+  t.match(text, lab.proxy.url)
+  await writeFile(join(work, 'setup.sh'), text)
   t.equal(await update(), 'direct', 'before')
   const set = await root.run('sh', join(work, 'setup.sh'))
   t.match(set, { code: 0, stdout: /The cache answers: apt uses it from now on/, stderr: '' })
@@ -131,3 +177,55 @@ t.test('with the real apt', { skip: noLab || (await noOverlay()) }, async t => {
   )
   t.equal(`${stdout}`, '')
 })
+
+t.test(
+  'two proxies, the first killed while apt runs',
+  { skip: noLab || (await noOverlay()) },
+  async t => {
+    const ports = [await freePort(), await freePort()] as const
+    const proxies = ports.map(port => `http://127.0.0.1:${port}`)
+    const settings = { index: { proxies } }
+    const lab = await setUp(t, { port: ports[0], settings })
+    const second = await ProxyProcess.start({
+      directory: join(t.testdirName, 'second'),
+      domains: [`127.0.0.1:${lab.origin.port}`],
+      port: ports[1],
+      settings,
+    })
+    t.teardown(() => second.stop())
+    const { root, work, update } = await aptRoot(t, lab)
+    const requests = async () => {
+      const { content } = await fetchThrough(second.port, '/_cachesvc/api/stats')
+      return JSON.parse(content.toString()).totals.requests
+    }
+    await writeFile(join(work, 'setup.sh'), (await lab.fetch('/_cachesvc/setup.sh')).content)
+    t.match(await root.run('sh', join(work, 'setup.sh')), {
+      code: 0,
+      stdout: new RegExp(`${proxies[0]} at present`),
+    })
+    t.equal(await update(), 'proxy', 'both are up')
+    t.equal(await requests(), 0, 'the first is used')
+
+    lab.origin.forget()
+    lab.origin.behaviour = 'stall'
+    const running = root.run('apt-get', 'update', '-oAcquire::Retries=1')
+    t.ok(await eventually(async () => lab.origin.seen(/./).length > 0, 30_000))
+    await lab.proxy.stop('SIGKILL')
+    lab.origin.behaviour = 'serve'
+    const broken = await running
+    t.equal(broken.code, 0, 'apt counts this as a warning and keeps the lists it has')
+    t.match(broken.stderr, /W: Failed to fetch .*Could not connect to 127\.0\.0\.1/)
+    const kept = await root.run('sh', '-c', 'ls /var/lib/apt/lists')
+    t.match(kept.stdout, /_main_binary-amd64_Packages/)
+
+    t.equal(await update(), 'proxy', 'the next run')
+    t.ok((await requests()) > 0, 'by way of the second')
+    lab.replace(await lab.proxy.restart())
+    const before = await requests()
+    t.equal(await update(), 'proxy', 'the first is back')
+    t.equal(await requests(), before, 'and is used again')
+    await second.stop()
+    await lab.proxy.stop()
+    t.equal(await update(), 'direct', 'none answers')
+  },
+)

@@ -164,6 +164,21 @@ export class Updates {
   }
 
   /**
+   * Updates the suite of this Release file for no client, and waits for the end of that. One that is under way is joined; an origin that
+   * is left alone for a moment is not asked. Never rejects.
+   */
+  async refresh(entry: Entry): Promise<RevalidationResult> {
+    const uri = parseUri(entry.key)
+    const paused = this.#behind.paused(parentOf(entry.key))
+    if ('problem' in uri || paused !== undefined) {
+      return { use: 'stale', because: paused ?? 'stale-origin-failed' }
+    }
+    const { key } = entry
+    const wanted = { key, uri, archive: classify(uri.path), stored: entry, insist: true }
+    return (this.#underWay.get(key) ?? this.#begin(wanted, entry)).done
+  }
+
+  /**
    * Asks the origin about the detached signature of an adopted Release file, together with that: either may have changed. Undefined
    * when the store has no such Release file.
    */
@@ -307,8 +322,13 @@ export class Updates {
     const { fetcher, store, clock } = this.#parts
     const at = parentOf(entry.key)
     const key = `${entry.key}${incomingSuffix}`
-    const found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
-    if (found.kind !== 'filling') return this.#withSignature(wanted, unchangedResult(found))
+    let found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
+    if (found.kind === 'validated') {
+      if (await this.#signatureFits(wanted, found.entry)) return unchangedResult(found)
+      // The file may have been replaced by one with an older date, of which an origin without ETag says 304 for ever.
+      found = await fetcher.fetch({ ...wanted, key, stored: undefined, insist: true }).found
+    }
+    if (found.kind !== 'filling') return unchangedResult(found)
     const settled = await found.filling.settled
     if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
     const same = settled.entry.digest === entry.digest
@@ -317,7 +337,10 @@ export class Updates {
     }
     try {
       const come = { ...settled.entry, key: entry.key }
-      if (same) return await this.#withSignature(wanted, this.#place(come, 'validated'))
+      if (same) {
+        await this.#signatureFits(wanted, come)
+        return this.#place(come, 'validated')
+      }
       onChanged()
       const { digest } = settled.entry
       const heldFor = this.#behind.heldFor(at, digest)
@@ -362,28 +385,24 @@ export class Updates {
   }
 
   /**
-   * An archive may sign a Release file anew without changing it: when the old signature expires, or with another key. The new
-   * signature is taken when it may be adopted with this Release file, and not when it belongs to the next.
+   * Asks for the signature of a Release file that the origin has confirmed. An archive may sign it anew without changing it: when the
+   * old signature expires, or with another key. The new signature is taken when it may be adopted with this Release file. False when it
+   * belongs to another Release file, which is the next, or one that the origin has already in the place of this.
    */
-  async #withSignature(
-    wanted: WantedFile,
-    result: RevalidationResult,
-  ): Promise<RevalidationResult> {
-    if (result.use !== 'store' || !result.entry.key.endsWith('/Release')) return result
+  async #signatureFits(wanted: WantedFile, entry: Entry): Promise<boolean> {
     const { suites, store } = this.#parts
-    const { key, digest, size } = result.entry
+    const { key, digest, size } = entry
+    if (!key.endsWith('/Release') || !this.#isKept(entry)) return true
     const at = parentOf(key)
-    const before = suites.signatureOf(result.entry)
-    if (before === undefined) return result
     try {
       const { signature } = (await this.#signature(at, wanted)) ?? {}
-      if (signature === undefined) return result
+      if (signature === undefined) return true
       const signedBy = { digest: signature.digest, size: signature.size }
       const fits =
-        signature.digest === before.digest ||
+        signature.digest === suites.signatureOf(entry)?.digest ||
         (await suites.prepare(at, { name: 'Release', digest, size, signedBy })) !== undefined
       if (fits) store.put({ ...signature, key: signatureKey(at) })
-      return result
+      return fits
     } finally {
       store.remove(`${signatureKey(at)}${incomingSuffix}`)
     }

@@ -20,7 +20,7 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
-import { hostName, hostPattern, httpUrl, mirror } from './setting-kinds.ts'
+import { hostName, hostPattern, httpUrl, mirror, timesOfDay } from './setting-kinds.ts'
 
 export const archives = listOfGroups(
   'list of groups',
@@ -79,6 +79,19 @@ export const suites = group(
     ),
     update: setting(duration('0s', '25s'), '8s').says(
       'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. That lasts for ten minutes at most, from when the new one was first seen, for the sake of Packages and Sources that most clients use, and for half of this time for the sake of other files. Then clients get the new one without them. apt gives up after 30 seconds.',
+    ),
+    refresh: setting(duration('0s', '7d'), '0s', 'suites:\n  refresh: 30m').says(
+      'Time from one question to the next that cachesvc asks origins about the Release files of suites in use by itself. A new one and the indexes that clients use are fetched, and the suite is adopted, before a client comes. `0s` switches this off. Each interval is longer by up to a tenth, and begins anew when a client’s question was answered by the origin. Archives change a few times a day; a minute is the shortest interval that counts.',
+    ),
+    refresh_for: setting(duration('1h', '365d'), '14d').says(
+      'Suites that no client has asked for in so long are not refreshed any more.',
+    ),
+    refresh_between: optional(
+      timesOfDay,
+      'any time',
+      'suites:\n  refresh: 30m\n  refresh_between: "22:00-06:00"',
+    ).says(
+      'Times of the day, by the clock of the machine, between which suites are refreshed. The times are to be quoted. Questions of clients are answered at any time.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
       'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients are told so. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',

@@ -50,6 +50,28 @@ export const hostPattern: Kind<HostPattern> = kind(
   readHostPattern,
 )
 
+/** Two times of the day, in minutes since midnight. */
+export interface TimesOfDay {
+  readonly from: number
+  readonly until: number
+}
+
+/** Two times of the day with a hyphen between them: `22:00-06:00`. */
+export const timesOfDay: Kind<TimesOfDay> = kind(
+  { name: 'times of day', json: { ...string, pattern: '^\\d\\d?:\\d\\d-\\d\\d?:\\d\\d$' } },
+  found => {
+    const [, ...parts] =
+      (typeof found === 'string' && /^(\d\d?):(\d\d)-(\d\d?):(\d\d)$/.exec(found)) || []
+    const [hour = 24, minute = 0, lastHour = 24, lastMinute = 0] = parts.map(Number)
+    const are = hour < 24 && minute < 60 && lastHour < 24 && lastMinute < 60
+    if (!are) return expected(found, 'two times of the day', 'such as "22:00-06:00"')
+    const times = { from: hour * 60 + minute, until: lastHour * 60 + lastMinute }
+    return times.from === times.until
+      ? wrong('the two times are the same; leave the setting out for any time')
+      : right(times)
+  },
+)
+
 /** A host name or IP address, without a port. */
 export const hostName: Kind<string> = kind({ name: 'host name', json: string }, found => {
   const read = readHostPattern(found)

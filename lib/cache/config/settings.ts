@@ -3,6 +3,7 @@
  * of the manual. This is the source of cachesvc.yaml(5), docs/configuration.md and the JSON Schema; `npm run manual` writes them.
  */
 import { listenAddress, network } from '../../config/address-kinds.ts'
+import { openProxyUrl } from '../../config/proxy-url.ts'
 import { absolutePath, boolean, integer, oneOf, port, text } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -181,6 +182,13 @@ export const settings = group('', {
     ),
     hostnames: setting(listOf(hostName, 'host names'), []).says(
       'Names of this proxy. The examples of the setup page and its script use the first one. Without names they use the name or address of this machine that the client asked by, unless it is loopback; else the first IPv4 address that is not loopback.',
+    ),
+    proxies: setting(
+      listOf(openProxyUrl, 'URLs', 8),
+      [],
+      'index:\n  proxies: [http://cache1.example.org:3142, http://cache2.example.org:3142]',
+    ).says(
+      'The proxies that clients may use in place of each other, this one among them, in the order in which clients try them. The script of the setup page and its detection script have the whole list: apt uses the first proxy that answers and allows the machine. All of these proxies may have the same list. Without one, clients know this proxy alone.',
     ),
     activity: setting(boolean, true).says(
       'Whether the overview shows running downloads, and recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',

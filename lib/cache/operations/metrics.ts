@@ -123,6 +123,11 @@ export class CacheMetrics {
     ['result'],
   )
   readonly #aheadBytes = this.#counter('fetched_ahead_bytes', 'Bytes of those fetched.', [])
+  readonly #refreshes = this.#counter(
+    'suite_refreshes',
+    'Release files that origins were asked about by schedule, by result: confirmed, updated or failed.',
+    ['result'],
+  )
   readonly #events = new Map(
     Object.entries(events).map(([event, [name, help]]) => [event, this.#counter(name, help, [])]),
   )
@@ -209,6 +214,10 @@ export class CacheMetrics {
   fetchedAhead(result: 'fetched' | 'failed', bytes: number): void {
     this.#ahead.add({ result })
     if (result === 'fetched') this.#aheadBytes.add({}, bytes)
+  }
+
+  refreshed(result: 'confirmed' | 'updated' | 'failed'): void {
+    this.#refreshes.add({ result })
   }
 
   text(): string {

@@ -161,7 +161,13 @@ function pageTable(
         return webResponse('html', render('setup', 'Setup', view), withCopy)
       },
     ],
-    ['/_cachesvc/setup.sh', request => webResponse('text', setupScript({ here: here(request) }))],
+    [
+      '/_cachesvc/setup.sh',
+      request => {
+        const setting = { here: here(request), proxies: sources.config.index.proxies }
+        return webResponse('text', setupScript(setting))
+      },
+    ],
     [
       '/_cachesvc/explain',
       async (_request, query) => html('explain', 'Explain', await explainView(sources, query)),

@@ -10,7 +10,9 @@
  *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
  * - Within an intercepted tunnel the client talks to an https origin and knows of no proxy: every path is the origin's, and
  *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
- * - Below `/_cachesvc/snapshot/` and a date, and below `/_cachesvc/build/` and the name of a build, the path is that of a sources.list that begins with our address.
+ * - Below `/_cachesvc/snapshot/` and a date the path is that of a sources.list that begins with our address. `apt --snapshot`
+ *   puts its ID (`20260801T000000Z`) and the path of the source into a template, which doubles slashes.
+ *   So it is below `/_cachesvc/build/` and the name of a build.
  * - asterisk-form asks about the proxy itself; a load balancer checks it so.
  * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
  */
@@ -37,7 +39,7 @@ type EffectiveTarget =
       readonly kind: 'fetch'
       readonly uri: TargetUri
       readonly mode: FetchMode
-      /** The end of the day as of which the file is wanted; undefined for the present. */
+      /** The moment as of which the file is wanted, the end of a day or of a second; undefined for the present. */
       readonly asOf?: Milliseconds
       /** The name of the build that it is asked for, as it stands in the path. */
       readonly build?: string
@@ -134,7 +136,7 @@ function isLocal({ host, port }: Authority, { local }: TargetParts): boolean {
 
 /** `/archive.example.org/debian/…` or `/HTTPS///archive.example.org/debian/…` on our own host. */
 function fromOwnPath(target: PathAndQuery, userinfo?: string): EffectiveTarget {
-  const https = /^\/https(?=\/)/i.exec(target.path)
+  const https = /^\/+https(?=\/)/i.exec(target.path)
   if (https === null) return fromPrefix(target, 'http', userinfo)
   return fromPrefix({ ...target, path: target.path.slice(https[0].length) }, 'https', userinfo)
 }
@@ -212,28 +214,44 @@ function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   }
   const [, date, rest] = SNAPSHOT.exec(target.path) ?? []
   if (date === undefined) return { kind: 'operations', ...pathAndQueryOf(target) }
-  const asOf = endOfDay(date)
+  const asOf = endOfDay(date) ?? endOfSecond(date)
   if (asOf === undefined) return refusals.date
   const asked = fromOwnPath({ ...target, path: rest ?? '' }, userinfo)
   return asked.kind === 'fetch' ? { ...asked, asOf } : asked
 }
 
 /** `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…` */
-const SNAPSHOT = new RegExp(`^${operationsPrefix}/snapshot/([^/]*)(.*)$`, 's')
+const SNAPSHOT = new RegExp(`^${operationsPrefix}/+snapshot/+([^/]*)(.*)$`, 's')
 
 /** `/_cachesvc/build/NAME/archive.example.org/debian/…` */
-const BUILD = new RegExp(`^${operationsPrefix}/build/([^/]*)(.*)$`, 's')
+const BUILD = new RegExp(`^${operationsPrefix}/+build/+([^/]*)(.*)$`, 's')
 
 /** What stands before the host in the path of a snapshot or a build; empty for other paths. */
 export function placeWithinOwn(path: string): string {
-  return new RegExp(`^${operationsPrefix}/(?:snapshot|build)/[^/]*(?=/)`).exec(path)?.[0] ?? ''
+  return WITHIN.exec(path)?.[0] ?? ''
 }
+
+const WITHIN = new RegExp(`^${operationsPrefix}/+(?:snapshot|build)/+[^/]*(?=/)`)
 
 /** The last millisecond of a day, UTC. */
 function endOfDay(date: string): Milliseconds | undefined {
   const begin = Date.parse(`${date}T00:00:00.000Z`)
   const right = !Number.isNaN(begin) && new Date(begin).toISOString().startsWith(`${date}T`)
   return right ? begin + day - 1 : undefined
+}
+
+/**
+ * The last millisecond of the second that an ID of apt names, so that `20261120T235959Z` is the day 2026-11-20. An ID is
+ * `%Y%m%dT%H%M%SZ` and nothing shorter: `20261120` is midnight for one archive's snapshots, and its end would be our day.
+ */
+function endOfSecond(id: string): Milliseconds | undefined {
+  const parts = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(id)
+  if (parts === null) return undefined
+  const [, year, month, date, hours, minutes, seconds] = parts
+  const text = `${year}-${month}-${date}T${hours}:${minutes}:${seconds}.000Z`
+  const begin = Date.parse(text)
+  const right = !Number.isNaN(begin) && new Date(begin).toISOString() === text
+  return right ? begin + 999 : undefined
 }
 
 function pathAndQueryOf({ path, query }: PathAndQuery): PathAndQuery {
@@ -258,7 +276,7 @@ export const refusals = {
   ),
   date: refuse(
     400,
-    'A date such as 2026-11-20 follows snapshot: /_cachesvc/snapshot/2026-11-20/archive.example.org/debian.',
+    'A date such as 2026-11-20, or an ID of apt such as 20261120T235959Z, follows snapshot: /_cachesvc/snapshot/2026-11-20/archive.example.org/debian.',
   ),
   httpsPrefix: refuse(
     400,

@@ -170,6 +170,11 @@ export class Store extends ReadableStore {
     this.#parts.journal.touch(key, at === undefined ? undefined : at / 1000)
   }
 
+  /** When a client asked for it last, as retention counts; undefined when it is not stored. */
+  lastUsed(key: string): Milliseconds | undefined {
+    return this.#parts.journal.lastUsed(key)
+  }
+
   /** Forgets an entry; its content goes after a while if no other entry names it. */
   remove(key: string): void {
     this.#arriving.delete(key)

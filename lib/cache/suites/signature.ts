@@ -136,7 +136,16 @@ async function readKeys(
 }
 
 /** Names of the hash algorithms of OpenPGP (RFC 9580 section 9.5). */
-const hashNames: Record<number, string> = { 2: 'sha1', 8: 'sha256', 9: 'sha384', 10: 'sha512' }
+const hashNames: ReadonlyMap<number, string> = new Map([
+  [1, 'md5'],
+  [2, 'sha1'],
+  [8, 'sha256'],
+  [9, 'sha384'],
+  [10, 'sha512'],
+  [11, 'sha224'],
+  [12, 'sha3-256'],
+  [14, 'sha3-512'],
+])
 
 /**
  * Whether the two bytes of the digest that stand in a signature packet of version 4 are those of the content (RFC 9580 sections
@@ -144,7 +153,7 @@ const hashNames: Record<number, string> = { 2: 'sha1', 8: 'sha256', 9: 'sha384',
  */
 function wasMadeFor(content: Buffer, packet: Buffer): boolean {
   const [version, type, , algorithm = 0] = packet
-  const name = hashNames[algorithm]
+  const name = hashNames.get(algorithm)
   if (version !== 4 || type !== 0 || name === undefined || packet.length < 10) return true
   const hashed = 6 + packet.readUInt16BE(4)
   if (hashed + 2 > packet.length) return true

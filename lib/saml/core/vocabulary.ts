@@ -44,7 +44,9 @@ export const digests: ReadonlyMap<string, string> = new Map(
 /** saml-core-2.0-os section 3.2.2.2 */
 export const status = {
   success: 'urn:oasis:names:tc:SAML:2.0:status:Success',
+  requester: 'urn:oasis:names:tc:SAML:2.0:status:Requester',
   responder: 'urn:oasis:names:tc:SAML:2.0:status:Responder',
+  invalidNameIdPolicy: 'urn:oasis:names:tc:SAML:2.0:status:InvalidNameIDPolicy',
   noPassive: 'urn:oasis:names:tc:SAML:2.0:status:NoPassive',
   partialLogout: 'urn:oasis:names:tc:SAML:2.0:status:PartialLogout',
 } as const

@@ -1,5 +1,5 @@
 /** `authproxy doctor` as people run it: what it prints, and what it ends with. */
-import { readFile, writeFile } from 'node:fs/promises'
+import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { type Patient, startPatient } from '../../fixtures/gateway/patient.ts'
@@ -75,3 +75,17 @@ t.test('a configuration with warnings is examined, one with problems is not', as
   t.equal(broken.out, '')
   t.match(broken.stderr, /failed to load configuration[\s\S]*domain not set/)
 })
+
+t.test(
+  'a user who may not read the configuration is told by whom to run it',
+  { skip: process.geteuid?.() !== 0 && 'root alone can become another user' },
+  async t => {
+    const patient = await startPatient(t, { host: 'localhost' })
+    await chmod(patient.file, 0o640)
+    const doctor = [process.execPath, program, 'doctor', '-c', patient.file]
+    const stranger = ['--reuid=65534', '--regid=65534', '--clear-groups', ...doctor]
+    const { code, stderr } = await attempt('setpriv', stranger)
+    t.equal(code, 78)
+    t.match(stderr, /may not read it; run the command as the user of the service \(sudo -u USER/)
+  },
+)

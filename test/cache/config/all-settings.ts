@@ -46,6 +46,7 @@ t.test('without a file everything has its default', t => {
     index: {
       enable: true,
       hostnames: [],
+      proxies: [],
       activity: true,
       clients: [],
       contact: '',
@@ -57,6 +58,9 @@ t.test('without a file everything has its default', t => {
       memory: 67_108_864,
       warm: { days: 0, files: 500, size: 2_147_483_648 },
       goneAfter: 3_600_000,
+      refresh: 0,
+      refreshFor: 1_209_600_000,
+      refreshBetween: undefined,
       snapshotDays: 0,
       update: 8000,
       wait: 5000,
@@ -99,7 +103,7 @@ ports: [80]
 connect_ports: []
 parent_proxy: http://bob:x@proxy.example.org:3128
 https: {prevent: yes}
-index: {enable: false, hostnames: [Proxy.example.org], activity: false, clients: [192.0.2.0/28], contact: "<b>Ann</b>"}
+index: {enable: false, hostnames: [Proxy.example.org], proxies: ['http://Cache2.example.org:3142'], activity: false, clients: [192.0.2.0/28], contact: "<b>Ann</b>"}
 expiration: {unused_days: 0}
 freshness: {index: 10s, other: 60, negative: 0, floor: 0s, serve_stale: permitted}
 timeouts: {connect: 1s, fields: 2s, content: 3s, revalidation: 4s, tunnel: 5s, client_head: 6s, client_idle: 7s, client_stalled: 8s, drain: 9s}
@@ -124,6 +128,7 @@ log: {level: debug, access: off}
   t.strictSame(all.index, {
     enable: false,
     hostnames: ['proxy.example.org'],
+    proxies: [{ host: 'cache2.example.org', port: 3142 }],
     activity: false,
     clients: ['192.0.2.0/28'],
     contact: '<b>Ann</b>',

@@ -82,6 +82,29 @@ t.test('absolute-form is the proxy', async t => {
       `http://${OWN}/_cachesvc/snapshot/2024-02-29/HTTPS///archive.example.org/d`,
       'https-prefix https://archive.example.org/d as of 2024-02-29T23:59:59.999Z',
     ],
+    [
+      `http://${OWN}/_cachesvc/snapshot/20261120T235959Z/archive.example.org/d/x`,
+      'prefix http://archive.example.org/d/x as of 2026-11-20T23:59:59.999Z',
+    ],
+    [
+      `http://${OWN}/_cachesvc/snapshot/20240229T000000Z/archive.example.org/d/x`,
+      'prefix http://archive.example.org/d/x as of 2024-02-29T00:00:00.999Z',
+    ],
+    [
+      `http://${OWN}/_cachesvc//snapshot//20261120T235959Z//archive.example.org//d//x`,
+      'prefix http://archive.example.org//d//x as of 2026-11-20T23:59:59.999Z',
+    ],
+    [
+      `http://${OWN}/_cachesvc/snapshot/20261120T235959Z//HTTPS//archive.example.org/d//x`,
+      'https-prefix https://archive.example.org/d//x as of 2026-11-20T23:59:59.999Z',
+    ],
+    ...['20261120T240000Z', '20261131T000000Z', '20261120T235960Z', '20261120', '20261120t000000z']
+      .concat(['20261120T000000', '20261120T000000Z0', '20261120T000000+', '0261120T000000Z'])
+      .map(
+        id =>
+          [`http://${OWN}/_cachesvc/snapshot/${id}/archive.example.org/d`, 'refuse 400'] as const,
+      ),
+    [`http://${OWN}/_cachesvc/snapshot/20261120T000000Z`, 'refuse 404'],
     [`http://${OWN}/_cachesvc/snapshot/2026-11-20`, 'refuse 404'],
     [`http://${OWN}/_cachesvc/snapshot/2026-11-31/archive.example.org/d`, 'refuse 400'],
     [`http://${OWN}/_cachesvc/snapshot/+002026-11-20/archive.example.org/d`, 'refuse 400'],

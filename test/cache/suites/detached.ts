@@ -7,6 +7,7 @@ import { silentLog } from '../../../lib/log/log.ts'
 import { changingArchive, changingArchives } from '../../fixtures/archive/changing-archive.ts'
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
+import { reply } from '../../fixtures/http/scripted-origin.ts'
 
 t.setTimeout(600_000)
 
@@ -154,6 +155,56 @@ t.test('a Release file that is signed anew', { skip: noSigningKey }, async t => 
     await cache.command({ do: 'remove', of: origin.url(`/${release}`) })
     await cache.restart()
     t.equal(await given({}), String(anew.get(signature)), `${root}: after a restart`)
+  }
+})
+
+t.test('a Release file replaced by one with an older date', { skip: noSigningKey }, async t => {
+  const key = await SigningKey.create()
+  t.teardown(() => key.close())
+  const archives = { known: { signed_by: [key.keyring] }, unknown: {}, unsigned: {} }
+  const settings = { freshness: { floor: '0s' }, suites: { keyrings: [] } }
+  const archiveAt = await changingArchives(t, { settings, archives, now: Date.now() + 5000 })
+  for (const root of Object.keys(archives)) {
+    const archive = archiveAt(root)
+    const release = `${archive.suite}/Release`
+    const signature = `${release}.gpg`
+    const published = async (day: number, signed = true) => {
+      const files = await archive.ofDay(day)
+      const text = files.get(archive.release) ?? Buffer.alloc(0)
+      files.delete(archive.release)
+      if (signed) files.set(signature, await key.detachSign(text.toString()))
+      return files.set(release, text)
+    }
+    const [first, second] = [await published(1, root !== 'unsigned'), await published(2)]
+    // No ETag, and a file that is older than what the client has counts as not modified.
+    const serve = (files: typeof first): void => {
+      archive.serve(files)
+      const content = files.get(release) ?? ''
+      archive.origin.at(`/${release}`, answer =>
+        answer.request.fields.has('If-Modified-Since')
+          ? reply({ status: 304 })(answer)
+          : reply({ content, fields: { 'Last-Modified': 'Wed, 01 Jan 2025 00:00:00 GMT' } })(
+              answer,
+            ),
+      )
+    }
+    const update = async (): Promise<readonly string[]> => {
+      const pair = [await archive.get(release), await archive.get(signature)]
+      await archive.get(archive.index)
+      await archive.settle()
+      return pair.map(({ status, text }) => (status === 404 ? 'gone' : text))
+    }
+    const pairOf = (files: typeof first) =>
+      [release, signature].map(path => String(files.get(path) ?? 'gone'))
+    if (!first.has(signature)) archive.remove([signature])
+    serve(first)
+    t.strictSame(await update(), pairOf(first), root)
+    t.strictSame(await update(), pairOf(first), `${root}: it is adopted`)
+    serve(second)
+    t.strictSame(await update(), pairOf(second), `${root}: both are the new ones`)
+    const { length } = archive.origin.seen(`/${release}`)
+    await update()
+    t.equal(archive.origin.seen(`/${release}`).length, length + 1, 'it is asked for once again')
   }
 })
 

@@ -51,6 +51,19 @@ t.test('signatures in place and detached', { skip: noSigningKey }, async t => {
   t.equal((await checkSignature(signed, undefined, before)).is, 'good', 'an hour ahead')
 })
 
+t.test('the detached signature of a key that is not here', { skip: noSigningKey }, async t => {
+  const [own, foreign] = [await SigningKey.create(), await SigningKey.create()]
+  t.teardown(() => Promise.all([own.close(), foreign.close()]))
+  const about = { keyrings: [own.keyring], now: Date.now() + 5000 }
+  for (const digest of ['SHA1', 'SHA224', 'SHA256', 'SHA384', 'SHA512']) {
+    const detached = await foreign.detachSign(text, digest)
+    const isOf = async (content: string): Promise<string> =>
+      (await checkSignature(Buffer.from(content), detached, about)).is
+    t.equal(await isOf(text), 'unknown-key', digest)
+    t.equal(await isOf(`${text}More: yes\n`), 'bad', `${digest}, of another text`)
+  }
+})
+
 t.test('a Release file in another encoding than UTF-8', { skip: noSigningKey }, async t => {
   const key = await SigningKey.create()
   t.teardown(() => key.close())

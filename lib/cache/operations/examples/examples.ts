@@ -4,12 +4,12 @@
  * RFC 2782.
  */
 import { readFileSync } from 'node:fs'
-import { isIPv4 } from 'node:net'
+import { isIP, isIPv4 } from 'node:net'
 import { join } from 'node:path'
+import type { Authority } from '../../../http/message/target.ts'
 import { packageRoot } from '../../../package.ts'
 import type { HttpsMode } from '../../intercept/https.ts'
-import type { Endpoint } from '../endpoint.ts'
-import { aptFile, detectionScript, fill, scriptFile } from './setup-script.ts'
+import { aptFile, detectionScript, fill, type ScriptSetting, scriptFile } from './setup-script.ts'
 
 /** Something to paste. */
 export interface Example {
@@ -30,8 +30,7 @@ export interface Chapter {
   readonly examples: readonly Example[]
 }
 
-export interface Setting {
-  readonly here: Endpoint
+export interface Setting extends ScriptSetting {
   readonly ports: readonly number[]
   readonly httpsMode: HttpsMode
   /** The fingerprint of the CA's certificate; undefined when there is no CA. */
@@ -123,6 +122,8 @@ function conditionsFor(setting: Setting): Readonly<Record<string, boolean>> {
     certificate: intercept || fingerprint !== undefined,
     fingerprint: fingerprint !== undefined,
     'TLS listener': secureUrl !== undefined,
+    'several proxies': setting.proxies.length > 1,
+    'one proxy': setting.proxies.length < 2,
     'port 3142': ports.includes(3142),
     'not port 3142': !ports.includes(3142),
   }
@@ -132,35 +133,43 @@ function conditionsFor(setting: Setting): Readonly<Record<string, boolean>> {
 const mostArchives = 5
 
 function valuesFor(setting: Setting): Readonly<Record<string, string>> {
-  const { here, archives, fingerprint = '', secureUrl = '' } = setting
-  const { name, domain, address } = names(here)
+  const { here, proxies, archives, fingerprint = '', secureUrl = '' } = setting
+  const { name, domain, address } = namesOf(here)
   const record = (service: string) => `${service}. 3600 IN SRV 0 0 ${here.port} ${name}.`
-  const ofArchives = archives.slice(0, mostArchives).map(host => record(`_http._tcp.${host}`))
   return {
     url: here.url,
     aptFile,
     scriptFile,
-    detectionScript: detectionScript({ here }),
+    detectionScript: detectionScript(setting),
     archive: archives[0],
     domain,
     proxyRecords: `${address}${record(`_apt_proxy._tcp.${domain}`)}`,
-    archiveRecords: `${address}${ofArchives.join('\n')}`,
+    archiveRecords: archiveRecords(proxies.length === 0 ? [here] : proxies, archives),
     fingerprint,
     secureUrl,
   }
 }
 
+/** An SRV record for each proxy and archive: apt tries those with the smaller priority first. */
+function archiveRecords(proxies: readonly Authority[], archives: readonly string[]): string {
+  const named = proxies.map((proxy, at) => ({ ...namesOf(proxy, at), port: proxy.port }))
+  const records = archives.slice(0, mostArchives).flatMap(archive => {
+    const service = `_http._tcp.${archive}. 3600 IN SRV`
+    return named.map(({ name, port }, priority) => `${service} ${priority} 0 ${port} ${name}.`)
+  })
+  return `${named.map(({ address }) => address).join('')}${records.join('\n')}`
+}
+
 /** SRV records point to names: when examples know an address only, a name for it comes first. */
-function names(here: Endpoint): {
-  readonly name: string
-  readonly domain: string
-  readonly address: string
-} {
-  if (!here.numeric) {
-    const domain = here.host.split('.').slice(1).join('.')
-    return { name: here.host, domain: domain === '' ? 'example.org' : domain, address: '' }
+function namesOf(
+  { host }: Authority,
+  at = 0,
+): { readonly name: string; readonly domain: string; readonly address: string } {
+  if (isIP(host) === 0) {
+    const domain = host.split('.').slice(1).join('.')
+    return { name: host, domain: domain === '' ? 'example.org' : domain, address: '' }
   }
-  const name = 'apt-cache.example.org'
-  const type = isIPv4(here.host) ? 'A' : 'AAAA'
-  return { name, domain: 'example.org', address: `${name}. 3600 IN ${type} ${here.host}\n` }
+  const name = `apt-cache${at === 0 ? '' : at + 1}.example.org`
+  const type = isIPv4(host) ? 'A' : 'AAAA'
+  return { name, domain: 'example.org', address: `${name}. 3600 IN ${type} ${host}\n` }
 }

@@ -1,9 +1,10 @@
 /**
- * Fills the script `/_cachesvc/setup.sh`, and the detection script that it installs, with the address of this service. apt asks the
- * detection script whether this service answers. The shell of both is in templates/operations.
+ * Fills the script `/_cachesvc/setup.sh`, and the detection script that it installs, with the addresses of this service and of those
+ * that clients may use in its place. apt asks the detection script which of them answers. The shell of both is in templates/operations.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Authority, formatAuthority } from '../../../http/message/target.ts'
 import { packageRoot } from '../../../package.ts'
 import type { Endpoint } from '../endpoint.ts'
 
@@ -18,19 +19,33 @@ const directory = join(packageRoot(), 'templates', 'operations')
 const setupText = readFileSync(join(directory, 'setup.sh'), 'utf8')
 const detectionText = readFileSync(join(directory, 'apt-proxy-detect'), 'utf8')
 
-/** Needs what every Debian has: sh, timeout (coreutils) and perl-base. */
-export function detectionScript({ here }: { readonly here: Endpoint }): string {
-  return fill(detectionText.trimEnd(), { url: here.url, host: here.host, port: `${here.port}` })
+/** What the scripts are filled with. */
+export interface ScriptSetting {
+  readonly here: Endpoint
+  /** `index.proxies`; empty when clients know this service alone. */
+  readonly proxies: readonly Authority[]
+}
+
+/** The proxies that clients try, in this order. */
+export function proxyList({ here, proxies }: ScriptSetting): readonly string[] {
+  const urls = proxies.map(proxy => `http://${formatAuthority(proxy)}`)
+  return urls.length === 0 ? [here.url] : urls
+}
+
+/** Needs what every Debian has: sh, timeout (coreutils), perl-base and logger (bsdutils). */
+export function detectionScript(setting: ScriptSetting): string {
+  return fill(detectionText.trimEnd(), { proxies: proxyList(setting).join(' ') })
 }
 
 /**
  * A script for plain sh that configures apt on a client. It can be run again, `--undo` takes back what it did, and a download that
  * broke off does nothing.
  */
-export function setupScript(setting: { readonly here: Endpoint }): string {
+export function setupScript(setting: ScriptSetting): string {
   // setup.sh adds a line of its own below the first line, by which it knows the file.
   const detection = detectionScript(setting).replace('#!/bin/sh\n', '')
-  return fill(setupText, { url: setting.here.url, aptFile, scriptFile, detection })
+  const urls = proxyList(setting).join(' or ')
+  return fill(setupText, { urls, aptFile, scriptFile, detection })
 }
 
 /** The text with a value for each `{{name}}`. Throws when there is no value of that name. */

@@ -23,6 +23,7 @@ export function setupView(
   const secure = listeners.find(listener => listener.secure)
   const setting: Setting = {
     here,
+    proxies: config.index.proxies,
     ports: listeners.filter(listener => !listener.secure).map(listener => listener.port),
     httpsMode,
     fingerprint: https()?.fingerprint,
@@ -32,6 +33,7 @@ export function setupView(
   return {
     url: here.url,
     host: here.host,
+    proxies: config.index.proxies.map(proxy => formatAuthority(proxy)).join(', '),
     chosen: chosenBecause(here, askedAuthority(request)?.host),
     onlyHere: listeners.length > 0 && listeners.every(({ address }) => isLoopback(address ?? '')),
     placeholder: listedArchives(config).length === 0,

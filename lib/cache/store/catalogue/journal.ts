@@ -142,6 +142,12 @@ export class Journal extends Catalogue<JournalParts> {
     else this.#cancelUses ??= this.parts.clock.after(flushInterval, this.#flushUses)
   }
 
+  /** When it was used last; undefined for an entry that is not known. */
+  lastUsed(key: string): Milliseconds | undefined {
+    const row = this.table.find(nameOf(key))
+    return row === undefined ? undefined : this.table.exactUse(row) * 1000
+  }
+
   /** Resolves when all that waits now is in the log. Rejects when the disk fails; it goes on waiting then. */
   flush(): Promise<void> {
     this.#writing ??= this.#writeAll().finally(() => {

@@ -3,7 +3,7 @@
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { chmod, writeFile } from 'node:fs/promises'
+import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
@@ -38,12 +38,18 @@ function setting(changes: Partial<Setting> & { host?: string; port?: number } = 
   const config = { ...plainConfig, index: { ...plainConfig.index, hostnames: [host] } }
   return {
     here: endpoint(config, [], [{ address: undefined, port, secure: false }]),
+    proxies: [],
     ports: [port],
     httpsMode: 'tunnel',
     archives: ['archive.example.org'],
     ...rest,
   }
 }
+
+const two = [
+  { host: 'cache.example.org', port: 3142 },
+  { host: '2001:db8::2', port: 8080 },
+]
 
 /** Every way in which examples can differ. */
 const settings: readonly Setting[] = [
@@ -52,6 +58,7 @@ const settings: readonly Setting[] = [
   setting({ httpsMode: 'disabled', host: '192.0.2.10' }),
   setting({ host: '2001:db8::10', archives: ['a.example.org', 'b.example.org'] }),
   setting({ host: 'cache' }),
+  setting({ proxies: two }),
 ]
 
 /** Examples for places of this kind, of which there has to be one. */
@@ -158,7 +165,7 @@ t.test('apt understands the sources', { skip: needs('/usr/bin/apt-get') }, async
 t.test('zone examples are SRV records with a name as their target', async t => {
   for (const { id, text } of examples(/^Zone|resolver/)) {
     for (const line of text.split('\n')) {
-      t.match(line, /^[\w.-]+\. 3600 IN (SRV 0 0 \d+ [a-z][\w.-]*\.|A [\d.]+|AAAA [\da-f:]+)$/, id)
+      t.match(line, /^[\w.-]+\. 3600 IN (SRV \d 0 \d+ [a-z][\w.-]*\.|A [\d.]+|AAAA [\da-f:]+)$/, id)
     }
   }
   t.equal(
@@ -168,6 +175,25 @@ t.test('zone examples are SRV records with a name as their target', async t => {
   t.match(example('srv-proxy', setting({ host: '192.0.2.10' })).text, ' IN A 192.0.2.10\n')
   t.match(example('srv-proxy', setting({ host: '2001:db8::1' })).text, ' IN AAAA 2001:db8::1\n')
 })
+
+t.test(
+  'several proxies: a record for each with its priority, in the order of the list',
+  async t => {
+    const { text } = example('srv-archive', setting({ proxies: two }))
+    t.strictSame(text.split('\n'), [
+      'apt-cache2.example.org. 3600 IN AAAA 2001:db8::2',
+      '_http._tcp.archive.example.org. 3600 IN SRV 0 0 3142 cache.example.org.',
+      '_http._tcp.archive.example.org. 3600 IN SRV 1 0 8080 apt-cache2.example.org.',
+    ])
+    t.match(example('srv-proxy', setting({ proxies: two })).notes.join(), 'names one proxy alone')
+    const config = { ...plainConfig, index: { ...plainConfig.index, proxies: two } }
+    const page = await pageOf(sources({ config }), '/_cachesvc/setup')
+    t.match(page, 'in place of each other: cache.example.org:3142, [2001:db8::2]:8080.')
+    t.match(page, 'http://cache.example.org:3142 http://[2001:db8::2]:8080')
+    const script = textOf(await ask(sources({ config }), '/_cachesvc/setup.sh'))
+    t.match(script, "proxies='http://cache.example.org:3142 http://[2001:db8::2]:8080'")
+  },
+)
 
 t.test('one archive record for each archive, five at most', async t => {
   const hosts = ['a', 'b', 'c', 'd', 'e', 'f'].map(label => `${label}.example.org`)
@@ -223,11 +249,25 @@ t.test(
 )
 
 t.test('the detection script', { skip: needs('/usr/bin/perl') }, async t => {
-  const script = async (t: Test, port: number, host = '127.0.0.1') => {
+  const script = async (
+    t: Test,
+    port: number,
+    host = '127.0.0.1',
+    more: readonly number[] = [],
+  ) => {
     const file = join(t.testdir(), 'apt-proxy-detect')
-    await writeFile(file, example('detect', setting({ host, port })).text)
+    const others = more.map(port => ({ host, port }))
+    const proxies = more.length === 0 ? [] : [{ host, port }, ...others]
+    await writeFile(file, example('detect', setting({ host, port, proxies })).text)
     await chmod(file, 0o755)
     return file
+  }
+  const silent = async (t: Test): Promise<number> => {
+    const server = createTcpServer(socket => t.teardown(() => socket.destroy()))
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    t.teardown(() => server.close())
+    const address = server.address()
+    return typeof address === 'object' ? (address?.port ?? 0) : 0
   }
   const answer = async (t: Test, server: Server) => {
     const port = await listen(t, server)
@@ -270,15 +310,47 @@ t.test('the detection script', { skip: needs('/usr/bin/perl') }, async t => {
   })
 
   t.test('says DIRECT when nothing is answered within a second', async t => {
-    const silent = createTcpServer(socket => t.teardown(() => socket.destroy()))
-    await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
-    t.teardown(() => silent.close())
-    const address = silent.address()
-    const port = typeof address === 'object' ? (address?.port ?? 0) : 0
+    const port = await silent(t)
     const started = performance.now()
     const { stdout } = await run(await script(t, port))
     t.equal(stdout, 'DIRECT\n')
     t.ok(performance.now() - started < 60_000)
+  })
+
+  t.test('names the first of several that answers and allows the machine', async t => {
+    const server = (status: number) => createServer((_, reply) => reply.writeHead(status).end())
+    const [hung, refusing, good, other] = [
+      await silent(t),
+      await listen(t, server(403)),
+      await listen(t, server(200)),
+      await listen(t, server(200)),
+    ]
+    const found = async (...[first = 0, ...more]: readonly number[]) =>
+      (await run(await script(t, first, '127.0.0.1', more))).stdout
+    const named = (port: number) => `http://127.0.0.1:${port}\n`
+    t.equal(await found(hung, refusing, good, other), named(good))
+    t.equal(await found(1, other, good), named(other), 'the order is that of the list')
+    t.equal(await found(hung, refusing, 1), 'DIRECT\n')
+  })
+
+  t.test('the log has a line when none answers, and none when one does', async t => {
+    const directory = t.testdir({ logger: `#!/bin/sh\necho "$@" >>"\${0%/*}/log"\n` })
+    await chmod(join(directory, 'logger'), 0o755)
+    const good = await listen(
+      t,
+      createServer((_, reply) => reply.end()),
+    )
+    const { PATH = '' } = process.env
+    for (const more of [[good], [2]]) {
+      const file = join(directory, 'detect')
+      const proxies = [1, ...more].map(port => ({ host: '127.0.0.1', port }))
+      await writeFile(file, example('detect', setting({ proxies })).text)
+      await run('/bin/sh', [file], { env: { PATH: `${directory}:${PATH}` } })
+    }
+    t.equal(
+      await readFile(join(directory, 'log'), 'utf8'),
+      '-t apt-proxy-detect apt asks the archives directly: none of these proxies answers and allows this machine: http://127.0.0.1:1 http://127.0.0.1:2\n',
+    )
   })
 
   t.test('says DIRECT when the name does not exist', async t => {
