@@ -19,7 +19,7 @@ import { type Build, type GivenAnswer, type GivenFile, isBuildName, isFile } fro
 const version = 1
 
 /** Most answers of a build, and of all builds of a service. */
-export const mostAnswers = 200_000
+export const mostAnswers = 100_000
 
 /** How the file of a build ends. */
 export const buildSuffix = '.jsonl'

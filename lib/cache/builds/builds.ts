@@ -70,6 +70,10 @@ export interface Recording {
 
 /** Largest record of a build that is read, bytes. */
 export const mostRecordBytes = 256 * 1024 * 1024
+/** Fields that are recorded: those that say what the content is. The others tell of the moment, or of the origin. */
+const recordedFields: ReadonlySet<string> = new Set([
+  ...['content-type', 'content-encoding', 'content-language', 'etag'],
+])
 /** URLs that are noted as not recorded, for each build. */
 const mostLacking = 10_000
 /** How long a recording may go unwritten. */
@@ -292,7 +296,8 @@ export class Builds {
       this.#lack(build, url, `the builds have as much as builds.size allows, ${sizeText(limit)}`)
       return
     }
-    const file = { digest, size, lastModified, fields }
+    const about = fields.filter(([name]) => recordedFields.has(name.toLowerCase()))
+    const file = { digest, size, lastModified, fields: about }
     const because = this.#keep(file)
     if (because !== undefined) this.#lack(build, url, `it is not stored: ${because}`)
     else if (this.#note(build, url, file)) this.#count(digest, size)
