@@ -17,6 +17,7 @@ import { failureResponse } from './answer/errors.ts'
 import { type Answering, answering } from './answering.ts'
 import { BuildAnswers } from './builds/answers.ts'
 import { Builds } from './builds/builds.ts'
+import { MissingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
@@ -201,6 +202,12 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       store,
       negative: answers.negative,
       builds,
+      missing: new MissingFiles({
+        builds,
+        fetcher: answers.fetcher,
+        rules,
+        log: log.child({ part: 'builds' }),
+      }),
       updates: answers.updates,
       rules,
       evict: wrong => verification.evict(wrong),

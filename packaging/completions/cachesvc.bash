@@ -32,7 +32,7 @@ _cachesvc() {
     status | stats) words+=' --json' ;;
     remove | refresh | import) words+=' --dry-run' ;;
     export) words+=' --archive --suite' ;;
-    build) words+=' list show record lock unlock remove import export --format --json' ;;
+    build) words+=' list show record lock unlock remove fetch import export --format --json' ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
   case $command in

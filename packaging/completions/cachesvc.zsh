@@ -13,7 +13,7 @@ _cachesvc() {
     'refresh:have the next request for stored files ask the origin'
     'import:take over a bundle, or packages from another cache'
     'export:write stored files as a bundle'
-    'build:list, show, record, lock, unlock, remove, import or export a build that can be repeated'
+    'build:list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated'
     'reload:have the running proxy read its configuration again'
     'socket-unit:print the configured addresses for cachesvc.socket of systemd'
   )

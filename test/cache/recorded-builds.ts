@@ -242,6 +242,23 @@ t.test('a list makes a build of what the store has, and names what it lacks', as
     [409, 409, 200, 404],
     'once the store has it, it is given',
   )
+
+  await t.test('and fetches what the archive still has', async t => {
+    archive.serve(await archive.ofDay(2), path => path === archive.release)
+    t.match(await build(other, 'fetch', 'base'), { code: 0, out: /^fetching 2 files/ })
+    await other.until(async () =>
+      other.log.lines.some(({ message }) => message === 'fetched what a build lacks'),
+    )
+    t.strictSame(
+      (await within(elsewhere, 'base', files)).map(({ status }) => status),
+      [409, 200, 200, 404],
+      'and nothing else in place of what it has not',
+    )
+    t.match(await build(other, 'show', 'base'), { complaints: [/InRelease is not in the store/] })
+    const failed = other.log.lines.filter(({ message }) => /cannot be fetched/.test(message))
+    t.match(failed, [{ facts: { url: /InRelease/ } }])
+    t.match(await build(other, 'fetch', 'none'), { code: 1 })
+  })
 })
 
 t.test('what is recorded stays: quota, expiry, cachesvc remove', async t => {

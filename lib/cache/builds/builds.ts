@@ -171,6 +171,11 @@ export class Builds {
     return { use: 'refuse', because: 'no-build', sentence }
   }
 
+  /** Why there is no build of this name. */
+  sentenceWithout(name: string): string {
+    return sentenceOf(this.without(name))
+  }
+
   /** Begins a recording; a sentence when that may not be. */
   begin(name: string): Build | string {
     const problem = this.#problemWith(name)

@@ -52,7 +52,7 @@ export const cachesvc = program({
     build: {
       operands: '[ACTION] [NAME] [FILE]',
       summary:
-        'list, show, record, lock, unlock, remove, import or export a build that can be repeated',
+        'list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated',
     },
     reload: { summary: 'have the running proxy read its configuration again' },
     'socket-unit': { summary: 'print the configured addresses for cachesvc.socket of systemd' },

@@ -23,6 +23,7 @@ const actions: Readonly<Record<string, string>> = {
   lock: 'NAME',
   unlock: 'NAME',
   remove: 'NAME',
+  fetch: 'NAME',
   import: 'NAME FILE',
   export: 'NAME FILE',
 }

@@ -9,6 +9,7 @@ import { exitCodes } from '../../program.ts'
 import { type Build, contentsOf, isFile } from '../builds/build.ts'
 import { buildOfList } from '../builds/build-file.ts'
 import type { Builds } from '../builds/builds.ts'
+import type { MissingFiles } from '../builds/missing-files.ts'
 
 /** What a request of the command names. */
 export interface BuildRequest {
@@ -23,7 +24,11 @@ const mostListBytes = 64 * 1024 * 1024
 /** Problems that are printed. */
 const mostProblems = 50
 
-export async function buildAnswer(builds: Builds, asked: BuildRequest): Promise<CommandAnswer> {
+export async function buildAnswer(
+  builds: Builds,
+  missing: Pick<MissingFiles, 'begin'>,
+  asked: BuildRequest,
+): Promise<CommandAnswer> {
   const { act, name, json } = asked
   switch (act) {
     case 'list': {
@@ -52,6 +57,14 @@ export async function buildAnswer(builds: Builds, asked: BuildRequest): Promise<
       return done(await builds.unlock(name), `${name} is recorded further\n`)
     case 'remove':
       return done(await builds.remove(name), `removed ${name}\n`)
+    case 'fetch': {
+      const found = await missing.begin(name)
+      if (typeof found === 'string') return complaint(exitCodes.failure, found)
+      if (found === 0) return said('nothing is missing\n')
+      return said(
+        `fetching ${countOf(found, 'file')}; cachesvc build show ${name} says what is missing\n`,
+      )
+    }
     case 'import':
       return imported(builds, asked)
     default:
@@ -65,10 +78,7 @@ function done(problem: string | undefined, out: string): CommandAnswer {
 
 async function shown(builds: Builds, name: string, json: boolean): Promise<CommandAnswer> {
   const build = builds.named(name)
-  if (build === undefined) {
-    const none = builds.without(name)
-    return complaint(exitCodes.failure, none.use === 'refuse' ? none.sentence : '')
-  }
+  if (build === undefined) return complaint(exitCodes.failure, builds.sentenceWithout(name))
   const problems = await builds.problemsOf(build)
   if (json) {
     const answers = [...build.answers].map(([url, answer]) => ({
