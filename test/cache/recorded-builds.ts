@@ -390,7 +390,8 @@ t.test('a record from before a crash, a damaged one and a newer one', async t =>
   const kept = [head, ...lines.filter(line => !line.includes('p_1_all'))].join('\n')
   await writeFile(path, kept)
   await writeFile(join(records, 'torn.jsonl'), '{"version":1,"na')
-  await writeFile(join(records, 'next.jsonl'), head.replace('"version":1', '"version":2'))
+  const newer = [head.replace('"version":1', '"version":2'), ...lines].join('\n')
+  await writeFile(join(records, 'next.jsonl'), newer)
   await cache.restart()
   t.match(await build(cache, 'show', 'base'), { complaints: [/killed while this was recorded/] })
   t.match(await build(cache, 'lock', 'base'), { code: 0, complaints: [/killed/] })
@@ -412,6 +413,9 @@ t.test('a record from before a crash, a damaged one and a newer one', async t =>
   t.equal(await readFile(join(records, 'torn.jsonl'), 'utf8'), '{"version":1,"na')
   t.equal((await build(cache, 'remove', 'torn')).code, 0)
   t.strictSame((await readdir(records)).sort(), ['base.jsonl', 'next.jsonl'])
+  await build(cache, 'remove', 'base')
+  const key = keepingKey(hexOf('sha256', Buffer.from('content 1 of debian')))
+  t.ok((await cache.stored()).includes(key), 'what the newer record names stays')
 })
 
 t.test('explain tells what a build makes of a URL', async t => {

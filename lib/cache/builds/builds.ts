@@ -87,8 +87,10 @@ export class Builds {
   readonly #directory: string
   readonly #layout: Layout
   readonly #builds = new Map<string, OwnBuild>()
-  /** Files that are no builds this program can read, by the names they have: they are left alone. */
-  readonly #unreadable = new Map<string, string>()
+  /** Records that this program cannot read, by the names they have: they are left alone, and what they name stays. */
+  readonly #unreadable = new Map<string, UnreadableRecord>()
+  /** Whether it is not known which records there are. Then every content stays. */
+  #unlisted = false
   /** Sizes of the contents that builds name, by digest. */
   readonly #contents = new Map<string, number>()
   #bytes = 0
@@ -108,12 +110,19 @@ export class Builds {
   /** Reads the builds of an earlier run. Never rejects. */
   static async open(parts: BuildsParts): Promise<Builds> {
     const builds = new Builds(parts)
-    for (const { name, build } of await readBuilds(parts.cacheDirectory)) {
-      if (typeof build !== 'string') builds.#add(build)
-      else {
-        builds.#unreadable.set(name, build)
-        parts.log.warn('the record of a build cannot be read', { name, because: build })
+    try {
+      for (const { name, record } of await readBuilds(parts.cacheDirectory)) {
+        if (!('because' in record)) builds.#add(record)
+        else {
+          const { because } = record
+          builds.#unreadable.set(name, record)
+          parts.log.warn('the record of a build cannot be read', { name, because })
+        }
       }
+    } catch (error) {
+      builds.#unlisted = true
+      const because = explainError(error)
+      parts.log.warn('the records of builds cannot be read: nothing stored is removed', { because })
     }
     return builds
   }
@@ -137,7 +146,16 @@ export class Builds {
 
   /** Whether a build names this content, so that it has to stay. */
   keeps(digest: string): boolean {
-    return this.#contents.has(digest)
+    return this.#contents.has(digest) || this.#mayBeNamed(digest)
+  }
+
+  /** Whether a record that cannot be read names this content, as far as is known. */
+  #mayBeNamed(digest: string): boolean {
+    if (this.#unlisted) return true
+    for (const { digests } of this.#unreadable.values()) {
+      if (digests === 'unknown' || digests.has(digest)) return true
+    }
+    return false
   }
 
   /** What becomes of a request of this client. A build that is not there begins, when the client may begin it. */
@@ -162,7 +180,7 @@ export class Builds {
   }
 
   without(name: string): BuildDecision {
-    const unreadable = this.#unreadable.get(name)
+    const unreadable = this.#unreadable.get(name)?.because
     const sentence = !isBuildName(name)
       ? buildNameRule
       : unreadable === undefined
@@ -220,7 +238,7 @@ export class Builds {
   #tooMuch(build: Build): string | undefined {
     const { size } = this.#parts.settings()
     let bytes = this.#bytes
-    for (const [digest, one] of contentsOf([build])) if (!this.keeps(digest)) bytes += one
+    for (const [digest, one] of contentsOf([build])) if (!this.#contents.has(digest)) bytes += one
     if (bytes > size) {
       return `The builds would have ${sizeText(bytes)}, and builds.size is ${sizeText(size)}.`
     }
@@ -297,7 +315,7 @@ export class Builds {
       return
     }
     const limit = this.#parts.settings().size
-    if (!this.keeps(digest) && this.#bytes + size > limit) {
+    if (!this.#contents.has(digest) && this.#bytes + size > limit) {
       this.#lack(build, url, `the builds have as much as builds.size allows, ${sizeText(limit)}`)
       return
     }
@@ -398,7 +416,8 @@ export class Builds {
     if (build === undefined) return undefined
     const { store, log } = this.#parts
     const others = contentsOf(this.#builds.values())
-    const gone = new Set([...contentsOf([build]).keys()].filter(digest => !others.has(digest)))
+    const named = (digest: string) => others.has(digest) || this.#mayBeNamed(digest)
+    const gone = new Set([...contentsOf([build]).keys()].filter(digest => !named(digest)))
     this.#answers -= build.answers.size
     for (const digest of gone) {
       this.#bytes -= this.#contents.get(digest) ?? 0
@@ -483,21 +502,22 @@ export function buildsDirectory(cacheDirectory: string): string {
   return join(new Layout(cacheDirectory).root, 'builds')
 }
 
-/** A file with the record of a build, by its name; a sentence in place of what cannot be read. */
-export interface BuildRecord {
-  readonly name: string
-  readonly build: Build | string
+/** A record that cannot be read, why, and the digests that it names as far as they can be seen. */
+interface UnreadableRecord {
+  readonly because: string
+  readonly digests: ReadonlySet<string> | 'unknown'
 }
 
-/** The records of a cache directory. Never rejects. */
-export async function readBuilds(cacheDirectory: string): Promise<readonly BuildRecord[]> {
-  const directory = buildsDirectory(cacheDirectory)
-  const names = (await unlessMissing(readdir(directory)).catch(() => undefined)) ?? []
-  const found: BuildRecord[] = []
+/** The records of a cache directory, by their names. Rejects when it is not known which there are. */
+export async function readBuilds(
+  cacheDirectory: string,
+): Promise<ReadonlyArray<{ readonly name: string; readonly record: Build | UnreadableRecord }>> {
+  const names = (await unlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
+  const found: { name: string; record: Build | UnreadableRecord }[] = []
   for (const file of names) {
     const name = file.slice(0, -buildSuffix.length)
     if (!file.endsWith(buildSuffix) || !isBuildName(name)) continue
-    found.push({ name, build: await readBuild(cacheDirectory, name) })
+    found.push({ name, record: await readRecord(cacheDirectory, name) })
   }
   return found
 }
@@ -519,16 +539,25 @@ export async function addRecord(cacheDirectory: string, build: Build): Promise<s
   }
 }
 
-/** The record of one build; a sentence when there is none that can be read. */
+/** The build of this name; a sentence when there is none that can be read. */
 export async function readBuild(cacheDirectory: string, name: string): Promise<Build | string> {
   if (!isBuildName(name)) return buildNameRule
+  const record = await readRecord(cacheDirectory, name)
+  return 'because' in record ? record.because : record
+}
+
+async function readRecord(cacheDirectory: string, name: string): Promise<Build | UnreadableRecord> {
   const path = join(buildsDirectory(cacheDirectory), `${name}${buildSuffix}`)
   try {
     const found = await unlessMissing(readBounded(path, mostRecordBytes))
-    if (found === undefined) return 'there is none'
-    const build = decodeBuild(found.bytes.toString())
-    return typeof build === 'string' || build.name === name ? build : 'it is that of another build'
+    if (found === undefined) return { because: 'there is none', digests: new Set() }
+    const text = found.bytes.toString()
+    const build = decodeBuild(text)
+    if (typeof build !== 'string' && build.name === name) return build
+    const because = typeof build === 'string' ? build : 'it is that of another build'
+    const named = text.matchAll(/"sha256":"([0-9a-f]{64})"/g)
+    return { because, digests: new Set(Array.from(named, ([, digest = '']) => digest)) }
   } catch (error) {
-    return explainError(error)
+    return { because: explainError(error), digests: 'unknown' }
   }
 }

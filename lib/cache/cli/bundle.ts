@@ -102,11 +102,11 @@ export async function importRules(
   const { cacheDirectory, retention, suites } = config
   const adopted = await openAdopted({ ...around, cacheDirectory, memory: suites.memory })
   const records = await readBuilds(cacheDirectory)
-  const recorded = contentsOf(
-    records.flatMap(({ build }) => (typeof build === 'string' ? [] : [build])),
+  const recorded = records.map(({ record }) =>
+    'because' in record ? record.digests : contentsOf([record]),
   )
   const standing = (digest: string) => {
-    if (recorded.has(digest)) return 'recorded'
+    if (recorded.some(one => one === 'unknown' || one.has(digest))) return 'recorded'
     return put.has(digest) ? 'generation' : standingOf(adopted, digest)
   }
   return { ...retention, unusedDays: 0, versions: 0, standing }
