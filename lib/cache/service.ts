@@ -129,7 +129,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     store,
     clock,
     log: log.child({ part: 'builds' }),
-    settings: () => settings.config.builds,
+    settings: () => buildSettings(settings.config),
   })
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
@@ -234,6 +234,12 @@ interface RunningParts
   readonly days: StatisticsFile
   readonly verification: VerificationSchedule
   readonly live: Live
+}
+
+/** The bounds of builds. They never take more than half of the quota, because what they take stays. */
+function buildSettings({ builds, retention }: Config): Config['builds'] {
+  const half = retention.size === 0 ? Number.POSITIVE_INFINITY : retention.size / 2
+  return { ...builds, size: Math.min(builds.size, half) }
 }
 
 /** Gives the store the rules by which contents go. */

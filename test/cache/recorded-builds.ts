@@ -324,10 +324,11 @@ t.test('what is not stored is not recorded, and lock says so', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const cache = await TestCache.start(t, {
     origins: [origin],
-    settings: { builds: { size: '1M' } },
+    settings: { retention: { size: '6M' } },
   })
   origin.at('/a/secret', file({ content: 'secret' }))
   origin.at('/a/large.deb', file({ content: Buffer.alloc(2 * 1024 * 1024, 1), etag: '"1"' }))
+  origin.at('/a/second.deb', file({ content: Buffer.alloc(2 * 1024 * 1024, 2), etag: '"2"' }))
   origin.at('/a/broken', reply({ status: 500, content: 'x' }))
   origin.at('/a/moved', reply({ status: 302, fields: { Location: origin.url('/a/small.deb') } }))
   origin.at('/a/small.deb', file({ content: 'small', etag: '"1"' }))
@@ -336,6 +337,8 @@ t.test('what is not stored is not recorded, and lock says so', async t => {
     cache.get(origin.url(path), { ...user('base'), ...fields })
   t.equal((await get('/a/secret', { Authorization: 'Basic eDp5' })).status, 200)
   t.equal((await get('/a/large.deb')).content.length, 2 * 1024 * 1024)
+  await cache.quiet()
+  t.equal((await get('/a/second.deb')).content.length, 2 * 1024 * 1024)
   t.equal((await get('/a/broken')).status, 503)
   t.equal((await get('/a/small.deb')).status, 200)
   await cache.quiet()
@@ -343,9 +346,12 @@ t.test('what is not stored is not recorded, and lock says so', async t => {
   t.equal(lock.code, 0)
   const complaints = lock.complaints.join('\n')
   t.match(complaints, /a\/secret is not recorded: it was passed through .* \(authorization\)/)
-  t.match(complaints, /a\/large\.deb is not recorded: the builds have as much as builds\.size/)
+  t.match(
+    complaints,
+    /a\/second\.deb is not recorded: the builds have as much as builds\.size allows, 3/,
+  )
   t.match(complaints, /a\/broken is not recorded: it was answered 503/)
-  t.match((await get('/a/large.deb')).reason, /was asked for and not recorded: the builds have/)
+  t.match((await get('/a/second.deb')).reason, /was asked for and not recorded: the builds have/)
   t.equal((await get('/a/secret')).status, 409, 'and no secret is given')
 })
 
