@@ -28,7 +28,7 @@ const edges = [
 /** Recipes of authproxy, in docs/recipes. */
 const recipes = [
   ...['entra-id', 'okta', 'keycloak', 'ad-fs', 'google-workspace', 'shibboleth-idp'],
-  'simplesamlphp',
+  ...['simplesamlphp', 'kubernetes', 'several-applications'],
 ]
 
 const packages: readonly DebianPackage[] = [
@@ -49,6 +49,7 @@ const packages: readonly DebianPackage[] = [
         'migration.md',
       ],
       ...['snapshots.md', 'offline-sites.md', 'several-machines.md', 'metrics.md', 'glossary.md'],
+      ...['paid-archives.md', 'recipes/ci-and-images.md'],
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
@@ -57,6 +58,7 @@ const packages: readonly DebianPackage[] = [
       ['etc/cachesvc/cachesvc.yaml', 'packaging/cachesvc.yaml'],
       ['usr/share/doc/cachesvc/cachesvc.schema.json', 'packaging/cachesvc.schema.json'],
       ...monitoring('cachesvc'),
+      kubernetes('cachesvc'),
     ]),
   },
   {
@@ -82,11 +84,18 @@ const packages: readonly DebianPackage[] = [
       ['usr/share/doc/authproxy/examples/authproxy.schema.json', 'packaging/authproxy.schema.json'],
       ...monitoring('authproxy'),
       ...edges,
+      kubernetes('authproxy'),
     ]),
     directories: ['etc/authproxy'],
     suggests: 'nginx | apache2 | haproxy | caddy',
   },
 ]
+
+/** The manifests of a service for Kubernetes: where they are installed, and where they are from. */
+function kubernetes(name: string): readonly [to: string, from: string] {
+  const file = `kubernetes/${name}.yaml`
+  return [`usr/share/doc/${name}/examples/${file}`, `packaging/${file}`]
+}
 
 /** Alert rules and the dashboard of a service: where they are installed, and where they are from. */
 function monitoring(name: string): ReadonlyArray<readonly [to: string, from: string]> {

@@ -79,10 +79,10 @@ export class Metrics {
 
   /** A gauge that is asked at each look for all its values. There must be few: labels may come from outside. */
   readings<L extends string>(
-    options: Described & { readonly labels: readonly L[] },
+    options: Described & { readonly labels: readonly L[]; readonly type?: 'gauge' | 'counter' },
     read: () => ReadonlyArray<{ readonly labels: Labels<L>; readonly value: number }>,
   ): void {
-    this.#add('gauge', options, () =>
+    this.#add(options.type ?? 'gauge', options, () =>
       read().map(({ labels, value }) => sample(options.name, textsOf(labels), value)),
     )
   }

@@ -1,17 +1,13 @@
 /**
- * What the documents say about the repository, compared with the repository: the map, commands, links, first comments and
+ * What the documents say about the repository, compared with the repository: the map, links, first comments and
  * reason words.
  */
-import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
-import { configCheck } from '../lib/auth/config/load-config.ts'
 import { claims } from '../lib/auth/identity/claim.ts'
 import { CHECK_OUTCOMES, OUTCOMES } from '../lib/auth/metrics.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
-import { cachesvc } from '../lib/cache/cli/arguments.ts'
-import { readArguments } from '../lib/command-line.ts'
-import { decodeConfig } from '../lib/config/config-file.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
@@ -67,59 +63,10 @@ t.test('every decision is numbered once and has its parts', t => {
   t.end()
 })
 
-/** Shell lines in fences marked `sh`, continued lines joined, comments left out. */
-function commands(path: string): string[] {
-  return [...read(path).matchAll(/```sh\n([\s\S]*?)```/g)]
-    .flatMap(([, block = '']) => block.replaceAll('\\\n', ' ').split('\n'))
-    .flatMap(line => line.replace(/(^|\s)#.*$/, '').split(/&&|\|\||[;|]/))
-    .map(command => command.trim())
-    .filter(command => command !== '')
-}
-
 t.test('mandoc finds nothing wrong with the manuals', { skip: lacking('mandoc') }, async t => {
   const pages = readdirSync(join(root, 'man')).map(name => join(root, 'man', name))
   const { stdout, stderr } = await attempt('mandoc', ['-Tlint', '-Wwarning', ...pages])
   t.equal(`${stdout}${stderr}`, '')
-})
-
-t.test('commands in documents exist', t => {
-  const { scripts }: { scripts: Record<string, string> } = JSON.parse(read('package.json'))
-  const own = ['start', 'test']
-  for (const path of documents) {
-    for (const command of commands(path)) {
-      const script = /^npm (?:run (?:-s )?([\w:-]+)|(start|test)\b)/.exec(command)
-      const name = script?.[1] ?? own.find(word => word === script?.[2])
-      if (name !== undefined) t.ok(Object.hasOwn(scripts, name), `${path}: ${command}`)
-      const [word = '', ...operands] = command.replace(/^(sudo|time) /, '').split(/\s+/)
-      if (/^(\.\/|bin\/|test\/|bench\/|\.ci\/)/.test(word)) {
-        t.doesNotThrow(() => accessSync(join(root, word), constants.X_OK), `${path}: ${word}`)
-      }
-      if (!/(^|\/)cachesvc$/.test(word)) continue
-      t.doesNotThrow(() => readArguments(cachesvc, operands, root), `${path}: ${command}`)
-    }
-  }
-  const readme = commands('README.md')
-  t.ok(readme.includes('bin/cachesvc'), 'README says how to run it')
-  t.ok(readme.includes('npm test'), 'README says how to test it')
-  t.end()
-})
-
-t.test('rules of access in documents are taken, without a warning', t => {
-  const least: Readonly<Record<string, string>> = {
-    domain: 'app.example.org',
-    idpMetadataURL: 'https://idp.example.org/metadata',
-    proxy: '{ listenAddress: "127.0.0.1:8080", targetURL: "http://127.0.0.1:3000" }',
-  }
-  for (const path of documents) {
-    for (const [, block = ''] of read(path).matchAll(/```yaml\n([\s\S]*?)```/g)) {
-      if (!/^access:/m.test(block)) continue
-      const has = (key: string) => `\n${block}`.includes(`\n${key}:`)
-      const absent = Object.entries(least).filter(([key]) => !has(key))
-      const text = `${block}${absent.map(line => line.join(': ')).join('\n')}\n`
-      t.match(decodeConfig(text, path, configCheck('app')), { ok: true, warnings: [] }, path)
-    }
-  }
-  t.end()
 })
 
 t.test('relative links in documents lead somewhere', t => {

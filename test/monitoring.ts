@@ -61,6 +61,17 @@ t.test('promtool reads every rule, and every expression of the dashboards', lack
   t.equal(code, 0, `${stdout}${stderr}`)
 })
 
+t.test('promtool takes the configuration of docs/metrics.md', lacks, async t => {
+  const [, yaml = ''] =
+    /```yaml\n(rule_files:.*?)```/s.exec(
+      readFileSync(join(packageRoot(), 'docs/metrics.md'), 'utf8'),
+    ) ?? []
+  const file = join(t.testdir(), 'prometheus.yml')
+  writeFileSync(file, yaml.replaceAll('/etc/prometheus', folder))
+  const { code, stdout, stderr } = await attempt('promtool', ['check', 'config', file])
+  t.equal(code, 0, `${stdout}${stderr}`)
+})
+
 t.test('panels of a dashboard have numbers of their own and do not overlap', async t => {
   for (const name of names.filter(name => name.endsWith('.json'))) {
     const {

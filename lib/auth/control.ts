@@ -1,5 +1,6 @@
 /**
- * Answers the commands that ask a running instance over its admin socket: status, reload, and the end of the sessions of a user.
+ * Answers the commands that ask a running instance over its admin socket: status, reload, the end of the sessions of a user, and
+ * why a request failed.
  */
 import {
   type CommandAnswer,
@@ -19,6 +20,7 @@ import { exitCodes } from '../program.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './forward-auth/check-address.ts'
 import type { SamlReadings } from './login/service.ts'
+import type { FailureRecord } from './pages/failure-records.ts'
 import type { EndedUser } from './session/sessions.ts'
 
 interface ControlParts {
@@ -40,20 +42,27 @@ interface ControlParts {
   readonly reload: Reload
   /** Ends all sessions of a user; undefined while the list of ended sessions is off. */
   readonly endUser: (user: string) => Promise<EndedUser | undefined>
+  /** The last failures, the oldest first. */
+  readonly failures: () => readonly FailureRecord[]
   readonly log: Logger
 }
 
-/** Characters of a user whose sessions are to end: no subject is longer. */
+/** The most characters of a user whose sessions are to end, and of a reference: none is longer. */
 export const longestUser = 1000
 
 /** Throws what the command that asked prints as its failure. */
 export function control(parts: ControlParts): RequestHandler {
   return async (request): Promise<CommandAnswer> => {
-    const { do: act, user, by } = isRecord(request) ? request : {}
+    const { do: act, user, by, reference } = isRecord(request) ? request : {}
     if (act === 'status') return status(parts)
     if (act === 'reload') return reloadAnswer(parts.reload, () => remarks(parts))
     if (act === 'end-sessions' && typeof user === 'string' && user.length <= longestUser) {
       return endSessions(parts, user, typeof by === 'string' ? by.slice(0, 200) : 'unknown')
+    }
+    if (act === 'explain' && typeof reference === 'string' && reference.length <= longestUser) {
+      const { explain } = await import('./cli/explain.ts')
+      const { found, lines } = explain(reference, parts.failures())
+      return found ? said(`${lines.join('\n')}\n`) : complaint(exitCodes.failure, ...lines)
     }
     throw new Error('this process does not know how to do that')
   }

@@ -47,7 +47,7 @@ import { keySetHandler, loginScriptHandler, ownDocument } from './pages/own-docu
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { endWithSessions } from './session/ending.ts'
-import { RevocationList, revocationsFile } from './session/revocation.ts'
+import { RevocationList, revocationsPath } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { type ReadSession, SessionTokens } from './session/token.ts'
 
@@ -124,7 +124,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const revocations = config.session.revocation
     ? await RevocationList.open({
         ...tools,
-        path: revocationsFile(config.configPath),
+        path: revocationsPath(config.configPath),
         lifetime: () => rules.config.session.lifetime,
       })
     : undefined
@@ -390,6 +390,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       counts: () => ({ clients: main.connections, websockets: tunnels }),
       reload: options.reloadDaemon ?? service.reload,
       endUser: user => sessions.endUser(user),
+      failures: () => records.all(),
       log,
     }),
   )

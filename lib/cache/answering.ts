@@ -3,17 +3,19 @@
  */
 import type { Clock } from '../async/clock.ts'
 import type { OriginClient } from '../http/client/client.ts'
-import type { TargetUri } from '../http/message/target.ts'
+import { formatUri, type TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { recent } from '../recent.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
+import { ConfinedContents } from './answer/confined-contents.ts'
 import { offlineFailure } from './answer/errors.ts'
 import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
 import { Mirrors, patience } from './fetch/mirrors.ts'
+import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins } from './fetch/origin-question.ts'
 import { admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
@@ -33,6 +35,8 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly pseudonym: string
   readonly version: string
   readonly onFailover: () => void
+  /** The credentials that the proxy has for origins. */
+  readonly credentials: () => OriginCredentials
   readonly onAhead: AheadParts['onEnd']
   readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
@@ -70,6 +74,12 @@ export async function answering(parts: AnsweringParts) {
       const { archives, redirects } = rules().config
       return (archiveOf(uri, archives)?.archive.redirects ?? redirects) === 'pass'
     },
+    credentials: uri => parts.credentials().of(uri),
+    onRefused: ({ setting }, place) =>
+      fetchLog.warn('an origin refuses the credentials that this proxy has for it', {
+        setting,
+        target: formatUri(place),
+      }),
     via: () => (rules().config.via ? `1.1 ${parts.pseudonym}` : undefined),
     // Some archives admit only what begins like this.
     agent: () => rules().config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${parts.version})`,
@@ -99,7 +109,15 @@ export async function answering(parts: AnsweringParts) {
   const negative: NegativeMemory = recent(mostMissing)
   const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
-  const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })
+  const confined = new ConfinedContents({ rules, store, log: suiteLog })
+  store.listen({
+    named: entry => confined.note(entry),
+    arriving: ({ entry }) => confined.note(entry),
+    freed: ({ digest }) => confined.forget(digest),
+  })
+  const shares = (digest: string, scope: string | undefined) => confined.shares(digest, scope)
+  const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
+  const answerer = new Answerer(asked)
   const refreshing = new RefreshSchedule({
     ...shared,
     log: suiteLog,
@@ -109,5 +127,5 @@ export async function answering(parts: AnsweringParts) {
     settings: () => (rules().config.offline ? undefined : rules().config.suites),
     random: Math.random,
   })
-  return { fetcher, negative, answerer, suites, updates, ahead, refreshing }
+  return { fetcher, negative, answerer, suites, updates, ahead, refreshing, shares }
 }

@@ -2,9 +2,11 @@
  * Explains how a request for a URL would be answered now, and why. It takes the steps of the pipeline that depend on the URL, up to
  * the decision, and puts each into words. Client and method are left out. It asks the store but no origin.
  */
+
 import type { Milliseconds } from '../async/clock.ts'
 import { formatDuration } from '../config/units.ts'
 import { moment, size } from '../figures.ts'
+import type { ParentState } from '../http/client/dialling/parents.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
@@ -16,6 +18,7 @@ import type { Builds } from './builds/builds.ts'
 import type { Fetcher } from './fetch/fetch.ts'
 import type { NotStoredReason } from './fetch/found.ts'
 import type { Explanation, RequestFate } from './operations/sources.ts'
+import { parentsOf } from './policy/parents.ts'
 import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
@@ -32,11 +35,15 @@ interface ExplainParts {
     /** Whether a content is there under any name; a process beside the owner does not know. */
     has?(digest: string): boolean
   }
+  /** Whether a content may be given under a name that it did not come under. */
+  readonly shares?: (digest: string, scope: string | undefined) => boolean
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal'>
   readonly fetcher?: Pick<Fetcher, 'notStored'>
   readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past' | 'all'>
   readonly builds?: Pick<Builds, 'foresee'>
+  /** What is known of the parent proxies; undefined beside the owner of the store. */
+  readonly parents?: () => readonly ParentState[]
   readonly now: Milliseconds
 }
 
@@ -67,6 +74,22 @@ const fates: Readonly<Record<Decision['use'], RequestFate>> = {
 function wordSentence(text: string): string | undefined {
   if (!/^[\w+-]+$/.test(text)) return undefined
   return `${JSON.stringify(text)}, which is a word and no target. A target is what apt asks for, such as http://archive.example.org/debian/pool/main/h/hello/hello_2.10_amd64.deb, with or without http://. Stored files that have the word in their targets: cachesvc list ${text}`
+}
+
+/** By which parent proxies a host is asked, and which of them fail now. */
+function wayText(names: readonly string[], { rules, parents }: ExplainParts): string {
+  const [first, ...others] = names
+  if (first === undefined) {
+    return 'no parent proxy: `parent_proxy.except` names the host, or `only` does not'
+  }
+  const { direct } = rules.policy.parents ?? { direct: false }
+  const next = [...others.map(name => `by way of ${name}`), ...(direct ? ['directly'] : [])]
+  const then = next.map(way => `; when that fails, ${way}`).join('')
+  const failing = (parents?.() ?? []).filter(({ name }) => names.includes(name))
+  const now = failing.flatMap(({ name, because }) =>
+    because === undefined ? [] : [`. ${name} fails now: ${because}`],
+  )
+  return `the parent proxy ${first}${then}${now.join('')}`
 }
 
 /** The findings: first what becomes of a request, then why, in the order of the pipeline. */
@@ -105,9 +128,14 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const where = admission.trusted ? 'at any address' : 'at public addresses only'
   find('Admitted by', `${pattern} (${where})`)
   find('Origin', about.origin)
-  if (about.parent !== undefined) find('By way of', `the parent proxy ${about.parent}`)
-  else if (parts.rules.policy.parent !== undefined) {
-    find('By way of', 'no parent proxy: `parent_proxy.except` names the host')
+  const { confinement } = destination
+  if (confinement !== undefined) {
+    const { setting, credentials: own } = confinement
+    find('Clients', `only those of ${setting}; others are refused`)
+    if (own !== undefined) find('Asked with', `the credentials of this proxy (${own})`)
+  }
+  if (parts.rules.policy.parents !== undefined) {
+    find('By way of', wayText(parentsOf(destination.uri, parts.rules.policy.parents), parts))
   }
   const [, ...others] = placesOf(destination.uri, parts.rules.config.archives)
   if (others.length > 0) {
@@ -155,7 +183,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       const digest =
         claim.by === undefined ? `the SHA-256 ${claim.digest}` : `a SHA-512 of ${claim.digest}…`
       find('Must be', `${claim.size} bytes with ${digest}`)
-      if (parts.store.has?.(claim.digest) === true) {
+      if (isElsewhere(claim.digest, destination, parts)) {
         return told({
           answer: 'is answered from the store, which has this content under another name',
           fate: 'hit',
@@ -180,6 +208,15 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(verdict)
   return told(verdict, [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/** Whether the store has a content under another name, and may give it under this one. */
+function isElsewhere(
+  digest: string,
+  { confinement }: FileDestination,
+  { store, shares }: ExplainParts,
+): boolean {
+  return store.has?.(digest) === true && shares?.(digest, confinement?.scope) !== false
 }
 
 /**

@@ -15,7 +15,13 @@ import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
 import { type BuildAnswers, buildOf } from './builds/answers.ts'
-import { type Admitted, admitClient, type Denied, type Rules } from './policy/policy.ts'
+import {
+  type Admitted,
+  admitClient,
+  admitToArchive,
+  type Denied,
+  type Rules,
+} from './policy/policy.ts'
 import { CredentialHosts } from './request/credential-hosts.ts'
 import {
   Destinations,
@@ -67,6 +73,9 @@ export function pipeline(parts: PipelineParts): Handler {
     }
     const admission = admitClient(approach, rules.policy) ?? destination.admission
     if ('deny' in admission) return refusedResponse(request, admission)
+    const { confinement } = destination
+    const kept = confinement && admitToArchive(request.client.address, confinement)
+    if (kept !== undefined) return refusedResponse(request, kept)
     const shared = sharedCredentials(request, destination, { admission, credentialHosts })
     if (shared !== undefined) return refusedResponse(request, shared)
 
@@ -116,7 +125,7 @@ function answered(
     request,
     file,
     trusted: admission.trusted,
-    directives: requestDirectives(request.fields),
+    directives: directivesOf(request, file),
     now: request.received,
     via: `1.1 ${parts.pseudonym}`,
   }
@@ -177,6 +186,18 @@ function fromArchive(
       return answer(decision, known, parts)
     })
   })
+}
+
+/**
+ * What the client asks of caches. Where this proxy has the credentials of an archive, every request takes the way on which they are
+ * sent, so a client cannot forbid to store.
+ */
+function directivesOf(
+  { fields }: Request,
+  { confinement }: FileDestination,
+): AllowedRequest['directives'] {
+  const directives = requestDirectives(fields)
+  return confinement?.credentials === undefined ? directives : { ...directives, noStore: false }
 }
 
 function answer(

@@ -4,6 +4,7 @@
  */
 import type { Clock, Milliseconds } from '../async/clock.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
+import { OriginCredentials } from './fetch/origin-credentials.ts'
 import type { Listening } from './listening.ts'
 import { type Rules, rulesOf } from './policy/policy.ts'
 
@@ -27,6 +28,7 @@ export class RulesInForce {
   #warnings: readonly string[]
   #pending: readonly string[] = []
   #rules: Rules
+  #credentials: OriginCredentials
   /** The rules of this moment, for parts that ask anew each time. */
   readonly current = (): Rules => this.#rules
 
@@ -35,15 +37,21 @@ export class RulesInForce {
     this.#started = config
     this.#warnings = warnings
     this.#rules = rulesOf(config, parts.listening.ports)
+    this.#credentials = OriginCredentials.read(config.archives, process.env)
   }
 
   get config(): Config {
     return this.#rules.config
   }
 
-  /** What is doubtful about the configuration. */
+  /** What is doubtful about the configuration and the files it names. */
   get warnings(): readonly string[] {
-    return this.#warnings
+    return [...this.#warnings, ...this.#credentials.warnings]
+  }
+
+  /** The credentials that the proxy has for origins. */
+  get credentials(): OriginCredentials {
+    return this.#credentials
   }
 
   /** A sentence for each setting that takes effect when the service is restarted. */
@@ -57,8 +65,12 @@ export class RulesInForce {
     this.#parts.clock.after(identityInterval, () => this.refresh())
   }
 
-  /** Puts what was read in the place of the settings of before. `certifying`: the service has the parts that make certificates. */
+  /**
+   * Puts what was read in the place of the settings of before. `certifying`: the service has the parts that make certificates. Throws a
+   * Failure, and changes nothing, when a file of credentials cannot be used.
+   */
   replace({ config, warnings = [] }: LoadedConfig, certifying: boolean): void {
+    this.#credentials = OriginCredentials.read(config.archives, process.env)
     this.#warnings = warnings
     this.#pending = needRestart(this.#started, config, certifying).map(
       setting => `${setting} has changed; it takes effect when the service is restarted`,

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
+import { Failure } from '../errors.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/dialling/name-lookup.ts'
 import { requestIds } from '../http/server/connections.ts'
@@ -118,7 +119,9 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const version = packageVersion()
   const events = fetchEvents(counted)
   const parts = { rules, store, clock, log, origin, pseudonym, version, ...events }
-  const answers = await answering({ ...parts, disk: options.disk })
+  const credentials = () => settings.credentials
+  for (const sentence of credentials().warnings) log.warn(sentence)
+  const answers = await answering({ ...parts, disk: options.disk, credentials })
   const { suites } = answers
   store.listen({
     named: entry => suites.stored(entry),
@@ -255,7 +258,12 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
   const { settings, https, log, origin } = parts
   const loaded = await parts.reload()
   if ('problems' in loaded) return loaded.problems
-  settings.replace(loaded, https.interceptor !== undefined)
+  try {
+    settings.replace(loaded, https.interceptor !== undefined)
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    return [error.message]
+  }
   for (const sentence of settings.pending) log.warn(sentence)
   retain(parts)
   log.setLevel(settings.config.log.level)

@@ -3,10 +3,11 @@
  * Contents have their own writer in `cache/store/`; no other file of the project writes what is to be read again.
  */
 import { randomBytes } from 'node:crypto'
-import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
+import { link } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { systemCode } from '../errors.ts'
 import { type Owner, ownerIn } from './directory-owner.ts'
+import { type FileCalls, type OpenedFile, systemFiles } from './file-calls.ts'
 
 interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */
@@ -17,38 +18,41 @@ interface AtomicWriteOptions {
   readonly durable?: boolean
   /** Only where there is no such file yet: throws EEXIST when another process was first. */
   readonly exclusive?: boolean
+  readonly files?: FileCalls
 }
 
 /**
  * Replaces `path` with `content`. Readers see the old file or the new one, never a part. Throws what the file system
- * throws; the old file is then untouched and the temporary one gone.
+ * throws; the old file is then untouched and the temporary one gone. Pieces are
+ * asked for one at a time, each after the one before is written.
  */
 export async function writeFileAtomically(
   path: string,
-  content: string | Uint8Array,
+  content: string | Uint8Array | Iterable<string>,
   options: AtomicWriteOptions = {},
 ): Promise<void> {
   const name = `.tmp-${randomBytes(8).toString('hex')}-${basename(path)}`
   const temporary = join(dirname(path), name)
-  const { durable = true, owner = await ownerIn(dirname(path)) } = options
+  const { durable = true, files = systemFiles } = options
+  const { owner = await ownerIn(dirname(path)) } = options
   try {
-    await withFile(temporary, 'wx', options.mode ?? 0o644, async file => {
+    await withFile(await files.open(temporary, 'wx', options.mode ?? 0o644), async file => {
       if (owner !== undefined) await file.chown(owner.uid, owner.gid)
       await file.writeFile(content)
       if (durable) await file.sync()
     })
-    if (options.exclusive === true) await claim(temporary, path)
-    else await rename(temporary, path)
+    if (options.exclusive === true) await claim(temporary, path, files)
+    else await files.rename(temporary, path)
   } catch (error) {
-    await rm(temporary, { force: true }).catch(() => undefined)
+    await files.rm(temporary, { force: true }).catch(() => undefined)
     throw error
   }
   // The rename survives a power cut when the directory is flushed as well.
-  if (durable) await withFile(dirname(path), 'r', undefined, directory => directory.sync())
+  if (durable) await withFile(await files.open(dirname(path), 'r'), directory => directory.sync())
 }
 
 /** A link takes a name only when it is free. Where there are no links, the later of two processes replaces the other's file. */
-async function claim(temporary: string, path: string): Promise<void> {
+async function claim(temporary: string, path: string, { rename, rm }: FileCalls): Promise<void> {
   try {
     await link(temporary, path)
   } catch (error) {
@@ -60,13 +64,7 @@ async function claim(temporary: string, path: string): Promise<void> {
 
 const NO_LINKS = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']
 
-async function withFile(
-  path: string,
-  flags: string,
-  mode: number | undefined,
-  act: (file: FileHandle) => Promise<void>,
-): Promise<void> {
-  const file = await open(path, flags, mode)
+async function withFile(file: OpenedFile, act: (file: OpenedFile) => Promise<void>): Promise<void> {
   try {
     await act(file)
   } finally {

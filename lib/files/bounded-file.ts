@@ -3,12 +3,13 @@
  * file may grow while it is read.
  */
 import { constants, type Stats } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { systemFiles } from './file-calls.ts'
 
 /** The content of a regular file of at most `limit` bytes. Throws what the file system throws, or a sentence about the file. */
 export async function readBounded(
   path: string,
   limit: number,
+  { open } = systemFiles,
 ): Promise<{ readonly bytes: Buffer; readonly stats: Stats }> {
   // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)

@@ -32,7 +32,8 @@ export function metricsList(
 const watching = [
   '## Alerts and dashboards',
   '`packaging/monitoring/` has rules for alerts and dashboards for Grafana. The Debian packages install them in `/usr/share/doc/cachesvc/examples/` and `/usr/share/doc/authproxy/examples/`. Copy the rules to the machine of Prometheus. They know the services by the names of these two jobs, in `prometheus.yml`:',
-  `\`\`\`yaml
+  `<!-- run by test/monitoring.ts -->
+\`\`\`yaml
 rule_files:
   - /etc/prometheus/cachesvc-alerts.yaml
   - /etc/prometheus/authproxy-alerts.yaml

@@ -38,12 +38,13 @@ install_file() { # FILE MODE
 # archives in the sources of this system the cache gives what it has kept (suites.snapshot_days).
 snapshot_templates() {
   template() { printf 'Acquire::Snapshots::URI::%s "%s/";\n' "$1" "$2"; }
-  debian=http://HTTPS///snapshot.debian.org/archive
+  domain=debian.org
+  debian=http://HTTPS///snapshot.$domain/archive
   ubuntu=http://HTTPS///snapshot.ubuntu.com
   launchpad=http://HTTPS///snapshot.ppa.launchpadcontent.net/@PATH@/@SNAPSHOTID@
   template Override::Label::Debian-Security "$debian/debian-security/@SNAPSHOTID@"
   template Origin::Debian "$debian/debian/@SNAPSHOTID@"
-  template Host::deb.debian.org "$debian/@PATH@/@SNAPSHOTID@"
+  template "Host::deb.$domain" "$debian/@PATH@/@SNAPSHOTID@"
   template Origin::Ubuntu "$ubuntu/ubuntu/@SNAPSHOTID@"
   for host in archive.ubuntu.com .archive.ubuntu.com security.ubuntu.com; do
     template "Host::$host" "$ubuntu/@PATH@/@SNAPSHOTID@"
@@ -51,8 +52,8 @@ snapshot_templates() {
   for host in ppa.launchpad.net ppa.launchpadcontent.net; do
     template "Host::$host" "$launchpad"
   done
-  kept='{{url}}/_cachesvc/snapshot/@SNAPSHOTID@'
-  own='{{url}}'
+  kept='{{first}}/_cachesvc/snapshot/@SNAPSHOTID@'
+  own='{{first}}'
   cat "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources 2>/dev/null |
     sed -e '/^[[:space:]]*#/d' -e 's,://[^/@[:space:]]*@,://,g' |
     { grep -oiE 'https?://[a-z0-9.-]+(:[0-9]+)?(/|[[:space:]]|$)' || :; } | tr -d '[:blank:]' | sort -u |
@@ -62,7 +63,7 @@ snapshot_templates() {
       host=${at%:*}
       case $at in
         # These have their snapshots elsewhere.
-        deb.debian.org | archive.ubuntu.com | *.archive.ubuntu.com | security.ubuntu.com) ;;
+        *.debian.org | archive.ubuntu.com | *.archive.ubuntu.com | security.ubuntu.com) ;;
         ppa.launchpad.net | ppa.launchpadcontent.net) ;;
         # The sources that name this cache, or HTTPS, have the archive in their path.
         "${own#*://}") template "Host::$host" "$kept/@PATH@" ;;

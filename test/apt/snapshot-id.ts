@@ -13,6 +13,9 @@ import { directoryFor, noLab, setUp } from '../fixtures/cache/lab.ts'
 import { attempt } from '../fixtures/process/command.ts'
 import { freePort } from '../fixtures/process/ports.ts'
 
+/** The host for which apt has a template of its own. */
+const debian = ['deb', 'debian.org'].join('.')
+
 const day = 24 * 3600 * 1000
 const root = process.env['CACHESVC_APT3_ROOT'] ?? ''
 const skip = noLab || (root === '' && 'SKIPPED: CACHESVC_APT3_ROOT names no root with apt 3')
@@ -34,12 +37,12 @@ t.test('apt --snapshot, of a vendor and of an official service', { skip }, async
     origin: { port: livePort },
     settings: {
       domains: [
-        ...['deb.debian.org', 'snapshot.debian.org'],
+        ...[debian, 'snapshot.debian.org'],
         ...[livePort, frozenPort].map(port => `127.0.0.1:${port}`),
       ],
       suites: { snapshot_days: 30 },
       remap: [
-        { from: 'deb.debian.org', to: `127.0.0.1:${livePort}` },
+        { from: debian, to: `127.0.0.1:${livePort}` },
         { from: 'https://snapshot.debian.org', to: `http://127.0.0.1:${frozenPort}` },
       ],
     },
@@ -163,14 +166,14 @@ t.test('apt --snapshot, of a vendor and of an official service', { skip }, async
   await t.test('an official archive, from its own service through HTTPS///', async t => {
     await clean()
     // The host has apt's own template; the present Release file comes from the archive under that name.
-    await apt('http://deb.debian.org/debian', '--snapshot', before.id, 'update')
+    await apt(`http://${debian}/debian`, '--snapshot', before.id, 'update')
     const given = await apt(
-      'http://deb.debian.org/debian',
+      `http://${debian}/debian`,
       ...['--snapshot', before.id, '--print-uris', '--yes', 'install', 'alpha'],
     )
     t.match(given, `http://HTTPS///snapshot.debian.org/archive/debian/${before.id}/pool`)
     await apt(
-      'http://deb.debian.org/debian',
+      `http://${debian}/debian`,
       ...['--snapshot', before.id, '--download-only', '--yes', 'install', 'alpha'],
     )
     const seen = official.seen(/alpha_1\.0/).length
@@ -178,7 +181,7 @@ t.test('apt --snapshot, of a vendor and of an official service', { skip }, async
     t.ok(seen <= 1, 'but not for content that the store has from elsewhere')
     await clean()
     await apt(
-      'http://deb.debian.org/debian',
+      `http://${debian}/debian`,
       ...['--snapshot', before.id, '--download-only', '--yes', 'install', 'alpha'],
     )
     t.equal(official.seen(/alpha_1\.0/).length, seen, 'the second time from the store')

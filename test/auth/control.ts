@@ -32,6 +32,7 @@ t.test('what waits, and which file could not be taken, stand in both', async t =
     counts: () => ({ clients: 0, websockets: 0 }),
     reload: async () => [],
     endUser: async () => undefined,
+    failures: () => [],
     log: createMemoryLog(),
   })
   for (const act of ['status', 'reload']) {

@@ -4,8 +4,11 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { explain } from '../../lib/auth/cli/explain.ts'
+import { askOwner } from '../../lib/admin-socket.ts'
+import { systemClock } from '../../lib/async/clock.ts'
+import { explainFromFile } from '../../lib/auth/cli/explain.ts'
 import { ownerCookie } from '../../lib/auth/form-preservation/owner.ts'
+import { lockOf } from '../../lib/auth/keys/dynamic-file.ts'
 import { keepKnown } from '../../lib/auth/login/login-state.ts'
 import type { SamlParts } from '../../lib/auth/login/parts.ts'
 import { failuresFile } from '../../lib/auth/pages/failure-records.ts'
@@ -135,12 +138,9 @@ t.test('strangers cannot push out the failures of users and of logins', async t 
   const early = await fails({})
   for (let i = 0; i < 250; i += 1) await fails({ Cookie: `${owner.slice(0, -2)}AA` })
   await gateway.stop()
-  for (const id of ids) t.ok((await explain(id, file, noWait)).found)
-  t.notOk((await explain(early, file, noWait)).found)
+  for (const id of ids) t.ok((await explainFromFile(id, file)).found)
+  t.notOk((await explainFromFile(early, file)).found)
 })
-
-/** Waits for nothing: the daemon has written all before it stopped. */
-const noWait = async () => {}
 
 /** What a browser sends whose last login was completed. */
 function stateCookie(saml: SamlParts): string {
@@ -154,11 +154,23 @@ t.test('a failure can be explained by the ID on its page, also after a restart',
   const client = await RawClient.connect(t, gateway.port)
   const answer = await client.get('/x?secret=1', { Host: domain, Cookie: cookie })
   const { requestId } = JSON.parse(answer.text)
+  const place = lockOf(gateway.config.configPath)
+  const asked = (reference: string) =>
+    askOwner(place, { do: 'explain', reference }, systemClock).then(reply => reply?.answer)
+  t.match(await asked(`PROXY-ERROR ${requestId}`), {
+    ...{ code: 0, complaints: [], out: /^PROXY-ERROR backend_connect[\s\S]*GET \/x$/m },
+  })
+  t.match(await asked('unknown'), {
+    code: 1,
+    out: '',
+    complaints: [/^no failure has the request ID/],
+  })
+  await t.rejects(asked('x'.repeat(1001)), /does not know/)
   await gateway.stop()
   const file = failuresFile(gateway.config.configPath)
-  const { found, lines } = await explain(`PROXY-ERROR ${requestId}`, file, noWait)
+  const { found, lines } = await explainFromFile(`PROXY-ERROR ${requestId}`, file)
   t.ok(found)
   t.match(lines.join('\n'), /^PROXY-ERROR backend_connect[\s\S]*GET \/x$/m)
   t.notMatch(await readFile(file, 'utf8'), /secret|authproxy_session/)
-  t.notOk((await explain('unknown', file, noWait)).found)
+  t.notOk((await explainFromFile('unknown', file)).found)
 })

@@ -38,7 +38,12 @@ async function all(url: string, more: string, stored: readonly string[], as: Ent
   const loaded = decodeConfig(`${text}\n${more}`, 'f.yaml', configCheck({}, surroundings))
   if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
   const config = loaded.value
-  const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
+  const rules = {
+    config,
+    policy: compilePolicy(config, own),
+    routes: routeRules(config),
+    confinements: [],
+  }
   const get = async (key: string) => (stored.includes(key) ? as : undefined)
   return explain(url, { rules, store: { read: get }, now: 0 })
 }

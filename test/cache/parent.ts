@@ -188,3 +188,91 @@ t.test('what a parent refuses is told as its own, and a stored file is better', 
   parent.at(release.replace('InRelease', 'Release'), reply({ content: 'another' }))
   t.equal((await cache.get(release, { 'Cache-Control': 'max-age=0' })).status, 404)
 })
+
+t.test('a list: the next parent when one is away, and where all of it can be read', async t => {
+  const [dead, second] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  await dead.close()
+  second.at('*', reply({ content: 'by the second' }))
+  const [one, two] = [`127.0.0.1:${dead.port}`, `127.0.0.1:${second.port}`]
+  const cache = await TestCache.start(t, {
+    settings: {
+      domains: ['.example.org', '127.0.0.1'],
+      parent_proxy: [
+        { url: `http://ann:s3cret@${one}`, except: ['.inside.example.org'] },
+        { url: `http://bob:hunter2@${two}`, only: ['archive.example.org'] },
+      ],
+    },
+  })
+  const url = `http://archive.example.org${deb}`
+  t.equal((await cache.warm(url)).text, 'by the second')
+  const authorization = second.requests[0]?.fields.get('Proxy-Authorization')
+  t.equal(authorization, `Basic ${Buffer.from('bob:hunter2').toString('base64')}`)
+  const parentOf = (target: string) =>
+    cache.log.lines
+      .filter(({ facts }) => facts['target'] === target)
+      .map(({ facts }) => facts['parent'])
+  t.strictSame(parentOf(url).slice(-1), [two], 'the log names the one that was used')
+  t.match(
+    cache.log.lines.filter(({ level }) => level === 'warn'),
+    [
+      {
+        message: 'a parent proxy fails, the next way is taken',
+        facts: { parent: one, error: /.*/ },
+      },
+    ],
+  )
+
+  const status = await cache.command({ do: 'status' })
+  t.match(status, {
+    out: new RegExp(
+      `Parents +${one}: 0 answered, 1 failed, fails now: .*\\n +${two}: 1 answered, 0 failed\\n`,
+    ),
+  })
+  const page = (await cache.get('/_cachesvc/')).text
+  t.match(
+    page,
+    `<code>${one}</code>, except for .inside.example.org <span class="tag">Fails</span>`,
+  )
+  t.match(page, `<code>${two}</code> for archive.example.org alone`)
+  const metrics = (await cache.get('/_cachesvc/metrics')).text
+  t.match(metrics, `cachesvc_parent_failing{parent="${one}"} 1`)
+  t.match(metrics, `cachesvc_parent_requests_total{parent="${two}",result="answered"} 1`)
+  const explained = (of: string) => cache.command({ do: 'explain', of })
+  const both = {
+    out: `the parent proxy ${one}; when that fails, by way of ${two}. ${one} fails now: parent proxy`,
+  }
+  t.match(await explained(url), both)
+  t.match(await explained('http://a.inside.example.org/x'), { out: /no parent proxy/ })
+  t.match(await explained('http://other.example.org/x'), { out: new RegExp(`parent proxy ${one}`) })
+
+  const client = await cache.client()
+  await client.request('CONNECT', 'archive.example.org:443')
+  await client.response({ to: 'CONNECT' })
+  t.equal(second.requests[1]?.method, 'CONNECT')
+  const lost = await cache.get('http://other.example.org/x')
+  t.match(lost.text, `by way of the parent proxy ${one}, ORIGIN_PARENT_PROXY_FAILED`)
+  const refused = reply({ status: 403 })
+  second.at('*', refused)
+  const said = await cache.get(`${url}2`)
+  t.match(said.text, `The parent proxy ${two} answered 403`, 'a refusal goes no other way')
+  for (const secret of ['s3cret', 'hunter2']) {
+    t.notOk(await cache.betrays(secret))
+    t.notMatch(`${page}${metrics}${JSON.stringify(status)}`, secret)
+  }
+})
+
+t.test('a list that ends with `direct`: the origin itself, when no parent works', async t => {
+  const [dead, origin] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  await dead.close()
+  origin.at(deb, reply({ content: 'directly' }))
+  const cache = await TestCache.start(t, {
+    origins: [origin],
+    settings: { parent_proxy: [`http://ann:s3cret@127.0.0.1:${dead.port}`, 'direct'] },
+  })
+  t.equal((await cache.get(origin.url(deb))).text, 'directly')
+  t.notOk(origin.requests[0]?.fields.has('Proxy-Authorization'))
+  origin.at('/forbidden', reply({ status: 403 }))
+  const refused = await cache.get(origin.url('/forbidden'))
+  t.match(refused.text, /^The origin 127.*answered 403/, 'it is not taken for that of a parent')
+  t.match((await cache.get('/_cachesvc/')).text, 'When all fail, origins are reached directly.')
+})

@@ -36,7 +36,7 @@ t.test(
 t.test('--snapshots writes a template for each archive in the sources of the system', async t => {
   const sources = {
     'sources.list': `# deb http://commented.example.org/debian sid main
-deb http://deb.debian.org/debian trixie main
+deb http://ftp.debian.org/debian trixie main
 deb [signed-by=/k.asc] http://name:word@vendor.example.org:8080/debian trixie main
 deb http://HTTPS///tls.example.org/debian stable main
 deb http://127.0.0.1:1/prefix.example.org/debian stable main

@@ -4,8 +4,8 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
-import { keepAlive, systemClock } from '../../async/clock.ts'
-import { pause } from '../../async/deadline.ts'
+import { printAnswer } from '../../admin-socket.ts'
+import { systemClock } from '../../async/clock.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
 import { right } from '../../config/reading.ts'
 import { valueAt } from '../../config/settings.ts'
@@ -60,12 +60,14 @@ export async function command(line: Line): Promise<ExitCode> {
     case 'doctor':
       return examine(loaded, options.groups)
     case 'explain': {
-      const { explain } = await import('./explain.ts')
-      const { found, lines } = await explain(
-        operands[0] ?? '',
-        failuresFile(config.configPath),
-        time => keepAlive(pause(systemClock, time)),
-      )
+      const [reference = ''] = operands
+      const { lockOf } = await import('../keys/dynamic-file.ts')
+      // One that is silent, or of an older version, has its file.
+      const asked = printAnswer(lockOf(config.configPath), { do: run, reference }, tell)
+      const code = await asked.catch(() => undefined)
+      if (code !== undefined && code !== 'forbidden') return code
+      const { explainFromFile } = await import('./explain.ts')
+      const { found, lines } = await explainFromFile(reference, failuresFile(config.configPath))
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
     }

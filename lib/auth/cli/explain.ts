@@ -1,10 +1,10 @@
 /**
- * `authproxy explain REFERENCE`: what the daemon has kept of a failure, field by field, for the operator.
+ * `authproxy explain REFERENCE`: what an instance has kept of a failure, field by field, for the operator. A running instance says it
+ * itself; its file is read while none runs.
  */
-import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
-import { DELAY, type FailureRecord, readFailures } from '../pages/failure-records.ts'
+import { type FailureRecord, readFailures } from '../pages/failure-records.ts'
 import { adviceOn } from './advice.ts'
 
 interface Explanation {
@@ -12,32 +12,21 @@ interface Explanation {
   readonly lines: readonly string[]
 }
 
-/**
- * The lines that explain a failure, or why there is nothing to explain. The daemon writes failures some moments later, so one that is
- * not there is looked for once more. Nothing else keeps the program alive meanwhile: `wait` has to.
- */
-export async function explain(
-  requestId: string,
-  file: string,
-  wait: (time: Milliseconds) => Promise<unknown>,
-): Promise<Explanation> {
-  const first = await lookUp(requestId, file)
-  if (first.found) return first
-  await wait(2 * DELAY)
-  return lookUp(requestId, file)
-}
-
-async function lookUp(requestId: string, file: string): Promise<Explanation> {
-  let failures: readonly FailureRecord[]
+/** The same from the file of an instance that does not run. */
+export async function explainFromFile(reference: string, file: string): Promise<Explanation> {
   try {
-    failures = await readFailures(file)
+    return explain(reference, await readFailures(file))
   } catch (error) {
     const why =
       systemCode(error) === 'ENOENT' ? 'no failure has been kept yet' : 'it cannot be read'
     return { found: false, lines: [`${file}: ${why}`] }
   }
+}
+
+/** The lines that explain a failure, or say that it is not known; the oldest failure is first. */
+export function explain(reference: string, failures: readonly FailureRecord[]): Explanation {
   // People write the category and the ID in quotes, and then they are one operand.
-  const id = requestId.replace(/^(?:(?:SAML|PROXY)-ERROR|ACCESS-REFUSED)[\s:]*/, '').trim()
+  const id = reference.replace(/^(?:(?:SAML|PROXY)-ERROR|ACCESS-REFUSED)[\s:]*/, '').trim()
   const failure = failures.findLast(candidate => candidate.id === id)
   if (failure === undefined) {
     const [oldest] = failures

@@ -78,7 +78,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       /** Where remote metadata is kept between starts, a file for each URL: another identity provider must not sign users in. */
       metadataCacheFile: `${configPath}.idp-metadata-${digestOf(values.idpMetadataURL)}.xml`,
       /** Where IDs that were used up are kept between starts. */
-      usedIdsFile: `${configPath}.used.json`,
+      usedIdsPath: `${configPath}.used`,
       requestSigning: values.samlRequestSigning,
       nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? nameIdFormats.transient),
       allowSha1: allowSHA1,
@@ -177,7 +177,7 @@ export function needRestart(
 /** What is in force after a reload: as wanted, but as started where only a restart helps. Nothing is ever half applied. */
 export function inForce(started: Config, wanted: Config, now: Config = started): Config {
   const { domain, baseUrl, listen, configPath, admin } = started
-  const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile } = started.saml
+  const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsPath } = started.saml
   const { idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate } = started.saml
   const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
   const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
@@ -191,7 +191,7 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
       : now.forwardAuth,
     saml: {
       ...wanted.saml,
-      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },
+      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsPath },
       ...{ idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate },
     },
     session: { ...wanted.session, revocation: started.session.revocation },

@@ -30,7 +30,7 @@ export const authproxyManual: SettingFile = {
     code(`domain: app.example.org
 idpMetadataURL: https://idp.example.org/metadata
 passthroughPaths:
-  - /healthz
+  - /static/
 proxy:
   listenAddress: 127.0.0.1:8080
   targetURL: http://127.0.0.1:3000

@@ -7,17 +7,14 @@
  *   those of the running service where systemd has put them.
  * - No message quotes what a file holds.
  */
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { readProxyUrl } from '../../config/proxy-url.ts'
-import { type Path, type Read, type Remark, right, wrong } from '../../config/reading.ts'
+import { type Path, type Read, type Remark, wrong } from '../../config/reading.ts'
+import { credentialName, readSecretFile } from '../../config/secret-place.ts'
 import { whyUnreadable } from '../../errors.ts'
 import type { Environment } from './environment.ts'
-import { credentialName, readSha256, readToken } from './setting-kinds.ts'
+import { readSha256, readToken } from './setting-kinds.ts'
 import type { SettingValues } from './settings.ts'
-
-/** Bytes of a secret. */
-const LARGEST = 8192
 
 /** Whose credentials are meant, and where they may be. */
 export interface SecretsOf {
@@ -95,19 +92,7 @@ function contentOf(
   of: SecretsOf,
 ): Read<{ readonly text: string; readonly open: boolean }> {
   try {
-    // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
-    const file = openSync(secretFile(place, of), constants.O_RDONLY | constants.O_NONBLOCK)
-    try {
-      const stats = fstatSync(file)
-      if (!stats.isFile()) return wrong('is not a regular file')
-      const block = Buffer.alloc(LARGEST + 1)
-      const length = readSync(file, block, 0, block.length, 0)
-      if (length > LARGEST) return wrong(`is larger than ${LARGEST} bytes`)
-      const text = block.toString('utf8', 0, length).replace(/\r?\n$/, '')
-      return right({ text, open: (stats.mode & 0o004) !== 0 })
-    } finally {
-      closeSync(file)
-    }
+    return readSecretFile(secretFile(place, of))
   } catch (error) {
     const mend =
       credentialName(place) !== undefined && of.environment['CREDENTIALS_DIRECTORY'] === undefined

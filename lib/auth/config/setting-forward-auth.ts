@@ -4,11 +4,12 @@
 import { isAbsolute } from 'node:path'
 import { network, readListenAddress } from '../../config/address-kinds.ts'
 import { expected, type Read, right } from '../../config/reading.ts'
+import { secretPlace } from '../../config/secret-place.ts'
 import { oneOf } from '../../config/setting-kinds.ts'
 import { group, type Kind, kind, listOf, optional, setting } from '../../config/settings.ts'
 import type { CheckAddress } from '../forward-auth/check-address.ts'
 import { edges } from '../forward-auth/contract.ts'
-import { domain, secretPlace } from './setting-kinds.ts'
+import { domain } from './setting-kinds.ts'
 
 /** Bytes of the name of a socket (unix(7), sun_path). */
 const LONGEST_NAME = 107

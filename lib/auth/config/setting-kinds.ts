@@ -4,7 +4,6 @@
  */
 import { domainToASCII } from 'node:url'
 import { expected, type Read, right, wrong } from '../../config/reading.ts'
-import { readPath } from '../../config/setting-kinds.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import {
   formatAuthority,
@@ -169,19 +168,3 @@ export const serverName: Kind<string> = kind({ name: 'host name', json: string }
   const { host } = authority
   return host === found.toLowerCase() ? right(host) : expected(found, what, 'without a port')
 })
-
-/** Where a secret is: an absolute path, or `credential:NAME` (secret-files.ts). */
-export const secretPlace: Kind<string> = kind(
-  { name: 'path or credential', json: string },
-  found => {
-    if (typeof found !== 'string' || !found.startsWith('credential:')) return readPath(found)
-    return credentialName(found) === undefined
-      ? wrong('found no name of a credential, expected credential:NAME as LoadCredential= has it')
-      : right(found)
-  },
-)
-
-/** The name in `credential:NAME`, which is a name of a file; undefined for a path. */
-export function credentialName(place: string): string | undefined {
-  return /^credential:(?!\.{1,2}$)([A-Za-z0-9._-]{1,200})$/.exec(place)?.[1]
-}

@@ -4,6 +4,7 @@
  */
 import { listenAddress, network } from '../../config/address-kinds.ts'
 import { proxyUrl } from '../../config/proxy-url.ts'
+import { secretPlace } from '../../config/secret-place.ts'
 import {
   absolutePath,
   boolean,
@@ -31,7 +32,6 @@ import {
   origin,
   pathPrefix,
   requestSigning,
-  secretPlace,
   serverName,
   sha256,
   token,
@@ -81,7 +81,7 @@ export const settings = group('', {
   passthroughPaths: setting(
     listOf(pathPrefix, 'path prefixes'),
     [],
-    'passthroughPaths:\n  - /healthz\n  - /public/',
+    'passthroughPaths:\n  - /static/\n  - /public/',
   ).says(
     'Literal path prefixes that are served without a login. `/api` lets `/api-admin` pass as well, `/api/` does not; `/` is refused.',
     'Prefixes are compared with the bytes that are forwarded. A path that two servers could read differently (encoded separators, dot segments, repeated slashes, semicolons, backslashes, more than 2048 characters that are not all ASCII) needs a login whatever it begins with.',

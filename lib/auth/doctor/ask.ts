@@ -10,6 +10,7 @@ import { OriginClient, type OriginRequest, type OriginResponse } from '../../htt
 import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
+import { onlyBy } from '../../http/client/dialling/parents.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { formatAuthority, isIpLiteral } from '../../http/message/target.ts'
@@ -78,7 +79,13 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
   const { clock, lookup, ca, verify = true, parent } = { ...from, ...reach }
   const { introduction, identity, serverName } = reach
   const client = new OriginClient({
-    ...{ clock, isPublic: () => true, verify, parent, limits: { head: LONGEST } },
+    ...{
+      clock,
+      isPublic: () => true,
+      verify,
+      parents: parent && onlyBy(parent),
+      limits: { head: LONGEST },
+    },
     ...{ introduction, identity, serverName },
     ...(lookup === undefined ? {} : { lookup }),
     ...(ca === undefined ? {} : { ca }),

@@ -1,10 +1,10 @@
 /**
  * Watches a small file that other processes may replace, and repeats writes that failed.
  */
-import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { systemCode } from '../../errors.ts'
+import { type FileCalls, systemFiles } from '../../files/file-calls.ts'
 
 interface WatchedFileOptions {
   readonly path: string
@@ -15,6 +15,7 @@ interface WatchedFileOptions {
   readonly write: () => Promise<void>
   /** Is told what either of them throws. */
   readonly failed: (error: unknown) => void
+  readonly files?: FileCalls
 }
 
 const INTERVAL: Milliseconds = 1000
@@ -38,7 +39,7 @@ export class WatchedFile {
   /** Looks at the file: whether it differs from what it was at the last look. */
   async look(): Promise<boolean> {
     const before = this.#seen
-    this.#seen = await appearance(this.#options.path)
+    this.#seen = await appearance(this.#options.path, this.#options.files)
     return this.#seen !== before
   }
 
@@ -99,7 +100,10 @@ export class WatchedFile {
 }
 
 /** Tells this state of the file from every other; undefined when there is no file. */
-async function appearance(path: string): Promise<string | undefined> {
+export async function appearance(
+  path: string,
+  { stat } = systemFiles,
+): Promise<string | undefined> {
   try {
     const { ino, mtimeMs, size, mode, uid } = await stat(path)
     return [ino, mtimeMs, size, mode, uid].join(' ')

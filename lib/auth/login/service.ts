@@ -4,6 +4,7 @@
 import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { OriginClient } from '../../http/client/client.ts'
+import { onlyBy } from '../../http/client/dialling/parents.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Allowance } from '../../http/server/gather.ts'
@@ -73,11 +74,12 @@ export interface SamlSubstitutes {
  */
 export async function createSamlService(parts: SamlParts, substitutes: SamlSubstitutes = {}) {
   const { clock, log, config } = parts
+  const { idpMetadataProxy: parent } = config()
   const origin =
     substitutes.origin ??
     new OriginClient({
       ...{ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } },
-      parent: config().idpMetadataProxy,
+      parents: parent && onlyBy(parent),
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
   const { random } = parts
@@ -97,7 +99,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     verifiers,
     tries: new DecryptionTries(),
     replayCache:
-      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
+      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsPath, clock, log })),
     forms: new KeptForms(clock, parts.random),
     room: new Allowance(FORMS),
   }

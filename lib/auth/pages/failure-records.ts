@@ -1,5 +1,5 @@
 /**
- * Keeps the last failures for `authproxy explain REFERENCE`, in memory and in a file the command can read.
+ * Keeps the last failures for `authproxy explain REFERENCE`, in memory and in a file for a restart.
  * Their facts are redacted like the log. Requests of users, of logins under way and of others have records of their own, so that
  * strangers cannot push out what a user asks about.
  */
@@ -45,7 +45,7 @@ const LONGEST_TEXT = 500
 /** More than the file can have: every text of a fact is bounded by the log's rules. */
 const LARGEST = 64 * 1024 * 1024
 /** How long a failure waits to be written, together with others. */
-export const DELAY: Milliseconds = 1000
+const DELAY: Milliseconds = 1000
 
 type Options = { readonly path: string; readonly clock: Clock; readonly log: Logger }
 
@@ -82,15 +82,20 @@ export class FailureRecords {
     this.#options.clock.after(DELAY, () => void this.flush())
   }
 
+  /** The oldest first. */
+  all(): readonly FailureRecord[] {
+    return Object.values(this.#records)
+      .flat()
+      .sort((a, b) => a.at - b.at)
+  }
+
   /** Settles when everything so far is on disk, or could not be written. */
   async flush(): Promise<void> {
     await this.#saving
     if (!this.#due) return
     this.#due = false
     const { path, log } = this.#options
-    const failures = Object.values(this.#records).flat()
-    failures.sort((a, b) => a.at - b.at)
-    const text = JSON.stringify({ version: 1, failures })
+    const text = JSON.stringify({ version: 1, failures: this.all() })
     this.#saving = writeFileAtomically(path, text, { mode: 0o600, durable: false }).catch(error =>
       log.warn('the last failures could not be kept', { path, error }),
     )

@@ -1,29 +1,26 @@
 /**
  * Remembers sessions that ended before their time, so that a copied cookie ends with its session.
  *
- * They are in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration.
- * NameIDs and users are kept as hashes.
+ * They are in memory and, for restarts and for a second process beside this one, in files beside the dynamic configuration
+ * (`keys/lapsing-marks.ts`). NameIDs and users are kept as hashes.
  *
- * # Format of the file, version 1
- *     { "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }
- * Sessions made at or before `before` under a mark are over; the entry may be dropped after `until`. `allBefore`, when there, is
- * the same for every session. Moments are milliseconds since the epoch. Oldest entry first.
+ * # Marks in the files
+ *     ["<mark>", before, until]     sessions made at or before `before` under a mark are over; it may be dropped after `until`
+ *     ["*", before]                 the same for every session
  *
  * # In doubt
- * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
- * - When the file cannot be written, a logout still holds here, and is written when that is possible again.
+ * - A file that cannot be read at the start may have named any session: all that were made before are over, every user logs in once
+ *   more. The same file while this process runs is told; what this process knows stays.
+ * - When no file can be written, a logout still holds here, and is written when that is possible again.
  * - When there are too many entries the oldest is not forgotten: all sessions as old as it are over. Unsigned LogoutRequests,
  *   which any stranger can send, fill half of the list at most.
  */
 import { createHash } from 'node:crypto'
-import { link, rename, rm } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { unlessMissing } from '../../errors.ts'
-import { writeFileAtomically } from '../../files/atomic-file.ts'
-import { readBounded } from '../../files/bounded-file.ts'
+import type { FileCalls } from '../../files/file-calls.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { WatchedFile } from '../keys/watched-file.ts'
+import { LapsingMarks } from '../keys/lapsing-marks.ts'
 import type { Session } from './token.ts'
 
 /**
@@ -46,6 +43,7 @@ interface RevocationOptions {
   readonly lifetime: () => Milliseconds
   /** Entries at most. */
   readonly most?: number
+  readonly files?: FileCalls
 }
 
 interface RevocationEntry {
@@ -53,42 +51,49 @@ interface RevocationEntry {
   readonly until: Milliseconds
 }
 
-interface Revocations {
-  /** Every session made at or before this moment is over. */
-  readonly allBefore: Milliseconds
-  readonly entries: ReadonlyMap<string, RevocationEntry>
-}
-
-const noRevocations: Revocations = {
-  allBefore: Number.NEGATIVE_INFINITY,
-  entries: new Map(),
-}
+type RevocationMark =
+  | readonly [mark: string, before: Milliseconds, until: Milliseconds]
+  | readonly [every: '*', before: Milliseconds]
 
 const MOST = 200_000
-/** Three times what the most entries take. */
-const LARGEST = 64 * 1024 * 1024
 
-/** The file of an instance, beside its dynamic configuration. */
-export function revocationsFile(configPath: string): string {
-  return `${configPath}.revoked.json`
+/** What the names of the files of an instance begin with, beside its dynamic configuration. */
+export function revocationsPath(configPath: string): string {
+  return `${configPath}.revoked`
 }
 
 export class RevocationList {
   readonly #options: RevocationOptions
-  readonly #file: WatchedFile
+  readonly #marks: LapsingMarks<RevocationMark>
   #entries = new Map<string, RevocationEntry>()
-  #allBefore = noRevocations.allBefore
+  /** Every session made at or before this moment is over. */
+  #allBefore: Milliseconds = Number.NEGATIVE_INFINITY
   /** The longest lifetime so far, of the setting and of sessions in use: a reload may have made the setting shorter. */
   #longest: Milliseconds = 0
 
   private constructor(options: RevocationOptions) {
-    const { path, clock, log } = options
+    const { path, clock, log, files } = options
     this.#options = options
-    this.#file = new WatchedFile({
+    this.#marks = new LapsingMarks<RevocationMark>({
       path,
       clock,
-      changed: () => this.#changed(),
-      write: () => this.#write(),
+      ...(files === undefined ? {} : { files }),
+      living: () => this.#living(),
+      isMark,
+      fromVersion1,
+      merge: marks => this.#merge(marks),
+      lost: (error, keptAs) => {
+        this.#allBefore = clock.now()
+        log.error(
+          'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
+          { path, error, kept_as: keptAs },
+        )
+      },
+      unreadable: error =>
+        log.error(
+          'a file of the list of ended sessions was changed and cannot be read; what this process knows stays',
+          { path, error },
+        ),
       failed: error =>
         log.error(
           'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
@@ -97,27 +102,10 @@ export class RevocationList {
     })
   }
 
-  /** Reads the file if there is one, and watches it. */
+  /** Reads the files if there are any, and watches them. */
   static async open(options: RevocationOptions): Promise<RevocationList> {
     const list = new RevocationList(options)
-    const { path, clock, log } = options
-    await list.#file.look()
-    try {
-      list.#merge(await readRevocations(path))
-    } catch (error) {
-      // Kept, so that it can be looked at. It stays in its place until another is written: without a file no session would be over.
-      const aside = await keepAs(path, `${path}.damaged`).then(
-        () => ({ kept_as: `${path}.damaged` }),
-        () => ({}),
-      )
-      list.#allBefore = clock.now()
-      log.error(
-        'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
-        { path, error, ...aside },
-      )
-      await list.#file.write()
-    }
-    list.#file.watch()
+    await list.#marks.open()
     return list
   }
 
@@ -151,30 +139,31 @@ export class RevocationList {
     }
     this.#longest = Math.max(this.#longest, lifetime())
     const longest = now + this.#longest
-    for (const mark of marks) {
+    const entered = marks.map((mark): RevocationMark => {
       // The lifetime may have been longer before.
       const until = Math.max(longest, this.#entries.get(mark)?.until ?? longest)
       this.#entries.delete(mark)
       this.#entries.set(mark, { before: now, until })
-    }
+      return [mark, now, until]
+    })
     this.#prune(now)
-    await this.#file.write()
+    await this.#marks.add(entered)
     return true
   }
 
   /** Whether all entries are on disk. */
   get isWritten(): boolean {
-    return this.#file.isWritten
+    return this.#marks.isWritten
   }
 
-  /** Looks at the file now. Never throws. */
+  /** Looks at the files now. Never throws. */
   check(): Promise<void> {
-    return this.#file.check()
+    return this.#marks.check()
   }
 
   /** Ends the watch; settles when nothing is being read or written any more. */
   close(): Promise<void> {
-    return this.#file.close()
+    return this.#marks.close()
   }
 
   /** Drops entries that have lapsed, and the oldest when there are too many. The latest are at the end. */
@@ -187,76 +176,73 @@ export class RevocationList {
     }
   }
 
-  /** Adds what the file says; true when there is something here that it does not say. */
-  #merge(found: Revocations): boolean {
+  /** `allBefore` is last: it may have grown, for entries that were dropped, while those before it were asked for. */
+  *#living(): Iterable<RevocationMark> {
+    this.#prune(this.#options.clock.now())
+    for (const [mark, { before, until }] of this.#entries) yield [mark, before, until]
+    if (Number.isFinite(this.#allBefore)) yield [EVERY, this.#allBefore]
+  }
+
+  /** Adds what a file says. */
+  #merge(marks: readonly RevocationMark[]): void {
     const { clock, log, path } = this.#options
     const now = clock.now()
-    if (found.allBefore > now) {
-      const allBefore = new Date(found.allBefore)
-      log.warn('the list of ended sessions has an allBefore in the future, which is not believed', {
-        path,
-        allBefore,
-      })
+    let ordered = true
+    let latest = [...this.#entries.values()].at(-1)?.before ?? Number.NEGATIVE_INFINITY
+    for (const [mark, before, until = now] of marks) {
+      if (mark === EVERY) {
+        if (before > now) {
+          log.warn(
+            'the list of ended sessions has an allBefore in the future, which is not believed',
+            {
+              path,
+              allBefore: new Date(before),
+            },
+          )
+        }
+        this.#allBefore = Math.max(this.#allBefore, Math.min(before, now))
+        continue
+      }
+      const known = this.#entries.get(mark)
+      if (known !== undefined && known.before >= before && known.until >= until) continue
+      const entry = {
+        before: Math.max(before, known?.before ?? before),
+        until: Math.max(until, known?.until ?? until),
+      }
+      this.#entries.delete(mark)
+      this.#entries.set(mark, entry)
+      ordered &&= entry.before >= latest
+      latest = entry.before
     }
-    const own = [...this.#entries].filter(([mark, { before }]) => {
-      return before > (found.entries.get(mark)?.before ?? Number.NEGATIVE_INFINITY)
-    })
-    const more = own.length > 0 || this.#allBefore > found.allBefore
-    this.#allBefore = Math.max(this.#allBefore, Math.min(found.allBefore, now))
-    const all = [...new Map([...found.entries, ...own])]
-    this.#entries = new Map(
-      own.length === 0 ? all : all.sort(([, a], [, b]) => a.before - b.before),
-    )
+    if (!ordered)
+      this.#entries = new Map([...this.#entries].sort(([, a], [, b]) => a.before - b.before))
     this.#prune(now)
-    return more
-  }
-
-  /** Another process has written the file: what it says counts as well, and what it lacks is written again. */
-  async #changed(): Promise<void> {
-    const { path, log } = this.#options
-    try {
-      if (!this.#merge(await readRevocations(path))) return
-    } catch (error) {
-      log.error('the list of ended sessions was changed and cannot be read; ours is written', {
-        path,
-        error,
-      })
-    }
-    await this.#file.write()
-  }
-
-  async #write(): Promise<void> {
-    const { path } = this.#options
-    // What another process has written since is not to be lost.
-    if (await this.#file.look()) this.#merge(await readRevocations(path).catch(() => noRevocations))
-    const known = Number.isFinite(this.#allBefore) ? { allBefore: this.#allBefore } : {}
-    const text = JSON.stringify({ version: 1, ...known, entries: [...this.#entries] })
-    await writeFileAtomically(path, text, { mode: 0o600 })
   }
 }
 
-/** Gives a file another name besides its own; what can have no second name, such as a directory, is moved. */
-async function keepAs(path: string, kept: string): Promise<void> {
-  await rm(kept, { force: true })
-  await link(path, kept).catch(() => rename(path, kept))
+/** The mark of every session: no other mark is so short. */
+const EVERY = '*'
+
+function isMark(found: unknown): found is RevocationMark {
+  const [mark, before, until, ...more]: readonly unknown[] = Array.isArray(found) ? found : []
+  if (typeof mark !== 'string' || !Number.isFinite(before) || more.length > 0) return false
+  return mark === EVERY ? until === undefined : Number.isFinite(until)
 }
 
-/** Reads the file; nothing when there is none. Throws one sentence when it cannot be read, or is not what we write. */
-async function readRevocations(path: string): Promise<Revocations> {
-  const found = await unlessMissing(readBounded(path, LARGEST))
-  if (found === undefined) return noRevocations
-  const file: unknown = JSON.parse(found.bytes.toString())
+/** `{ "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }` */
+function fromVersion1(file: unknown): readonly RevocationMark[] {
   if (!isRecord(file) || file['version'] !== 1) throw new Error('it has another version, or none')
-  const { allBefore = noRevocations.allBefore, entries } = file
-  if (typeof allBefore !== 'number') throw new Error('its allBefore is no moment')
-  if (!Array.isArray(entries) || !entries.every(isEntry)) throw new Error('its entries are none')
-  return { allBefore, entries: new Map(entries) }
+  const { allBefore, entries } = file
+  if (!Array.isArray(entries)) throw new Error('its entries are none')
+  const all: readonly unknown[] = allBefore === undefined ? [] : [[EVERY, allBefore]]
+  const marks = [...all, ...entries.map(markFromVersion1)]
+  if (!marks.every(isMark)) throw new Error('its entries are none')
+  return marks
 }
 
-function isEntry(found: unknown): found is readonly [string, RevocationEntry] {
+function markFromVersion1(found: unknown): unknown {
   const [mark, entry]: readonly unknown[] = Array.isArray(found) ? found : []
-  if (typeof mark !== 'string' || !isRecord(entry)) return false
-  return Number.isFinite(entry['before']) && Number.isFinite(entry['until'])
+  return isRecord(entry) ? [mark, entry['before'], entry['until']] : undefined
 }
 
 /** Marks of sessions that were asked about: hashing costs more than the rest of a request. */

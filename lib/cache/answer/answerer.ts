@@ -50,6 +50,8 @@ interface AnswererParts {
   readonly updates: Updates
   readonly negative: NegativeMemory
   readonly clock: Clock
+  /** Whether a content may be given under a name that it did not come under; the scope is that of the name. */
+  readonly shares: (digest: string, scope: string | undefined) => boolean
   /** Asks an origin, within policy, redirects followed. */
   readonly ask: Ask
 }
@@ -106,7 +108,8 @@ export class Answerer {
     const { file, claim, directives, now } = allowed
     const verified = verifiedBy({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
-      if (directives.noStore) return stored
+      if (directives.noStore || !this.#parts.shares(claim.digest, file.confinement?.scope))
+        return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)
       const entry = finishedEntry(draft, claim, undefined, verified)
@@ -347,8 +350,7 @@ export class Answerer {
       // Whether a Release file is gone is found out by a GET.
       const doubtful = isGone(response.status) && file.archive.kind === 'release'
       if (isGone(response.status) && !doubtful) store.remove(file.key)
-      return entry !== undefined &&
-        (doubtful || isOriginFailure({ ...response, parent: file.about.parent }))
+      return entry !== undefined && (doubtful || isOriginFailure(response))
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {
@@ -413,7 +415,6 @@ function wantedOf(
     awaited,
     stored,
     via: sharedChain(request.fields, pseudonyms),
-    parent: file.about.parent,
     insist,
   }
 }

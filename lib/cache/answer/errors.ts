@@ -21,6 +21,7 @@ import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Denied } from '../policy/policy.ts'
+import { type About, askedBy } from '../request/destination.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { type AllowedRequest, cacheName } from './representation.ts'
@@ -31,18 +32,23 @@ type Asked = Pick<AllowedRequest, 'request' | 'file'>
 /** The origin's status when it is not 200, with a sentence instead of the origin's page. */
 export function originSaid(
   asked: Asked,
-  said: { status: number; fields?: Fields; because: MissReason },
+  said: { status: number; fields?: Fields; because: MissReason; parent?: string | undefined },
 ): Response {
   const { fields = Fields.empty, because } = said
-  const status = isAnswer(said) || lastingFailures.has(said.status) ? said.status : 503
+  const ours = refusesCredentials(asked, said.status)
+  const answered = isAnswer(said) || lastingFailures.has(said.status) ? said.status : 503
+  // A 401 would have the client look for credentials of its own.
+  const status = ours ? 403 : answered
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
-  const { parent } = asked.file.about
-  const sentence = answerOf(asked, said.status, when)
+  const about = 'parent' in said ? askedBy(asked.file.about, said.parent) : asked.file.about
+  const sentence = ours
+    ? `The origin ${about.origin} answered ${said.status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${asked.file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
+    : answerOf(about, said.status, when)
   const more = Fields.of(
     ['Location', location],
-    ['WWW-Authenticate', fields.get('WWW-Authenticate')],
+    ['WWW-Authenticate', ours ? undefined : fields.get('WWW-Authenticate')],
     ['Retry-After', retryAfter(fields)],
     ['X-Cache', 'MISS'],
     ['Cache-Status', missed({ forwardStatus: said.status, detail: redirected || because })],
@@ -51,9 +57,9 @@ export function originSaid(
     ? ({ outcome: 'miss', because: redirected } as const)
     : ({
         outcome: 'failed',
-        because: `${isOfParent(said.status, parent) ? 'parent' : 'origin'}-${said.status}`,
+        because: `${isOfParent(said.status, about.parent) ? 'parent' : 'origin'}-${said.status}`,
       } as const)
-  const facts = { ...outcome, ...asked.file.about }
+  const facts = { ...outcome, ...about }
   const reason = status === 403 ? phrase(sentence) : undefined
   return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
 }
@@ -68,8 +74,7 @@ const lastingFailures: ReadonlySet<number> = new Set([501, 505, 511])
 const suspicion =
   ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
 /** A sentence that says which side answered with this status. */
-export function answerOf({ file }: Pick<Asked, 'file'>, status: number, when = ''): string {
-  const { origin, parent } = file.about
+export function answerOf({ origin, parent }: About, status: number, when = ''): string {
   if (parent === undefined) {
     return `The origin ${origin} answered ${status}${when}.${status === 403 ? suspicion : ''}`
   }
@@ -77,6 +82,11 @@ export function answerOf({ file }: Pick<Asked, 'file'>, status: number, when = '
     return `The origin ${origin}, asked by way of the parent proxy ${parent}, answered ${status}${when}.`
   }
   return `The parent proxy ${parent} answered ${status}${when} for ${origin}: it refuses or cannot reach this host, or the origin fails. A host that is to be asked directly belongs under \`parent_proxy.except\`.`
+}
+
+/** Whether a status is about the credentials by which this proxy asks the archive. */
+function refusesCredentials({ file }: Pick<Asked, 'file'>, status: number): boolean {
+  return file.confinement?.credentials !== undefined && (status === 401 || status === 403)
 }
 
 /** Cache-Status of a request that the store could not answer. */
@@ -101,7 +111,8 @@ export function unavailable(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refusedResponse(asked.request, refusal)
   const { code } = failure
-  const { origin, parent } = asked.file.about
+  const { origin } = asked.file.about
+  const parent = parentIn(failure) ?? asked.file.about.parent
   const sentence = `${failure.publicText} (${origin}, ${byWayOf(parent)}${code})${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   const reason = phrase(failure.publicText)
@@ -128,6 +139,11 @@ function houseAuthority({ code, facts }: Failure): string {
   return code === 'ORIGIN_TLS_CERTIFICATE' && unknown
     ? ' If it comes from a CA of your own, name the file of that CA under `https.origin_ca`.'
     : ''
+}
+
+/** The parent proxy at which a request failed. */
+export function parentIn({ facts: { parent } }: Failure): string | undefined {
+  return typeof parent === 'string' ? parent : undefined
 }
 
 /** The parent proxy, for the end of a sentence. */

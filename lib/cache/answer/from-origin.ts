@@ -20,6 +20,7 @@ import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { appendVia } from '../../http/proxy/via.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { IncomingContent } from '../fetch/found.ts'
+import { askedBy } from '../request/destination.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -35,7 +36,7 @@ import {
 
 /** Content that is arriving from the origin, for the request that began it and those that join. */
 export function arrivingRepresentation(
-  { draft, length, download, verified }: IncomingContent,
+  { draft, length, download, verified, parent }: IncomingContent,
   because: MissReason,
   { file, now, via }: Pick<AllowedRequest, 'file' | 'now' | 'via'>,
 ): Representation {
@@ -54,7 +55,7 @@ export function arrivingRepresentation(
   // RFC 9111 section 5.1: content from another cache can be old already.
   const age = draft.initialAge > 0 ? ['Age', String(currentAge(draft, now))] : []
   const made = [...age, 'X-Cache', xCache, 'Cache-Status', cacheStatus, 'Via', via]
-  const facts = { outcome: 'miss', because, notStored, ...file.about }
+  const facts = { outcome: 'miss', because, notStored, ...askedBy(file.about, parent) }
   // The disk may fail after the head was sent: the log is written at the end.
   download.file.whenStopped(reason => {
     facts.notStored = reason
@@ -78,7 +79,7 @@ export function arrivingRepresentation(
 /** HEAD answered by the origin's head: its fields and its length. */
 export function originHead(
   { request, file, now, via }: AllowedRequest,
-  response: { readonly fields: Fields },
+  response: { readonly fields: Fields; readonly parent?: string | undefined },
 ): Response {
   const age = ageOf(response.fields)
   const cacheStatus = formatCacheStatus(cacheName, {
@@ -99,7 +100,7 @@ export function originHead(
     status: outcome.proceed ? 200 : outcome.status,
     fields,
     content: noContent,
-    facts: { outcome: 'miss', because: 'head', ...file.about },
+    facts: { outcome: 'miss', because: 'head', ...askedBy(file.about, response.parent) },
     ...announcedLengthOf(outcome.proceed ? response.fields : Fields.empty),
   }
 }
@@ -137,11 +138,12 @@ export async function passedResponse(
     }),
   )
   const { status, length } = response
-  const facts = { outcome: 'miss', because, ...file.about }
+  const about = askedBy(file.about, response.parent)
+  const facts = { outcome: 'miss', because, ...about }
   // apt gives up at once after a 5xx without a text, and after 507. After another 5xx with a text it tries again.
   if (status === 507 || (status >= 500 && length === 0)) {
     response.content.close()
-    const sentence = answerOf(allowed, status)
+    const sentence = answerOf(about, status)
     return textResponse(status === 507 ? 503 : status, sentence, { facts })
   }
   const cacheStatus = formatCacheStatus(cacheName, {

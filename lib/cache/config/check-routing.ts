@@ -28,7 +28,7 @@ export function checkRouting(config: Config): {
       ...refusedAt(['remap', i, 'to'], to, policy),
     )
   })
-  config.archives.forEach(({ origins }, i) => {
+  config.archives.forEach(({ origins, clients, credentials, redirects }, i) => {
     const at = (j: number): Remark['path'] => ['archives', i, 'origins', j]
     if (origins.length === 0) {
       problems.push(remark(['archives', i, 'origins'], 'has no origin; write at least one'))
@@ -37,7 +37,22 @@ export function checkRouting(config: Config): {
       const other = origins.findIndex(one => isSame(sampleOf(one), sampleOf(origin)))
       if (other < j) problems.push(remark(at(j), 'is listed already; remove one of the two'))
       warnings.push(...refusedAt(at(j), origin, policy))
+      if (credentials !== undefined && isPassedThrough(origin, policy)) {
+        const text = 'is under `passthrough_domains`, so `credentials` would not be used for it'
+        problems.push(remark(at(j), `${text}; list it under \`domains\``))
+      }
     })
+    if (credentials === undefined) return
+    const here = (name: string): Remark['path'] => ['archives', i, name]
+    if (clients.length === 0) {
+      const text = 'needs `clients` beside it: the networks that may have what the credentials open'
+      problems.push(remark(here('credentials'), text))
+    }
+    if ((redirects ?? config.redirects) === 'pass') {
+      const text =
+        'has to be `follow` beside `credentials`: a passed redirect may name what is signed for this proxy'
+      problems.push(remark(here('redirects'), text))
+    }
   })
   const { ubuntuServer, debianServer } = config.overrides
   warnings.push(
@@ -45,6 +60,11 @@ export function checkRouting(config: Config): {
     ...refusedAt(['overrides', 'debian_server'], debianServer, policy),
   )
   return { problems, warnings }
+}
+
+function isPassedThrough(place: Place, policy: Policy): boolean {
+  const admission = admitTarget({ kind: 'fetch', authority: sampleOf(place) }, policy)
+  return 'allow' in admission && admission.allow === 'passthrough'
 }
 
 const noClients = {

@@ -2,6 +2,7 @@
  * Groups of settings of cachesvc.yaml: archives and their indexes, storage, time limits and other bounds, HTTPS.
  */
 import { network } from '../../config/address-kinds.ts'
+import { secretPlace } from '../../config/secret-place.ts'
 import {
   absolutePath,
   boolean,
@@ -41,6 +42,13 @@ export const archives = listOfGroups(
     redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
     ),
+    clients: setting(listOf(network, 'networks'), []).says(
+      'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
+    ),
+    credentials: optional(secretPlace, 'none').says(
+      'File with the name and the password by which this proxy asks the origins of this archive, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Without `http://` before the host a line counts for https alone. Needs `archives[].clients`: what comes of it is stored and given to those clients only, without credentials of theirs.',
+      'The credentials are sent to the host of the line below its path, and nowhere else: to no other host that one redirects to, nor to a parent proxy over http. A client that sends credentials of its own is passed through with those. A reload reads the file again.',
+    ),
     store: setting(oneOf('permitted', 'always'), 'permitted').says(
       'Which responses of this archive are stored. `permitted`: those whose fields allow it. `always`: those with `Cache-Control: private` or `no-store` and those with `Vary: *` too. Some package servers mark each file so, and then each machine fetches each file from them. cachesvc asks for what it stores without credentials, so each of its clients would get the same. Use it for an archive whose owner agrees.',
     ),
@@ -66,7 +74,7 @@ export const suites = group(
     warm: group(
       'Packages that are fetched ahead. When a suite has a new Release file whose indexes name newer versions of packages that clients have asked for, these are fetched in the background: one at a time, and only while no client waits for another file from an origin. A package counts as the same when its directory, name and architecture are.',
       {
-        days: setting(integer(0, 365), 0, 'warm:\n    days: 14').says(
+        days: setting(integer(0, 365), 0, 'suites:\n  warm:\n    days: 14').says(
           'Days: packages that a client has asked for in so many days are fetched ahead. 0 switches this off. A version that was fetched ahead counts as used when the version before it was used.',
         ),
         files: setting(integer(1, 100_000), 500).says(
@@ -127,7 +135,7 @@ export const retention = group(
     free: optional(
       size('0', '1024T'),
       'a fiftieth of the file system, at most `1G`',
-      'free: 20G',
+      'retention:\n  free: 20G',
     ).says(
       'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it. When removing all of them would not be enough, none is removed, what does not fit is not stored, and the log has a warning.',
     ),

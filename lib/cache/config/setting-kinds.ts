@@ -6,7 +6,7 @@ import { readProxyUrl } from '../../config/proxy-url.ts'
 import { expected, type Read, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
-import { formatUri, parseUri, type Scheme } from '../../http/message/target.ts'
+import { formatAuthority, formatUri, parseUri, type Scheme } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
 import { isRecord } from '../../json.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -23,9 +23,19 @@ export interface HostPattern {
   readonly port: number | undefined
 }
 
-interface ParentProxy extends Parent {
-  /** Hosts that are asked directly. */
+/** A parent proxy, and the hosts that are asked by way of it. */
+export interface ParentProxy extends Parent {
+  /** The hosts that are; all when there are none. */
+  readonly only: readonly HostPattern[]
+  /** Hosts that are not. */
   readonly except: readonly HostPattern[]
+}
+
+/** The parent proxies, in the order in which they are tried. */
+export interface ParentProxies {
+  readonly parents: readonly ParentProxy[]
+  /** Whether a host is asked directly when all parents fail that it is asked by way of. */
+  readonly direct: boolean
 }
 
 /** One end of a routing rule: `archive.example.org/debian`, with a scheme and a port when they matter, or a path alone. */
@@ -100,24 +110,26 @@ export const ipAddress: Kind<string> = kind({ name: 'IP address', json: string }
       ),
 )
 
-/** The URL of an HTTP proxy, or a group of its URL and the hosts that are asked without it. */
-export const parentProxy: Kind<ParentProxy> = kind(
+const parentGroup = {
+  type: 'object',
+  properties: {
+    url: string,
+    only: { type: 'array', items: string },
+    except: { type: 'array', items: string },
+  },
+  required: ['url'],
+  additionalProperties: false,
+}
+const parentJson = { anyOf: [string, parentGroup] }
+
+/** The URL of an HTTP proxy, or a group of its URL and the hosts that are asked by way of it; or a list of them. */
+export const parentProxies: Kind<ParentProxies> = kind(
   {
     name: 'URL',
-    range: 'or a group with `url` and `except`',
-    json: {
-      anyOf: [
-        string,
-        {
-          type: 'object',
-          properties: { url: string, except: { type: 'array', items: string } },
-          required: ['url'],
-          additionalProperties: false,
-        },
-      ],
-    },
+    range: 'or a group with `url`, `only` and `except`, or a list of URLs and groups',
+    json: { anyOf: [...parentJson.anyOf, { type: 'array', items: parentJson, maxItems: 9 }] },
   },
-  readParentProxy,
+  readParentProxies,
 )
 
 /** An http or https URL, as written into certificates. */
@@ -207,25 +219,60 @@ export function readHostPattern(found: unknown): Read<HostPattern> {
   return right({ text, host, subdomains, port: port?.value })
 }
 
-/** Reads `http://user:password@proxy.example.org:3128`, alone or as `url` beside `except`. No answer ever quotes the password. */
-export function readParentProxy(found: unknown): Read<ParentProxy> {
+/** The last member of a list: then origins are asked directly. */
+const directly = 'direct'
+const mostParents = 8
+
+/** Reads one parent proxy, or a list of them with `direct` as its last member. No answer ever quotes a password. */
+export function readParentProxies(found: unknown): Read<ParentProxies> {
+  if (!Array.isArray(found)) {
+    const one = readParentProxy(found)
+    return one.ok ? right({ parents: [one.value], direct: false }) : one
+  }
+  const members = found as readonly unknown[]
+  const direct = members.at(-1) === directly
+  const named = direct ? members.slice(0, -1) : members
+  if (named.length === 0) return wrong('expected the URL of one parent proxy at least')
+  if (named.length > mostParents) return wrong(`expected ${mostParents} parent proxies at most`)
+  const parents: ParentProxy[] = []
+  for (const [at, member] of named.entries()) {
+    if (member === directly) return wrong(`${directly} can only be the last of the list`)
+    const one = readParentProxy(member)
+    if (!one.ok) return wrong(`${at + 1}: ${one.problem}`)
+    parents.push(one.value)
+  }
+  const names = new Set(parents.map(parent => formatAuthority(parent)))
+  return names.size === parents.length
+    ? right({ parents, direct })
+    : wrong('expected each parent proxy once; list all of its hosts under its `only`')
+}
+
+/** Reads `http://user:password@proxy.example.org:3128`, alone or as `url` beside `only` and `except`. */
+function readParentProxy(found: unknown): Read<ParentProxy> {
   if (!isRecord(found)) {
     const alone = readProxyUrl(found)
-    return alone.ok ? right({ ...alone.value, except: [] }) : alone
+    return alone.ok ? right({ ...alone.value, only: [], except: [] }) : alone
   }
-  const { url, except = [], ...others } = found
+  const { url, only = [], except = [], ...others } = found
   const [unknown] = Object.keys(others)
-  if (unknown !== undefined) return wrong(`found the key ${unknown}, expected url and except`)
+  if (unknown !== undefined) return wrong(`found the key ${unknown}, expected url, only and except`)
   const proxy = readProxyUrl(url)
   if (!proxy.ok) return wrong(`url: ${proxy.problem}`)
-  if (!Array.isArray(except)) return wrong('except: expected a list of host patterns')
+  const [listed, excepted] = [readPatterns('only', only), readPatterns('except', except)]
+  if (!listed.ok) return listed
+  if (!excepted.ok) return excepted
+  return right({ ...proxy.value, only: listed.value, except: excepted.value })
+}
+
+function readPatterns(name: string, found: unknown): Read<readonly HostPattern[]> {
+  if (!Array.isArray(found)) return wrong(`${name}: expected a list of host patterns`)
   const patterns: HostPattern[] = []
-  for (const one of except as readonly unknown[]) {
+  for (const one of found as readonly unknown[]) {
     const pattern = readHostPattern(one)
-    if (!pattern.ok) return wrong(`except: ${pattern.problem}`)
+    if (!pattern.ok) return wrong(`${name}: ${pattern.problem}`)
     patterns.push(pattern.value)
   }
-  return right({ ...proxy.value, except: patterns })
+  return right(patterns)
 }
 
 /** Ports from the first to the last, both included. */

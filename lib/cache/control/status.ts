@@ -13,7 +13,7 @@ type Status = Awaited<ReturnType<typeof statusOf>>
 
 /** What the service does now, as `cachesvc status --json` prints it. Moments are ISO 8601, sizes bytes, times seconds. */
 export async function statusOf(sources: OperationsSources) {
-  const { version, config, clock, addresses, listeners } = sources
+  const { version, config, clock, addresses, listeners, parents } = sources
   const { is, because, cautions } = await serviceState(sources)
   const { started, rates, connections, arriving } = sources.activity()
   const { objects, bytes, filesystem } = await sources.usage()
@@ -29,6 +29,7 @@ export async function statusOf(sources: OperationsSources) {
       return `${secure ? 'https' : 'http'}://${formatAuthority({ host: address, port })}`
     }),
     setup: `${reachableAt(config, addresses(), listeners())}/_cachesvc/setup`,
+    ...(config.parentProxy && { parents: parents() }),
     connections,
     // A second, over the last minute.
     rates,
@@ -79,6 +80,11 @@ export function statusText(status: Status): string {
       'Last minute',
       `${rate(status.rates.requests)} requests and ${size(Math.round(status.rates.bytes))} a second`,
     ),
+    ...(status.parents ?? []).map(({ name, answered, failed, because }, at) => {
+      const state = because === undefined ? '' : `, fails now: ${because}`
+      const figures = `${count(answered)} answered, ${count(failed)} failed`
+      return line(at === 0 ? 'Parents' : '', `${name}: ${figures}${state}`)
+    }),
     line('Downloads', downloads.length === 0 ? 'none' : `${count(downloads.length)} running`),
     ...rows,
     ...(more > 0 ? [line('', `and ${count(more)} more`)] : []),

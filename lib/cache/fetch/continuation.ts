@@ -15,6 +15,7 @@ import type { Lifetime } from '../../async/lifetime.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseContentRange } from '../../http/message/range.ts'
@@ -52,7 +53,9 @@ export interface BegunContent {
   readonly length: number | undefined
   /** What is still to come. */
   readonly content: Source
-  readonly from: Pick<Answer, 'place' | 'source'>
+  readonly from: Pick<Answer, 'place' | 'source'> & {
+    readonly response: Pick<OriginResponse, 'parent'>
+  }
 }
 
 interface ResumptionOptions {

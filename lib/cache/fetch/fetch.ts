@@ -226,7 +226,7 @@ export class Fetcher {
     }
     // What the origin declares gone stays gone when the origin fails later. It was asked about this entry and no other.
     if (isGone(status) && stored !== undefined) store.remove(stored.key)
-    return { kind: 'answered', status, fields, certain, parent: wanted.parent }
+    return { kind: 'answered', status, fields, certain, parent: response.parent }
   }
 
   /** A 200: its content begins to be stored, unless it is plainly not the file or not what is expected. */
@@ -291,9 +291,10 @@ export class Fetcher {
     }
     const settled = this.#run(running, begun)
     const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
+    const { parent } = begun.from.response
     return {
       kind: 'filling',
-      filling: { draft, length, verified: verifiedBy(wanted), download, changed, settled },
+      filling: { draft, length, verified: verifiedBy(wanted), download, parent, changed, settled },
     }
   }
 

@@ -30,8 +30,6 @@ export interface WantedFile {
   readonly stored: Entry | undefined
   /** Fields of content that the origin sent and that is not the file: it need not be sent again, and a 304 is the answer. */
   readonly unless?: Fields | undefined
-  /** The parent proxy by which the origin is asked. */
-  readonly parent?: string | undefined
   /** The proxies that the client's request has passed, as `viaChain` has them. */
   readonly via?: string | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
@@ -45,6 +43,8 @@ export interface IncomingContent {
   /** What the content is verified by before its last block leaves. */
   readonly verified: EntryProof | undefined
   readonly download: Download
+  /** The parent proxy by which it comes. */
+  readonly parent?: string | undefined
   /** Whether the origin's head shows that this is not what is stored. */
   readonly changed: boolean
   /** Never rejects. */

@@ -13,6 +13,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
+import { longestRest, Rests } from '../../async/rests.ts'
 import type { OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
 import { failureOf, OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
@@ -75,16 +76,6 @@ interface Hurry {
 /** Time without a head, or without a byte of content, that is too long while another origin could answer. */
 export const patience: Milliseconds = 10_000
 
-/** How long an origin that failed comes last: at first, doubled with every failure, at most. */
-const firstRest: Milliseconds = 10_000
-const longestRest: Milliseconds = 300_000
-
-interface Health {
-  readonly failures: number
-  /** Until when it comes last, by `elapsed`. */
-  until: Milliseconds
-}
-
 interface Round {
   readonly question: Question
   readonly askOne: AskOne
@@ -98,10 +89,11 @@ interface Round {
 
 export class Mirrors {
   readonly #parts: MirrorParts
-  readonly #failing = new Map<string, Health>()
+  readonly #rests: Rests
 
   constructor(parts: MirrorParts) {
     this.#parts = parts
+    this.#rests = new Rests(parts.clock)
   }
 
   /** The first answer that settles what is asked, else the refusal or the failure that came first. */
@@ -110,7 +102,7 @@ export class Mirrors {
     const round: Round = { question, askOne, others: all.length > 1, refusals: [], failed: [] }
     if (!round.others) return askAt(round, question.uri)
     const places = all.filter(place => question.except?.has(originName(place)) !== true)
-    const { healthy, failing } = this.#inTurn(places)
+    const { healthy, failing } = this.#rests.inTurn(places, originName)
     for (const [i, place] of [...healthy, ...failing].entries()) {
       const found = await this.#try(round, place, i < healthy.length - 1)
       if (found === undefined) continue
@@ -131,7 +123,7 @@ export class Mirrors {
       const { response } = answer
       const standing = standingOf(response.status)
       if (standing === 'has it' && !isBehind(response, question)) {
-        this.#failing.delete(originName(place))
+        this.#rests.forget(originName(place))
         for (const refusal of round.refusals) this.#note(refusal.place, refusal.response.fields)
         return answer
       }
@@ -187,30 +179,9 @@ export class Mirrors {
     }
   }
 
-  /** Origins that failed lately come last; of these the one whose rest ends soonest comes first. */
-  #inTurn(places: readonly TargetUri[]): {
-    readonly healthy: readonly TargetUri[]
-    readonly failing: readonly TargetUri[]
-  } {
-    const now = this.#parts.clock.elapsed()
-    const due = (place: TargetUri): Milliseconds => this.#failing.get(originName(place))?.until ?? 0
-    const healthy = places.filter(place => due(place) <= now)
-    const failing = places.filter(place => due(place) > now).sort((a, b) => due(a) - due(b))
-    // One request tries whether it is back, not all that come in the same moment.
-    for (const place of healthy) {
-      const health = this.#failing.get(originName(place))
-      if (health !== undefined) health.until = now + firstRest
-    }
-    return { healthy, failing }
-  }
-
   #note(place: TargetUri, fields?: Fields): void {
-    const { clock } = this.#parts
-    const name = originName(place)
-    const failures = (this.#failing.get(name)?.failures ?? 0) + 1
-    const rest = Math.min(longestRest, firstRest * 2 ** (failures - 1))
-    const asked = fields === undefined ? 0 : Math.min(retryAfter(fields, clock.now()), longestRest)
-    this.#failing.set(name, { failures, until: clock.elapsed() + Math.max(rest, asked) })
+    const asked = fields === undefined ? 0 : retryAfter(fields, this.#parts.clock.now())
+    this.#rests.note(originName(place), Math.min(asked, longestRest))
   }
 }
 

@@ -9,11 +9,14 @@ import type { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
+import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
+import type { ParentRules } from '../../http/client/dialling/parents.ts'
 import { isPublicAddress } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
-import { closestPattern, hostList } from '../policy/hosts.ts'
+import type { ParentProxies } from '../config/setting-kinds.ts'
+import { asks, type CompiledParent, compileParents } from '../policy/parents.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
@@ -31,18 +34,34 @@ export async function originClient(
   },
 ): Promise<OriginClient> {
   const { connect, fields, content } = config.timeouts
-  const except = hostList(config.parentProxy?.except ?? [])
   return new OriginClient({
     clock,
     blocks,
     isPublic: isPublicAddress,
-    parent: config.parentProxy,
-    direct: authority => closestPattern(except, authority) !== undefined,
+    parents: config.parentProxy && parentRules(config.parentProxy, log),
     ca: await trustedAuthorities(config, log),
     deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
     limits: { perOrigin: config.limits.originConnections },
     ...(lookup === undefined ? {} : { lookup }),
   })
+}
+
+function parentRules(proxies: ParentProxies, log: Logger): ParentRules {
+  const { parents, direct } = compileParents(proxies)
+  const hosts = new Map<Parent, CompiledParent>(parents.map(one => [one.proxy, one]))
+  return {
+    parents: proxies.parents,
+    direct,
+    asks: (parent, authority) => {
+      const compiled = hosts.get(parent)
+      return compiled !== undefined && asks(compiled, authority)
+    },
+    onChange(parent, failure) {
+      if (failure === undefined) return log.info('a parent proxy answers again', { parent })
+      const next = direct || parents.length > 1 ? ', the next way is taken' : ''
+      log.warn(`a parent proxy fails${next}`, { parent, error: failure })
+    },
+  }
 }
 
 /** The authorities that origins may have their certificates from besides those of Node, PEM: the system's and those of `https.origin_ca`. */

@@ -3,8 +3,9 @@
  * fields that each origin is sent, with nothing of the client in them; the origins are asked in turn (mirrors.ts); the redirects of
  * each are followed as far as the policy admits (RFC 9110 section 15.4), or left to the client.
  *
- * Each hop passes the same admission as a client's request, https never leads back to http, and credentials do not travel to
- * another host because none are sent.
+ * Each hop passes the same admission as a client's request, and https never leads back to http. Credentials are those that this proxy
+ * itself has for the archive of the file (origin-credentials.ts): a hop gets them at the place that was asked first, and none
+ * that comes after a hop elsewhere.
  */
 import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../../http/client/client.ts'
@@ -12,12 +13,15 @@ import { Fields } from '../../http/message/field.ts'
 import { formatUri, parseTarget, type TargetUri } from '../../http/message/target.ts'
 import type { Admission, DenyRule } from '../policy/policy.ts'
 import type { Answer, Mirrors, Question } from './mirrors.ts'
+import type { FileCredentials } from './origin-credentials.ts'
 
 interface FollowParts {
   readonly origin: OriginClient
   readonly admit: (uri: TargetUri) => Admission
   /** Whether the client is to follow the redirects of this target itself. */
   readonly passes: (uri: TargetUri) => boolean
+  /** Called when an origin refuses credentials of this proxy. */
+  readonly onRefused: (credentials: FileCredentials, place: TargetUri) => void
 }
 
 interface AskParts extends FollowParts {
@@ -27,6 +31,8 @@ interface AskParts extends FollowParts {
   /** Our name in Via; undefined when it is not sent. */
   readonly via: () => string | undefined
   readonly agent: () => string
+  /** What this proxy itself may send for a file. */
+  readonly credentials: (wanted: TargetUri) => FileCredentials | undefined
 }
 
 /**
@@ -50,11 +56,13 @@ export function askOrigins(parts: AskParts): Ask {
     const { method = 'GET', fresh = false, more, lifetime: within } = question
     const own = via()
     const chain = own === undefined || question.via === undefined ? own : `${question.via}, ${own}`
+    const credentials = parts.credentials(question.uri)
     const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', chain])
     return mirrors.ask(question, (uri, others, hurry) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
       const { deadlines, signal } = hurry ?? {}
-      return follow(uri, { method, fields, fresh, within, deadlines, signal }, parts)
+      const asked = { method, fields, fresh, within, deadlines, signal, credentials }
+      return follow(uri, asked, parts)
     })
   }
 }
@@ -71,7 +79,10 @@ export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): Return
 }
 
 /** What every target of the chain is asked. */
-type Asked = Pick<OriginRequest, 'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal'>
+type Asked = Pick<
+  OriginRequest,
+  'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal'
+> & { readonly credentials: FileCredentials | undefined }
 
 /** Redirects in a row that are followed; a chain of archives rarely has two. */
 const maxRedirects = 5
@@ -82,17 +93,22 @@ const maxRedirects = 5
  */
 async function follow(
   from: TargetUri,
-  { method, fields, fresh, within, deadlines, signal }: Asked,
-  { origin, admit, passes }: FollowParts,
+  { method, fields, fresh, within, deadlines, signal, credentials }: Asked,
+  { origin, admit, passes, onRefused }: FollowParts,
 ): Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }> {
   let uri = from
+  let own = credentials
   const chain: string[] = []
   for (;;) {
     const admission = admit(uri)
     if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
     const { trusted } = admission
-    const asked = { method, uri, fields, fresh, within, deadlines, signal, trusted }
+    if (!isSameServer(uri, from)) own = undefined
+    const authorization = own?.at(uri)
+    const asked = { method, uri, fields, fresh, within, deadlines, signal, trusted, authorization }
     const response = await origin.request(asked)
+    const refuses = response.status === 401 || response.status === 403
+    if (own !== undefined && authorization !== undefined && refuses) onRefused(own, uri)
     const location = redirection(response)
     if (location === undefined) return { response, uri }
     response.content.close()
@@ -109,6 +125,10 @@ async function follow(
       throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
     }
   }
+}
+
+function isSameServer(one: TargetUri, other: TargetUri): boolean {
+  return one.scheme === other.scheme && one.host === other.host && one.port === other.port
 }
 
 function redirection(response: OriginResponse): string | undefined {

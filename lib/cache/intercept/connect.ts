@@ -12,7 +12,7 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import { appendVia, runsInCircle, viaChain } from '../../http/proxy/via.ts'
 import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
-import { byWayOf, refusalOf, refusedResponse } from '../answer/errors.ts'
+import { byWayOf, parentIn, refusalOf, refusedResponse } from '../answer/errors.ts'
 import { type BuildRefusal, buildNamedByProxyUser } from '../builds/build.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
@@ -117,7 +117,7 @@ async function tunnel(
     if (refusal !== undefined) return refusedResponse(request, refusal)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
     const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
-    const parent = byWayOf(parentOf(authority, rules().policy))
+    const parent = byWayOf(parentIn(error) ?? parentOf(authority, rules().policy))
     return textResponse(503, `${error.publicText} (${origin}, ${parent}${error.code})`, { facts })
   }
 }

@@ -2,10 +2,12 @@
  * The metrics of the cache under their Prometheus names. Counters of requests agree with the statistics; gauges are read when
  * the metrics are asked for.
  */
+import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../../metrics.ts'
 import { isGone } from '../fetch/revalidation.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
+import type { SignatureEnd } from '../suites/apt-policy.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {
@@ -24,6 +26,8 @@ const gauges = {
   suites_being_adopted: 'Suites whose indexes are being read.',
   suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
+  refused_signatures:
+    'Suites whose signature apt refuses by now: its policy has ended an algorithm, or the key has expired.',
   distrusting_clients: 'Clients remembered as rejecting our certificates, once for each host.',
   authority_expiry_timestamp_seconds:
     'When the certificate of the CA ends, seconds since the epoch.',
@@ -42,6 +46,11 @@ export interface SuiteBehind {
   readonly suite: string
   readonly file: string
   readonly seconds: number
+}
+
+/** A suite whose signature apt refuses from a moment on. */
+export interface SignatureOfSuite extends SignatureEnd {
+  readonly suite: string
 }
 
 /** The number of suites that are named: their names come from clients. */
@@ -142,7 +151,11 @@ export class CacheMetrics {
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
     const metrics = new CacheMetrics()
-    metrics.read(Object.fromEntries(names.map(name => [name, () => 0])) as Gauges, () => [])
+    metrics.read(
+      Object.fromEntries(names.map(name => [name, () => 0])) as Gauges,
+      () => [],
+      () => [],
+    )
     return metrics.#metrics.list()
   }
 
@@ -150,12 +163,27 @@ export class CacheMetrics {
    * Adds what other parts know at each look: the gauges, the suites of which clients get an earlier Release file, those for the
    * longest time first, and what is known of the process.
    */
-  read(reads: Gauges, behind: () => readonly SuiteBehind[]): void {
+  read(
+    reads: Gauges,
+    behind: () => readonly SuiteBehind[],
+    parents: () => readonly ParentState[],
+    ends: () => readonly SignatureOfSuite[] = () => [],
+  ): void {
     for (const [name, help] of Object.entries(gauges)) {
       const read = reads[name as keyof Gauges]
       if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
     }
     measureProcess(this.#metrics)
+    const signatures = {
+      name: 'cachesvc_signature_end_timestamp_seconds',
+      help: 'When apt begins to refuse the signature of a suite by its policy, seconds since the epoch, and why.',
+      labels: ['suite', 'because'],
+    } as const
+    this.#metrics.readings(signatures, () =>
+      ends()
+        .slice(0, mostSuites)
+        .map(({ at, ...labels }) => ({ labels, value: Math.floor(at / 1000) })),
+    )
     const name = 'cachesvc_suite_behind_seconds'
     const help =
       'For how long clients have got an earlier Release file of a suite, and the first file it waits for.'
@@ -163,6 +191,31 @@ export class CacheMetrics {
       behind()
         .slice(0, mostSuites)
         .map(({ seconds, ...labels }) => ({ labels, value: seconds })),
+    )
+    this.#metrics.readings(
+      {
+        name: 'cachesvc_parent_requests_total',
+        help: 'Requests and tunnels by way of a parent proxy, by result: answered, or failed where another way is tried if there is one.',
+        labels: ['parent', 'result'],
+        type: 'counter',
+      },
+      () =>
+        parents().flatMap(({ name: parent, answered, failed }) => [
+          { labels: { parent, result: 'answered' }, value: answered },
+          { labels: { parent, result: 'failed' }, value: failed },
+        ]),
+    )
+    this.#metrics.readings(
+      {
+        name: 'cachesvc_parent_failing',
+        help: '1 while a parent proxy fails, so that others are asked before it.',
+        labels: ['parent'],
+      },
+      () =>
+        parents().map(({ name: parent, because }) => ({
+          labels: { parent },
+          value: Number(because !== undefined),
+        })),
     )
   }
 

@@ -2,6 +2,7 @@
  * The values and functions that the pages get from the rest of the service, read-only.
  */
 import type { Clock } from '../../async/clock.ts'
+import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { IncomingFile } from '../fetch/found.ts'
@@ -23,6 +24,8 @@ export interface OperationsSources {
   readonly config: Config
   readonly admits: (client: string) => boolean
   readonly warnings: () => readonly string[]
+  /** The parent proxies, in their order. */
+  readonly parents: () => readonly ParentState[]
   /** The open listeners, the main one first. */
   readonly listeners: () => readonly Listener[]
   /** IP addresses of this machine, in the system's order. */

@@ -18,11 +18,12 @@ import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { isBehind } from './behind-text.ts'
 import { Live } from './live.ts'
-import type { CacheMetrics, Gauges, SuiteBehind } from './metrics.ts'
+import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
-interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher'> {
+interface OperationsParts
+  extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher' | 'shares'> {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules
@@ -41,7 +42,8 @@ interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negati
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, https, store, suites, updates, negative, origin, fetcher } = parts
+  const { clock, version, rules, https, store, suites, updates, negative, origin } = parts
+  const { fetcher, shares } = parts
   const { statistics, activity, metrics, verification, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -63,13 +65,20 @@ export async function operationsOf(parts: OperationsParts) {
     suites_being_adopted: () => suites.adopting,
     ...https.gauges,
     suites_behind: () => suitesBehind(parts).length,
+    refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
     verification_timestamp_seconds: () => Math.floor((verification.last?.finished ?? 0) / 1000),
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
-  metrics.read(gauges, () => suitesBehind(parts))
+  const parents = () => origin.dialler.parents?.states() ?? []
+  metrics.read(
+    gauges,
+    () => suitesBehind(parts),
+    parents,
+    () => signatureEnds(parts),
+  )
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -79,6 +88,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
+    parents,
     listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
@@ -116,12 +126,7 @@ export async function operationsOf(parts: OperationsParts) {
     },
     explain: url =>
       explain(url, {
-        rules: rules(),
-        store,
-        suites,
-        updates,
-        negative,
-        fetcher,
+        ...{ rules: rules(), store, shares, suites, updates, negative, fetcher, parents },
         builds: parts.builds,
         now: clock.now(),
       }),
@@ -145,6 +150,16 @@ function suitesBehind(parts: Pick<Answering, 'suites' | 'updates'>): readonly Su
       ]
     })
     .sort((a, b) => b.seconds - a.seconds)
+}
+
+/** The suites whose signature apt refuses by now or later, the earliest first. */
+function signatureEnds({ suites }: Pick<Answering, 'suites'>): readonly SignatureOfSuite[] {
+  return suites.all
+    .flatMap(({ at, generations: [generation] }) => {
+      const ends = generation?.signature.ends
+      return ends === undefined ? [] : [{ suite: redactUrl(at), ...ends }]
+    })
+    .sort((a, b) => a.at - b.at)
 }
 
 function suiteStates({

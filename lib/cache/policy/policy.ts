@@ -14,6 +14,7 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
+import { type Confinement, type Confinements, confinementsOf } from './confinement.ts'
 import {
   closestPattern,
   type HostList,
@@ -23,6 +24,7 @@ import {
   ownIdentity,
   patternsFor,
 } from './hosts.ts'
+import { type CompiledParents, compileParents, parentsOf } from './parents.ts'
 import { type RouteRules, routeRules } from './routing.ts'
 
 /** What is to be reached. */
@@ -42,6 +44,7 @@ export interface ClientApproach {
 /** The setting a refusal comes from; `public-address`, `loop` and `credentials` are not settings and always hold. */
 export type DenyRule =
   | 'clients'
+  | 'archives.clients'
   | 'loop'
   | 'credentials'
   | 'https.prevent'
@@ -71,8 +74,8 @@ export interface Denied {
 /** The settings of the policy, ready for look-ups. */
 export interface Policy {
   readonly own: Own
-  /** The parent proxy, and the hosts that are asked without it. */
-  readonly parent: { readonly authority: Authority; readonly except: HostList } | undefined
+  /** The parent proxies. */
+  readonly parents: CompiledParents | undefined
   readonly clients: AddressSet
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
@@ -108,7 +111,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     patterns.map(pattern => ({ ...pattern, mode }))
   return {
     own,
-    parent: parentProxy && { authority: parentProxy, except: hostList(parentProxy.except) },
+    parents: parentProxy && compileParents(parentProxy),
     clients: AddressSet.fromCidrs(settings.clients),
     preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
@@ -148,6 +151,18 @@ export function admitClient(
     : undefined
 }
 
+/** The refusal for a client that may not have the files of a confined archive; undefined when it may. */
+export function admitToArchive(
+  client: string,
+  { clients, setting }: Confinement,
+): Denied | undefined {
+  if (clients.has(client)) return undefined
+  return deny(
+    'archives.clients',
+    `${client} is in no network under \`${setting}\`; add its network there to let it have files of this archive.`,
+  )
+}
+
 /** Admits or refuses a target, whichever client asks for it. */
 export function admitTarget(approach: TargetApproach, policy: Policy): Admission {
   const { kind, authority } = approach
@@ -178,11 +193,12 @@ export function tunnelMode(
   return { mode: unread ? 'tunnel' : mode, rule: closest?.text }
 }
 
-/** Host and port of the parent proxy by which an authority is asked; undefined when it is asked directly. */
-export function parentOf(authority: Authority, { parent }: Policy): string | undefined {
-  if (parent === undefined || closestPattern(parent.except, authority) !== undefined)
-    return undefined
-  return formatAuthority(parent.authority)
+/**
+ * Host and port of the parent proxy by which an authority is asked, of several as `one or another`; undefined when it is asked directly.
+ */
+export function parentOf(authority: Authority, { parents }: Policy): string | undefined {
+  const names = parentsOf(authority, parents)
+  return names.length === 0 ? undefined : names.join(' or ')
 }
 
 /** Whether a CONNECT to this authority would be admitted and intercepted. */
@@ -281,10 +297,11 @@ export interface Rules {
   readonly config: Config
   readonly policy: Policy
   readonly routes: RouteRules
+  readonly confinements: Confinements
 }
 
 /** The rules of a configuration. `ports` are those the service listens on; a command takes the configured ones. */
 export function rulesOf(config: Config, ports = config.listen.map(({ port }) => port)): Rules {
   const policy = compilePolicy(config, ownIdentity(config, ports))
-  return { config, policy, routes: routeRules(config) }
+  return { config, policy, routes: routeRules(config), confinements: confinementsOf(config) }
 }

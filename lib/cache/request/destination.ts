@@ -24,6 +24,7 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { type ArchivePath, classify } from '../archive/path.ts'
+import { type Confinement, confinementOf } from '../policy/confinement.ts'
 import { type Admission, admitTarget, parentOf, type Rules } from '../policy/policy.ts'
 import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -40,8 +41,15 @@ export interface About {
   readonly key: string
   readonly kind: string
   readonly origin: string
-  /** The parent proxy by which the origin is asked. */
+  /** The parent proxy by which the origin is asked; until it has been, of several `one or another`. */
   readonly parent?: string
+}
+
+/** The same of a request that went by way of this parent proxy, or of none. */
+export function askedBy(about: About, parent: string | undefined): About {
+  if (parent === about.parent) return about
+  const { parent: _planned, ...others } = about
+  return parent === undefined ? others : { ...others, parent }
 }
 
 /** A file of an archive. */
@@ -66,6 +74,8 @@ export interface FileDestination {
   readonly build: string | undefined
   /** Whether credentials sent for what was asked may go to where it is fetched. */
   readonly credentials: boolean
+  /** The archive whose files some clients alone may have; undefined when it is in none. */
+  readonly confinement: Confinement | undefined
   /** Whether the target may be reached, whichever client asks. */
   readonly admission: Admission
 }
@@ -130,6 +140,7 @@ function destinationOf(request: TargetParts, rules: Rules): Destination {
     asOf: asked.asOf,
     build: asked.build,
     credentials: carriesCredentials(spelt, uri),
+    confinement: confinementOf(uri, rules.confinements),
     admission: admitBoth(spelt, uri, rules),
   }
 }

@@ -137,6 +137,13 @@ export class Store extends ReadableStore {
     return downloads.whole(digest) !== undefined || blobs.has(digest)
   }
 
+  /** Whether an entry names a content. */
+  names(digest: string): boolean {
+    if (this.#parts.journal.table.references(digest)) return true
+    for (const entry of this.#arriving.values()) if (entry.digest === digest) return true
+    return false
+  }
+
   /**
    * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
    * the entry is malformed.

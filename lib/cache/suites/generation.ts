@@ -8,6 +8,7 @@ import { isRecord } from '../../json.ts'
 import { decodedUrl, parentOf } from '../archive/path.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { canonicalUri } from '../store/key.ts'
+import type { SignatureEnd } from './apt-policy.ts'
 
 /** Content: its bytes, and its SHA-256 in lower-case hex. */
 export interface Content {
@@ -48,6 +49,8 @@ export interface Signature {
   readonly by?: string
   /** Absent when the key has none, and where an earlier release judged the signature. */
   readonly owner?: string
+  /** When apt refuses it, as far as the policy of apt has an end for it. */
+  readonly ends?: SignatureEnd
 }
 
 /** The owner of the key in words: the user ID and the fingerprint. */
@@ -284,6 +287,7 @@ const isGeneration = recordOf({
     is: oneOf('good', 'unknown-key', 'bad', 'unsigned', 'unchecked'),
     by: optional(isText),
     owner: optional(isText),
+    ends: optional(recordOf({ at: isNumber, because: isText })),
   }),
   adopted: isNumber,
   indexes: listOf(recordOf({ table: isSha256, root: isText })),

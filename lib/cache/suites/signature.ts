@@ -3,9 +3,10 @@
  * openpgp, which is loaded when there is a keyring.
  */
 import { createHash } from 'node:crypto'
-import type { Key } from 'openpgp'
+import type { Key, SignaturePacket } from 'openpgp'
 import type { Milliseconds } from '../../async/clock.ts'
 import { unframe } from '../archive/release.ts'
+import { type SignatureFacts, signatureEnd } from './apt-policy.ts'
 import type { Signature } from './generation.ts'
 import { certificatesOf, keyringFiles } from './keyrings.ts'
 import { ahead } from './policy.ts'
@@ -30,12 +31,14 @@ export async function checkSignature(
     const signature = signed.signature.includes('-----BEGIN PGP')
       ? await openpgp.readSignature({ armoredSignature: signed.signature.toString('latin1') })
       : await openpgp.readSignature({ binarySignature: new Uint8Array(signed.signature) })
+    const packets = [...signature.packets].map(packet => Buffer.from(packet.write()))
     const verify: Verify = given => openpgp.verify({ message, signature, ...given })
     const keysOf: KeysOf = ids => readKeys(files, ids, openpgp)
-    const found = await judged(verify, keysOf, now)
+    const ends = signatureEnd(await factsOf(packets, keysOf))
+    const found = { ...(await judged(verify, keysOf, now)), ...(ends && { ends }) }
     if (inPlace || found.is !== 'unknown-key') return found
     // Without the key it can still be seen whether this signature was made for this content.
-    const fits = signature.packets.every(packet => wasMadeFor(release, Buffer.from(packet.write())))
+    const fits = packets.every(packet => wasMadeFor(release, packet))
     if (!fits) return { is: 'bad' }
     return files.length === 0 ? { is: 'unchecked' } : found
   } catch {
@@ -69,6 +72,80 @@ type Verify = (given: { readonly verificationKeys: Key[]; readonly date: Date })
     readonly verified: Promise<true>
   }>
 }>
+
+/** What apt's policy asks about: of the signatures of known keys, else of all. */
+async function factsOf(packets: readonly Buffer[], keysOf: KeysOf): Promise<SignatureFacts[]> {
+  const all = packets.flatMap(packet => packetFacts(packet) ?? [])
+  const keys = await keysOf(all.map(({ issuer }) => issuer))
+  const known: SignatureFacts[] = []
+  for (const { issuer, ...facts } of all) {
+    for (const key of keys.filter(one => one.getKeyIDs().some(id => id.toHex() === issuer))) {
+      // Of several copies of a key each counts: apt may have the one that was extended.
+      known.push({ ...facts, ...(await keyFacts(key, issuer)) })
+    }
+  }
+  return known.length > 0 ? known : all
+}
+
+type PacketFacts = SignatureFacts & { readonly issuer: string }
+
+/** What a signature packet says of itself (RFC 9580 section 5.2, RFC 4880 section 5.2.2 for version 3); undefined for other packets. */
+function packetFacts(packet: Buffer): PacketFacts | undefined {
+  const [version = 0] = packet
+  if (version === 3 && packet.length > 17) {
+    const [algorithm = 0, hash = 0] = packet.subarray(15, 17)
+    return { version, algorithm, hash, issuer: packet.toString('hex', 7, 15) }
+  }
+  if (version !== 4 || packet.length < 10) return undefined
+  const [, , algorithm = 0, hash = 0] = packet
+  const unhashed = 6 + packet.readUInt16BE(4)
+  if (unhashed + 2 > packet.length) return undefined
+  const left = unhashed + 2 + packet.readUInt16BE(unhashed)
+  // The digest of the key's length: an RSA signature is as long as the modulus, but for zeros at its beginning.
+  const isRsa = algorithm >= 1 && algorithm <= 3 && left + 4 <= packet.length
+  const bits = isRsa ? Math.ceil(packet.readUInt16BE(left + 2) / 64) * 64 : undefined
+  const areas = [packet.subarray(6, unhashed), packet.subarray(unhashed + 2, left)]
+  return { version, algorithm, hash, bits, issuer: areas.map(issuerIn).find(id => id !== '') ?? '' }
+}
+
+/** The key ID in an area of subpackets, hex: of the issuer's ID (16) or fingerprint (33); empty without one. */
+function issuerIn(area: Buffer): string {
+  for (let at = 0; at + 1 < area.length; ) {
+    const first = area.readUInt8(at)
+    const wide = first >= 192 && first < 255 && at + 2 <= area.length
+    const length = wide ? (first - 192) * 256 + area.readUInt8(at + 1) + 192 : first
+    const begins = at + (wide ? 2 : 1)
+    if (first === 255 || length === 0) return ''
+    const content = area.subarray(begins + 1, begins + length)
+    const type = area[begins]
+    if (type === 16 && content.length === 8) return content.toString('hex')
+    if (type === 33 && content.length === 21) return content.toString('hex', 13)
+    at = begins + length
+  }
+  return ''
+}
+
+/** What a key says of itself that is known here. What it does not say in a way that can be read, does not count. */
+async function keyFacts(
+  key: Key,
+  issuer: string,
+): Promise<Pick<SignatureFacts, 'curve' | 'expires' | 'bindings'>> {
+  const subkey = key.getSubkeys().find(one => one.getKeyID().toHex() === issuer)
+  const ends = await Promise.all(
+    [key, subkey].map(one => one?.getExpirationTime().catch(() => undefined)),
+  )
+  const moments = ends.flatMap(at => (at instanceof Date ? at.getTime() : []))
+  const { curve } = (subkey ?? key).getAlgorithmInfo()
+  const hashesOf = (packets: readonly SignaturePacket[]) =>
+    packets.flatMap(({ hashAlgorithm }) => hashAlgorithm ?? [])
+  const bindings = [key.users.flatMap(({ selfCertifications }) => selfCertifications)]
+  if (subkey !== undefined) bindings.push(subkey.bindingSignatures)
+  return {
+    curve,
+    expires: moments.length === 0 ? undefined : Math.min(...moments),
+    bindings: bindings.map(hashesOf),
+  }
+}
 
 /** The certificates that have a key with one of these IDs. */
 type KeysOf = (ids: readonly string[]) => Promise<readonly Key[]>

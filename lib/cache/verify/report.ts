@@ -3,6 +3,7 @@
  */
 import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../../figures.ts'
+import { signatureEndText } from '../suites/apt-policy.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 
 /** What can be wrong with a file. Its content: the bytes on disk are not those that were stored, or not there. */
@@ -100,7 +101,11 @@ export function reportText(report: VerificationReport, fate: (wrong: Wrong) => s
       signature?.is === 'good'
         ? ` by ${signerText({ ...signature, by: signature.by?.toUpperCase() ?? '' })}`
         : ''
-    lines.push(`${release}: ${signatureWords[signature?.is ?? 'off']}${by}${use}`)
+    const ends =
+      signature?.ends === undefined
+        ? ''
+        : `; ${signatureEndText(signature.ends, Date.parse(report.finished))}`
+    lines.push(`${release}: ${signatureWords[signature?.is ?? 'off']}${by}${use}${ends}`)
   }
   for (const { key, because } of report.unread) lines.push(`${key}: not read: ${because}`)
   const took = formatDuration(Date.parse(report.finished) - Date.parse(report.started))

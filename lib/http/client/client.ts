@@ -29,6 +29,8 @@ import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import { type Bound, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
+import type { Parent } from './dialling/parent-proxy.ts'
+import { hurried, type Way } from './dialling/parents.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
 import {
@@ -162,11 +164,16 @@ export class OriginClient {
   }
 
   #begin(asked: OriginRequest, upgrade: boolean, told: ResponseListener): void {
-    if (!this.#closed) return new PendingRequest(this.#parts, asked, upgrade, told).begin()
+    const ways = this.dialler.parents?.waysTo(asked.uri) ?? directly
+    if (!this.#closed)
+      return new PendingRequest(this.#parts, { asked, upgrade, ways }, told).begin()
     const origin = formatAuthority(asked.uri)
     told(new OriginFailure('ORIGIN_ABORTED', origin, { phase: 'queue' }), undefined)
   }
 }
+
+/** The ways where there is no parent proxy. */
+const directly: readonly Way[] = [undefined]
 
 /** What every request of a client shares. */
 interface ClientParts {
@@ -188,17 +195,26 @@ interface ClientParts {
 
 /** What an origin is called in errors and in the pool, made once for requests in a row to the same one. */
 class OriginNames {
-  #last = { scheme: '', host: '', port: 0, trusted: false, line: '', origin: '', key: '' }
+  #last = {
+    ...{ scheme: '', host: '', port: 0, trusted: false, line: '', origin: '', key: '' },
+    way: undefined as Way,
+  }
 
-  of({ uri, trusted, line = 'shared' }: OriginRequest): Readonly<{ origin: string; key: string }> {
+  of(
+    { uri, trusted, line = 'shared' }: OriginRequest,
+    way: Way,
+  ): Readonly<{ origin: string; key: string }> {
     const { scheme, host, port } = uri
     const last = this.#last
     const sameOrigin = host === last.host && port === last.port && scheme === last.scheme
-    if (sameOrigin && trusted === last.trusted && line === last.line) return last
+    if (sameOrigin && trusted === last.trusted && line === last.line && way === last.way)
+      return last
     const origin = formatAuthority(uri)
     // What may be at any address and what may not never share a connection.
-    const key = `${scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}`
-    this.#last = { scheme, host, port, trusted, line, origin, key }
+    // A request with the credentials of one parent never goes over a connection to another.
+    const by = way === undefined ? '' : ` by ${formatAuthority(way)}`
+    const key = `${scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}${by}`
+    this.#last = { scheme, host, port, trusted, line, origin, key, way }
     return this.#last
   }
 }
@@ -212,8 +228,18 @@ type ResponseListener = (
   response: OriginResponse | OriginSwitched | undefined,
 ) => void
 
+/** What a request asks for, and how. */
+interface Errand {
+  readonly asked: OriginRequest
+  /** For WebSocket, on a connection of its own that no limit of the pool counts. */
+  readonly upgrade: boolean
+  /** The ways to the origin that are left; the first is its own. */
+  readonly ways: readonly Way[]
+}
+
 /**
- * A request on its way to an origin: to a connection, kept or new, over it, and once more when a kept one had died.
+ * A request on its way to an origin: to a connection, kept or new, over it, and once more when a kept one had died. When a parent proxy
+ * fails, another request with the ways that are left takes its place.
  *
  * A request that a kept connection swallowed without a byte in answer is sent once more, on a new one, when its method is
  * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
@@ -232,6 +258,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   readonly #parts: ClientParts
   readonly #asked: OriginRequest
   readonly #upgrade: boolean
+  readonly #way: Way
+  /** The ways that are tried when this one fails. */
+  readonly #others: readonly Way[]
   readonly #told: ResponseListener
   #network: string | undefined
   #message: WireRequest | undefined
@@ -244,18 +273,22 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #over: Error | undefined
   #cancelTimer: (() => void) | undefined
 
-  /** `upgrade`: for WebSocket, on a connection of its own that no limit of the pool counts. */
-  constructor(parts: ClientParts, asked: OriginRequest, upgrade: boolean, told: ResponseListener) {
-    const { deadlines } = asked
+  /** The monotonic clock when it began. */
+  readonly #begun: Milliseconds
+
+  constructor(parts: ClientParts, { asked, upgrade, ways }: Errand, told: ResponseListener) {
+    const deadlines =
+      asked.deadlines === undefined ? parts.deadlines : { ...parts.deadlines, ...asked.deadlines }
+    ;[this.#way, ...this.#others] = ways
+    this.#begun = parts.clock.elapsed()
     this.#parts = parts
     this.#asked = asked
     this.#upgrade = upgrade
     this.#told = told
     this.fresh = asked.fresh === true
-    const { origin, key } = parts.names.of(asked)
+    const { origin, key } = parts.names.of(asked, this.#way)
     this.origin = origin
-    this.deadlines =
-      deadlines === undefined ? parts.deadlines : { ...parts.deadlines, ...deadlines }
+    this.deadlines = this.#others.length === 0 ? deadlines : hurried(deadlines)
     this.key = upgrade ? '' : key
     this.boundKey = key
   }
@@ -283,6 +316,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     return isHandshakeStep(this.#asked.fields.get('Authorization'))
   }
 
+  get parent(): string | undefined {
+    return this.#way && formatAuthority(this.#way)
+  }
+
   /** The connection that is its own now. */
   get connection(): OriginConnection | undefined {
     return this.#connection
@@ -292,12 +329,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     const { signal } = this.#asked
     if (signal?.aborted) return this.#fail(this.#aborted(signal.reason))
     try {
-      this.#message = onWire(
-        this.#asked,
-        this.#parts.dialler.parentOf(this.#asked.uri),
-        this.#upgrade,
-      )
+      this.#message = onWire(this.#asked, this.#way, this.#upgrade)
     } catch (error) {
+      // It is no failure of the parent that is next, and no other way is tried.
+      if (error instanceof OriginFailure) return this.#told(error, undefined)
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
     if (signal !== undefined) {
@@ -331,15 +366,14 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   }
 
   answered(response: OriginResponse | OriginSwitched): void {
-    const { dialler, pool } = this.#parts
-    const parent = dialler.parentOf(this.#asked.uri)
+    const { pool } = this.#parts
     if ('transport' in response && this.#connection !== undefined) pool.giveUp(this.#connection)
-    if ('status' in response && response.status === 407 && parent !== undefined) {
-      if (this.#asked.uri.scheme === 'http') {
-        const { address } = response
-        response.content.close()
-        const trouble = { parent: formatAuthority(parent), status: 407, address }
-        return this.#told(failureOf('parent-proxy', this.origin, trouble), undefined)
+    if (this.#way !== undefined && this.#asked.uri.scheme === 'http') {
+      const failure = this.#failureOfParent(this.#way, response)
+      if (failure !== undefined) {
+        if ('status' in response) response.content.close()
+        if (!this.#goesOn(failure)) this.#told(failure, undefined)
+        return
       }
     }
     this.#told(undefined, response)
@@ -363,6 +397,37 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     if (connection === undefined) return
     if (free && !connection.bound) pool.release(connection)
     bound.release(this, free && connection.bound ? connection : undefined)
+  }
+
+  /** The failure that an answer of the parent to a plain request is; undefined when the answer counts. Notes that it has answered. */
+  #failureOfParent(
+    way: Parent,
+    response: OriginResponse | OriginSwitched,
+  ): OriginFailure | undefined {
+    const status = 'status' in response ? response.status : 101
+    const last = this.#others.length === 0 || !isRepeatable(this.#asked)
+    if (status === 407 || (!last && unreachable.has(status))) {
+      const { address } = response
+      const trouble = { parent: formatAuthority(way), status, address }
+      return failureOf('parent-proxy', this.origin, trouble)
+    }
+    this.#parts.dialler.parents?.answered(way)
+    return undefined
+  }
+
+  /** Whether the request goes on by the next way, in another's place; notes the failure of a parent. */
+  #goesOn(failure: OriginFailure): boolean {
+    const { parents } = this.#parts.dialler
+    if (parents === undefined || this.#way === undefined) return false
+    const atParent = failure.phase === 'parent-proxy'
+    if (!atParent && this.#asked.uri.scheme !== 'http') return false
+    if (!parents.failed(this.#way, failure, this.#begun) || this.#others.length === 0) return false
+    // What was never sent can be sent; the rest, when it may be sent twice.
+    const unsent = atParent && this.#exchange === undefined
+    if (!unsent && !isRepeatable(this.#asked)) return false
+    const errand = { asked: this.#asked, upgrade: this.#upgrade, ways: this.#others }
+    new PendingRequest(this.#parts, errand, this.#told).begin()
+    return true
   }
 
   #lease(): void {
@@ -397,7 +462,8 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
 
   #dial(): void {
     const { dialler, pool } = this.#parts
-    const { uri, trusted, fields, deadlines } = this.#asked
+    const { uri, trusted, fields } = this.#asked
+    const { deadlines } = this
     const via = fields.get('Via')
     const stop = new AbortController()
     this.#stopWaiting = cause => stop.abort(cause)
@@ -409,7 +475,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
       signal: stop.signal,
       deadlines,
     }
-    dialler.dial(request).then(
+    dialler.dialBy(this.#way, request).then(
       dialled => this.#opened(dialled, stop.signal),
       (failure: OriginFailure) => {
         if (!this.#upgrade) pool.vacate(this.key)
@@ -445,7 +511,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #fail(failure: OriginFailure): void {
     this.#done()
     this.#parts.bound.release(this, undefined)
-    this.#told(failure, undefined)
+    if (!this.#goesOn(failure)) this.#told(failure, undefined)
   }
 
   #done(): void {
@@ -454,6 +520,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     this.#asked.within?.forget(this.#onOver)
   }
 }
+
+/** Statuses by which a proxy says that it could not reach the origin (RFC 9110 sections 15.6.3 to 15.6.5), or the origin that it fails. */
+const unreachable: ReadonlySet<number> = new Set([502, 503, 504])
 
 /** The connection broke, rather than fell silent. */
 const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']

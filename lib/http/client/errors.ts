@@ -124,6 +124,11 @@ const failures = {
     'the request to {origin} cannot be written as HTTP/1.1',
     'The request contains what HTTP does not allow.',
   ],
+  ORIGIN_CREDENTIALS_READABLE: [
+    'send',
+    'the credentials of this proxy for {origin} are not sent over http by way of a parent proxy, which could read them',
+    'This proxy does not send its credentials for this archive over http by way of a parent proxy. The archive has to be asked over https, or without the parent proxy.',
+  ],
 } as const
 
 type OriginCode = keyof typeof failures

@@ -26,6 +26,8 @@ import { mostCopied, Upload, type UploadOwner } from './upload.ts'
 export interface ExchangeOwner {
   /** `host:port`, for errors. */
   readonly origin: string
+  /** Host and port of the parent proxy by which it is asked. */
+  readonly parent: string | undefined
   readonly deadlines: OriginDeadlines
   /** The head is here. Content may still be on its way, and so may the request; or both are `over` already. */
   answered(response: OriginResponse | OriginSwitched): void
@@ -209,6 +211,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
       content,
       trailers,
       address,
+      parent: this.#owner.parent,
       reused,
     })
   }

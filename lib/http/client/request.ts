@@ -13,6 +13,7 @@ import type { ResponseHead } from '../wire/response-head.ts'
 import type { DialledConnection } from './connection.ts'
 import type { DialDeadlines } from './dialling/dialler.ts'
 import { type Parent, proxyAuthorization } from './dialling/parent-proxy.ts'
+import { OriginFailure } from './errors.ts'
 
 export interface OriginDeadlines extends DialDeadlines {
   /** For a connection to become free when the origin has as many as it may. */
@@ -35,6 +36,11 @@ export interface OriginRequest {
   /** End-to-end fields. Host, Connection, framing and the fields of one hop are written here; any given are left out. */
   readonly fields: Fields
   readonly content?: Content
+  /**
+   * Credentials of ours for the origin alone, the value of Authorization. The request fails where a parent proxy could read them. They take
+   * the place of a field of that name.
+   */
+  readonly authorization?: string | undefined
   /** Ends the request in whatever phase it is, its content included. */
   readonly signal?: AbortSignal | undefined
   /** The same without the cost of a signal: its end is the request's end. */
@@ -78,6 +84,8 @@ export interface OriginResponse extends ResponseHead {
   readonly trailers: (() => Fields) | undefined
   /** IP address of the origin, or of the parent proxy. */
   readonly address: string
+  /** Host and port of the parent proxy by which it came; undefined when it came directly. */
+  readonly parent: string | undefined
   /** Whether it came over a connection that an earlier request had used. */
   readonly reused: boolean
 }
@@ -107,12 +115,19 @@ export function onWire(
 ): WireRequest {
   const { method, uri, content = noContent, awaitContinue, onInterim } = asked
   const parent = uri.scheme === 'http' ? via : undefined
+  if (parent !== undefined && asked.authorization !== undefined) {
+    throw new OriginFailure('ORIGIN_CREDENTIALS_READABLE', formatAuthority(uri), {})
+  }
   const host = hostField(asked.host ?? formatAuthority(uri, uri.scheme))
-  const theirs = asked.fields.where(isTheirs)
+  const given = asked.fields.where(isTheirs)
+  const theirs =
+    asked.authorization === undefined
+      ? given
+      : given.without('Authorization').plus('Authorization', asked.authorization)
   const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
   const head = requestHead(method, target, host, theirs, ownFields(asked, parent, upgrade))
   const binds =
-    bindsConnection(asked.fields.get('Authorization')) ||
+    bindsConnection(theirs.get('Authorization')) ||
     (parent !== undefined && bindsConnection(proxyAuthorization(parent)))
   return { method, head, content, awaitContinue, onInterim, upgrade, binds }
 }

@@ -1,14 +1,10 @@
-import { writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { adviceOn } from '../../../lib/auth/cli/advice.ts'
-import { explain } from '../../../lib/auth/cli/explain.ts'
+import { explainFromFile } from '../../../lib/auth/cli/explain.ts'
 import type { FailureRecord } from '../../../lib/auth/pages/failure-records.ts'
 import { packageRoot } from '../../../lib/package.ts'
-
-/** Waits for nothing. */
-const noWait = async () => {}
 
 const record = {
   ...{ id: 'r1', at: Date.UTC(2030, 0, 1), category: 'SAML-ERROR', code: 'audience' },
@@ -34,7 +30,7 @@ t.test(
     ]
     await writeFile(file, JSON.stringify({ failures: [record, plain, ...damaged] }))
     for (const reference of ['r1', 'SAML-ERROR r1', 'SAML-ERROR: r1 ']) {
-      const { found, lines } = await explain(reference, file, noWait)
+      const { found, lines } = await explainFromFile(reference, file)
       t.equal(found, true)
       t.same(lines.slice(0, 2), ['SAML-ERROR audience', 'Signing in did not work (status 403)'])
       t.ok(lines.includes('issuer       urn:idp') && lines.includes('tries        2'))
@@ -46,14 +42,14 @@ t.test(
         ...adviceOn(record).map(sentence => `  - ${sentence}`),
       ])
     }
-    const { lines } = await explain('r2', file, noWait)
+    const { lines } = await explainFromFile('r2', file)
     t.equal(lines.at(-1), 'request      POST /saml/acs')
   },
 )
 
 t.test('what is not known says since when failures are', async t => {
   const file = join(t.testdir(), 'failures.json')
-  t.match(await explain('r3', file, noWait), {
+  t.match(await explainFromFile('r3', file), {
     found: false,
     lines: [/no failure has been kept yet$/],
   })
@@ -64,14 +60,8 @@ t.test('what is not known says since when failures are', async t => {
     ['{', /it cannot be read$/],
   ] as const) {
     await writeFile(file, text)
-    t.match(await explain('r3', file, noWait), { found: false, lines: [line] })
+    t.match(await explainFromFile('r3', file), { found: false, lines: [line] })
   }
-})
-
-t.test('a failure that is written a moment later is found', async t => {
-  const file = join(t.testdir(), 'failures.json')
-  const daemon = async () => writeFileSync(file, JSON.stringify({ failures: [record] }))
-  t.match(await explain('r1', file, daemon), { found: true })
 })
 
 t.test('the advice on a code names the setting or the choice at the identity provider', t => {

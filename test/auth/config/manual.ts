@@ -7,7 +7,7 @@ import { configCheck } from '../../../lib/auth/config/load-config.ts'
 import { authproxyManual } from '../../../lib/auth/config/manual.ts'
 import { settings } from '../../../lib/auth/config/settings.ts'
 import { failuresFile } from '../../../lib/auth/pages/failure-records.ts'
-import { revocationsFile } from '../../../lib/auth/session/revocation.ts'
+import { revocationsPath } from '../../../lib/auth/session/revocation.ts'
 import { helpText } from '../../../lib/command-line.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { manualFiles } from '../../../lib/config/manual.ts'
@@ -82,9 +82,9 @@ t.test(
     })
     const said = { utf8: 'UTF-8', percent: 'percent-encoded' }[identityFields.encoding]
     t.match(manual, new RegExp(`^Values are ${said}[,;. ]`, 'm'))
-    const { metadataCacheFile, usedIdsFile } = saml
-    const beside = [failuresFile(configPath), revocationsFile(configPath)]
-    for (const file of [...beside, metadataCacheFile, usedIdsFile]) {
+    const { metadataCacheFile, usedIdsPath } = saml
+    const marks = [revocationsPath(configPath), usedIdsPath].map(path => `${path}.PROCESS`)
+    for (const file of [failuresFile(configPath), metadataCacheFile, ...marks]) {
       const ending = file.slice(configPath.length).replace(/[0-9a-f]{16}/, 'DIGEST')
       t.ok(manual.includes(`( ${ending} `), ending)
     }

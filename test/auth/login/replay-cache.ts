@@ -1,8 +1,9 @@
 /**
  * IDs that were used up: across restarts, between processes, and when the disk refuses.
  */
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openReplayCache } from '../../../lib/auth/login/replay-cache.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
@@ -12,7 +13,7 @@ import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const start = Date.UTC(2030, 0, 1)
 
-function arranged(t: Test, path = join(t.testdir(), 'used.json')) {
+function arranged(t: Test, path = join(t.testdir(), 'used')) {
   const clock = new ManualClock(start)
   const log = createMemoryLog()
   const open = async () => {
@@ -20,22 +21,30 @@ function arranged(t: Test, path = join(t.testdir(), 'used.json')) {
     t.teardown(() => cache.close())
     return cache
   }
-  return { clock, log, path, open }
+  /** What all files of used IDs say, in one text. */
+  const text = () =>
+    readdirSync(dirname(path))
+      .filter(name => /^used\.(?!damaged)/.test(name))
+      .map(name => readFileSync(join(dirname(path), name), 'utf8'))
+      .join('')
+  return { clock, log, path, text, open }
 }
 
 t.test('an ID is used once, also after a restart, until its message is too old', async t => {
-  const { clock, path, open } = arranged(t)
+  const { clock, text, open } = arranged(t)
   const first = await open()
   const once = await Promise.all([1, 2, 3].map(() => first.consume(['a', 'b'], start + 1000)))
   t.same(once, [true, false, false])
-  t.notMatch(await readFile(path, 'utf8'), /"a"/, 'hashes alone')
+  t.notMatch(text(), /"a"/, 'hashes alone')
   await first.close()
   const second = await open()
   t.notOk(await second.consume(['b', 'c'], start + 1000))
   t.ok(await second.consume(['c'], start + 1000), 'what came with a used one is not used up')
   clock.advance(1000)
   t.ok(await second.consume(['a'], start + 3000))
-  t.equal(JSON.parse(await readFile(path, 'utf8')).used.length, 1, 'the others have been dropped')
+  await second.close()
+  await open()
+  t.equal(text().match(/\["/g)?.length, 1, 'the others have been dropped')
 })
 
 t.test('two processes over one file lose nothing of each other', async t => {
@@ -49,19 +58,21 @@ t.test('two processes over one file lose nothing of each other', async t => {
 })
 
 t.test('a damaged file is told and written anew', async t => {
-  const { path, log, open } = arranged(t)
-  for (const text of [
+  const { path, log, text, open } = arranged(t)
+  for (const json of [
     '{',
     '{"version":2}',
     '{"version":1,"used":[["a"]]}',
     '{"version":1,"used":[7]}',
     '[]',
   ]) {
-    await writeFile(path, text)
+    await writeFile(`${path}.json`, json)
     const cache = await open()
-    t.ok(await cache.consume([text], start + 1000))
+    t.ok(await cache.consume([json], start + 1000))
     t.match(log.lines.at(-1), { level: 'error', message: /cannot be read/ })
-    t.equal(JSON.parse(await readFile(path, 'utf8')).version, 1)
+    t.match(text(), /"end"/)
+    t.equal(readFileSync(`${path}.damaged`, 'utf8'), json)
+    t.notOk(existsSync(`${path}.json`))
     await cache.close()
   }
 })

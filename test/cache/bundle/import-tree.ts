@@ -56,7 +56,7 @@ async function taken(
   })
   const config = configOf(settings, '/srv/none')
   const policy = compilePolicy(config, ownIdentity(config, []))
-  const rules = { config, policy, routes: routeRules(config) }
+  const rules = { config, policy, routes: routeRules(config), confinements: [] }
   const run = (dryRun = false) =>
     importTree({
       ...{ directory, store, rules, now: clock.now(), dryRun },

@@ -119,11 +119,10 @@ log: {level: debug, access: off}
   t.match(all.domains, [{ text: '.example.org', host: 'example.org', subdomains: true }])
   t.match(all.privateDomains, [{ host: 'repo.corp.example.org' }])
   t.match(all.passthroughDomains, [{ host: 'vendor.example.com', subdomains: false }])
+  const parent = { host: 'proxy.example.org', port: 3128, credentials: 'bob:x' }
   t.strictSame(all.parentProxy, {
-    host: 'proxy.example.org',
-    port: 3128,
-    credentials: 'bob:x',
-    except: [],
+    parents: [{ ...parent, only: [], except: [] }],
+    direct: false,
   })
   t.strictSame(all.index, {
     enable: false,

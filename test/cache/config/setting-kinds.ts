@@ -1,8 +1,8 @@
 import t from 'tap'
 import {
-  parentProxy,
+  parentProxies,
   readHostPattern,
-  readParentProxy,
+  readParentProxies,
 } from '../../../lib/cache/config/setting-kinds.ts'
 
 const problem = (read: { ok: boolean; problem?: string }) => (read.ok ? undefined : read.problem)
@@ -61,25 +61,28 @@ t.test('bad host patterns say how to mend them', t => {
 
 t.test('a parent proxy brings its credentials decoded and shows them to nobody', t => {
   const value = (text: string) => {
-    const read = readParentProxy(text)
-    return read.ok ? read.value : read.problem
+    const read = readParentProxies(text)
+    return read.ok ? read.value.parents[0] : read.problem
   }
   t.strictSame(value('http://proxy.example.org:3128'), {
     host: 'proxy.example.org',
     port: 3128,
     credentials: undefined,
+    only: [],
     except: [],
   })
   t.strictSame(value('HTTP://Proxy.Example.Org/'), {
     host: 'proxy.example.org',
     port: 80,
     credentials: undefined,
+    only: [],
     except: [],
   })
   t.strictSame(value('http://bob:p%40ss%3A@[::1]:8080'), {
     host: '::1',
     port: 8080,
     credentials: 'bob:p@ss:',
+    only: [],
     except: [],
   })
   t.match(value('http://bob@proxy:1'), { host: 'proxy', port: 1, credentials: 'bob:' })
@@ -96,20 +99,26 @@ t.test('a parent proxy brings its credentials decoded and shows them to nobody',
     ['', /no scheme/],
   ]
   for (const [text, expected] of table) {
-    t.match(problem(readParentProxy(text)), expected, expected.source)
-    t.notMatch(problem(readParentProxy(text)), 'hunter2')
+    t.match(problem(readParentProxies(text)), expected, expected.source)
+    t.notMatch(problem(readParentProxies(text)), 'hunter2')
   }
-  t.match(problem(readParentProxy(5)), /no text/)
+  t.match(problem(readParentProxies(5)), /no text/)
   const url = 'http://bob:hunter2@proxy.example.org:3128'
-  const group = readParentProxy({ url, except: ['.corp.example.org', '192.0.2.7:8080'] })
+  const group = readParentProxies({ url, except: ['.corp.example.org', '192.0.2.7:8080'] })
   t.match(group, {
     value: {
-      host: 'proxy.example.org',
-      credentials: 'bob:hunter2',
-      except: [
-        { host: 'corp.example.org', subdomains: true },
-        { host: '192.0.2.7', port: 8080 },
+      parents: [
+        {
+          host: 'proxy.example.org',
+          credentials: 'bob:hunter2',
+          only: [],
+          except: [
+            { host: 'corp.example.org', subdomains: true },
+            { host: '192.0.2.7', port: 8080 },
+          ],
+        },
       ],
+      direct: false,
     },
   })
   for (const [found, sentence] of [
@@ -118,10 +127,31 @@ t.test('a parent proxy brings its credentials decoded and shows them to nobody',
     [{ url, exept: [] }, /the key exept/],
     [{ url, except: 'corp.example.org' }, /a list/],
     [{ url, except: ['*.corp.example.org'] }, /write \.corp/],
+    [{ url, only: '.corp.example.org' }, /only: expected a list/],
+    [[url, { url: 'https://bob:hunter2@proxy' }], /2: url: found the scheme https/],
+    [['direct', url], /direct can only be the last/],
+    [['direct'], /one parent proxy at least/],
+    [[], /one parent proxy at least/],
+    [[url, { url, only: ['a.example.org'] }], /each parent proxy once/],
+    [Array.from({ length: 9 }, (_, i) => `http://bob:hunter2@p${i}:1`), /8 parent proxies at most/],
   ] as const) {
-    t.match(problem(readParentProxy(found)), sentence)
-    t.notMatch(problem(readParentProxy(found)), 'hunter2')
+    t.match(problem(readParentProxies(found)), sentence)
+    t.notMatch(problem(readParentProxies(found)), 'hunter2')
   }
-  t.equal(parentProxy.name, 'URL')
+  const list = readParentProxies([
+    { url, only: ['.corp.example.org'] },
+    'http://b.example.org',
+    'direct',
+  ])
+  t.match(list, {
+    value: {
+      parents: [
+        { host: 'proxy.example.org', only: [{ host: 'corp.example.org' }] },
+        { host: 'b.example.org', port: 80, credentials: undefined, only: [] },
+      ],
+      direct: true,
+    },
+  })
+  t.equal(parentProxies.name, 'URL')
   t.end()
 })

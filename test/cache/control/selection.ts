@@ -17,6 +17,7 @@ const rules = {
   config,
   policy: compilePolicy(config, ownIdentity(config, [])),
   routes: routeRules(config),
+  confinements: [],
 }
 const chosen = (text: string) => {
   const found = chosenBy(text, rules)

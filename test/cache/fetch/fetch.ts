@@ -60,7 +60,7 @@ function answerOf(place: TargetUri, fields: Fields, text: string): Answer {
   const content: Source = { next: take => take(undefined, pieces.shift()), close() {} }
   const response: OriginResponse = {
     ...{ status: 200, reason: 'OK', version: '1.1', fields, length: text.length, content },
-    ...{ address: '192.0.2.1', reused: false, trailers: undefined },
+    ...{ address: '192.0.2.1', reused: false, trailers: undefined, parent: undefined },
   }
   return { response, place, source: place, others: false, certain: true }
 }
@@ -152,7 +152,7 @@ t.test('what cannot be stored lets the connection of its origin go', async t => 
   }
   const response: OriginResponse = {
     ...{ status: 200, reason: 'OK', version: '1.1', fields: Fields.empty, length: 1000 },
-    ...{ content, address: '192.0.2.1', reused: false, trailers: undefined },
+    ...{ content, address: '192.0.2.1', reused: false, trailers: undefined, parent: undefined },
   }
   const place = hostNamed('archive.example.org')
   const answer = { response, place, source: place, others: false, certain: true }

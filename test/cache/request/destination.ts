@@ -34,7 +34,7 @@ function rules(
     privateDomains: [],
     passthroughDomains: (lists.passthrough ?? []).map(pattern),
   }
-  return { config, policy: compilePolicy(config, own), routes: [] }
+  return { config, policy: compilePolicy(config, own), routes: [], confinements: [] }
 }
 
 function target(text: string): Target {

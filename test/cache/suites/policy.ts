@@ -76,6 +76,8 @@ t.test('the policy of an archive is that of the place it is stored under', async
     verify: 'require',
     signedBy: ['/key.gpg'],
     redirects: undefined,
+    clients: [],
+    credentials: undefined,
     store: 'permitted',
   } as const
   const archives = [{ origins: [origin], ...archive }]

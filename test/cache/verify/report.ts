@@ -95,3 +95,13 @@ t.test('what was found about the signature of each suite', t => {
   )
   t.end()
 })
+
+t.test('a signature that apt refuses, by the day of the check', t => {
+  const ends = { at: Date.parse('2030-02-01'), because: 'an RSA key of 2048 bits' }
+  const repositories = [{ ...stable, signature: { is: 'good', by: 'ab', ends } as const }]
+  const on = (finished: string) =>
+    reportText({ ...empty, finished, repositories }, () => '').split('\n')[0]
+  t.match(on('2030-01-31T00:00:00Z'), /signed by AB; apt takes it until 2030-02-01: an RSA key/)
+  t.match(on('2030-02-01T00:00:00Z'), /signed by AB; apt refuses it since 2030-02-01: an RSA key/)
+  t.end()
+})

@@ -84,7 +84,10 @@ t.test('what is said ahead of the request is no response to it', async t => {
   )
   const message = onWire(asking(origin.url('/')), undefined, false)
   const failure = await new Promise((failed, answered) => {
-    const owner = { origin: 'a', deadlines: defaultOriginDeadlines, answered, failed, over() {} }
+    const owner = {
+      ...{ origin: 'a', parent: undefined, deadlines: defaultOriginDeadlines },
+      ...{ answered, failed, over() {} },
+    }
     new OriginExchange(connection, message, owner).begin()
   })
   t.match(failure, { code: 'ORIGIN_MALFORMED' })

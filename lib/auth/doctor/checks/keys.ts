@@ -7,8 +7,9 @@ import { dirname } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode, unlessMissing } from '../../../errors.ts'
 import type { DynamicConfig } from '../../keys/dynamic-config.ts'
+import { filesOfMarks } from '../../keys/lapsing-marks.ts'
 import { failuresFile } from '../../pages/failure-records.ts'
-import { revocationsFile } from '../../session/revocation.ts'
+import { revocationsPath } from '../../session/revocation.ts'
 import { type Answer, dayOf, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { dynamicFile, type Examination } from '../facts.ts'
 
@@ -25,10 +26,12 @@ async function factsOf(path: string): Promise<FileFacts | undefined> {
 }
 
 export async function owners({ config: { configPath, saml } }: Examination): Promise<Answer> {
-  const { metadataCacheFile, usedIdsFile } = saml
-  const own = [failuresFile(configPath), revocationsFile(configPath)]
-  const beside = [...own, metadataCacheFile, usedIdsFile]
+  const { metadataCacheFile, usedIdsPath } = saml
   try {
+    const marks = await Promise.all(
+      [revocationsPath(configPath), usedIdsPath].map(path => filesOfMarks(path)),
+    )
+    const beside = [failuresFile(configPath), metadataCacheFile, ...marks.flat()]
     const found = await Promise.all([dirname(configPath), configPath, ...beside].map(factsOf))
     const [directory, keys, ...others] = found
     if (directory === undefined || keys === undefined) return []

@@ -44,8 +44,10 @@ export function detectionScript(setting: ScriptSetting): string {
 export function setupScript(setting: ScriptSetting): string {
   // setup.sh adds a line of its own below the first line, by which it knows the file.
   const detection = detectionScript(setting).replace('#!/bin/sh\n', '')
-  const urls = proxyList(setting).join(' or ')
-  return fill(setupText, { urls, aptFile, scriptFile, detection })
+  const all = proxyList(setting)
+  // Each service keeps generations of its own: a snapshot is asked of one of them, whichever proxy carries the request.
+  const [first = setting.here.url] = all
+  return fill(setupText, { urls: all.join(' or '), first, aptFile, scriptFile, detection })
 }
 
 /** The text with a value for each `{{name}}`. Throws when there is no value of that name. */

@@ -16,6 +16,7 @@ import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
+import { signatureEndText } from '../../suites/apt-policy.ts'
 import { behindText } from '../behind-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
@@ -107,6 +108,8 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
     signature: signatureWords[signature.is],
     owner: signature.owner ?? false,
     signer: signature.by?.slice(-16).toUpperCase() ?? false,
+    refused: signature.ends !== undefined && signature.ends.at <= now,
+    ends: signature.ends === undefined ? false : signatureEndText(signature.ends, now),
     files: countOf(files, 'file'),
     size: size(bytes),
     behind: refusal ?? (behind !== undefined && behindText(behind)),

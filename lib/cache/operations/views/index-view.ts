@@ -20,6 +20,7 @@ import { isLoopback } from '../../../ip.ts'
 import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
+import type { HostPattern } from '../../config/setting-kinds.ts'
 import type { AnsweredRequest, Run, Tally } from '../../stats/activity.ts'
 import { hitRate, trafficSaved } from '../../stats/report.ts'
 import { calendarDate, type Hour } from '../../stats/statistics.ts'
@@ -43,10 +44,20 @@ export async function indexView(sources: OperationsSources, here: Endpoint): Pro
     clients: config.clients,
     guarded: config.index.clients.length > 0,
     // Host and port: credentials never reach a page.
-    parent: config.parentProxy === undefined ? '' : formatAuthority(config.parentProxy),
-    directly: config.parentProxy?.except.map(({ text }) => text).join(', ') ?? '',
+    parents: parentViews(sources),
+    thenDirectly: config.parentProxy?.direct === true,
     contact: config.index.contact.trim(),
   }
+}
+
+function parentViews({ config, parents }: OperationsSources): readonly View[] {
+  const named = (patterns: readonly HostPattern[]) => patterns.map(({ text }) => text).join(', ')
+  const states = parents()
+  return (config.parentProxy?.parents ?? []).map(parent => {
+    const name = formatAuthority(parent)
+    const because = states.find(state => state.name === name)?.because ?? ''
+    return { name, only: named(parent.only), except: named(parent.except), because }
+  })
 }
 
 /** Lines of each table. */

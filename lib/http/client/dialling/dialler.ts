@@ -25,6 +25,7 @@ import { failureOf, OriginFailure, type OriginTrouble } from '../errors.ts'
 import { connectFirst } from './happy-eyeballs.ts'
 import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
+import { hurried, type ParentRules, Parents, type Way } from './parents.ts'
 
 export interface DialDeadlines {
   /** Time for the addresses of a name. */
@@ -44,9 +45,8 @@ export interface DialOptions {
   readonly isPublic: (address: string) => boolean
   /** The resolver, for tests; the system's unless told. */
   readonly lookup?: Lookup
-  readonly parent?: Parent | undefined
-  /** Whether an authority is asked without the parent. */
-  readonly direct?: ((authority: Authority) => boolean) | undefined
+  /** Parent proxies by which origins are asked; none unless told. */
+  readonly parents?: ParentRules | undefined
   /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
   readonly ca?: readonly string[]
   /** Memory that connections are read into; 64 MiB of its own unless told. */
@@ -89,6 +89,8 @@ const MOST_SESSIONS = 500
 
 export class Dialler {
   readonly #options: DialOptions
+  /** The parent proxies; undefined when all origins are asked directly. */
+  readonly parents: Parents | undefined
   readonly #names: NameLookup
   /**
    * That of the well-known authorities alone is made for the first connection with TLS: it takes tens of milliseconds, and many a service
@@ -103,7 +105,8 @@ export class Dialler {
   constructor(options: DialOptions) {
     this.#options = options
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
-    const { clock, lookup, ca = [], identity } = options
+    const { clock, lookup, ca = [], identity, parents } = options
+    this.parents = parents && new Parents(clock, parents)
     this.#names = new NameLookup(clock, lookup)
     this.#trusted = ca
     this.#identity = identity
@@ -129,16 +132,33 @@ export class Dialler {
     return true
   }
 
-  /** The parent proxy by which an authority is asked; undefined when it is asked directly. */
-  parentOf(authority: Authority): Parent | undefined {
-    const { parent, direct } = this.#options
-    return direct?.(authority) === true ? undefined : parent
+  /**
+   * A new connection by the first way that works; throws an OriginFailure of the phase that failed. Nothing stays open when it throws.
+   */
+  async dial(request: DialRequest): Promise<DialledConnection> {
+    const { parents } = this
+    if (parents === undefined) return this.dialBy(undefined, request)
+    const ways = parents.waysTo(request.authority)
+    for (const way of ways.slice(0, -1)) {
+      const begun = this.#options.clock.elapsed()
+      const deadlines = hurried({ ...this.#options.deadlines, ...request.deadlines })
+      try {
+        return await this.dialBy(way, { ...request, deadlines })
+      } catch (error) {
+        if (!(error instanceof OriginFailure) || !parents.failed(way, error, begun)) throw error
+      }
+    }
+    const last = ways.at(-1)
+    const begun = this.#options.clock.elapsed()
+    return this.dialBy(last, request).catch(error => {
+      if (error instanceof OriginFailure) parents.failed(last, error, begun)
+      throw error
+    })
   }
 
-  /** A new connection; throws an OriginFailure of the phase that failed. Nothing stays open when it throws. */
-  async dial(request: DialRequest): Promise<DialledConnection> {
+  /** A new connection by way of a parent, or directly. */
+  async dialBy(parent: Way, request: DialRequest): Promise<DialledConnection> {
     const { authority, use } = request
-    const parent = this.parentOf(authority)
     if (parent === undefined) {
       const connected = await this.#connect(authority, request, request.trusted)
       return use === 'https' ? this.#secure(connected, request) : connected
@@ -146,12 +166,15 @@ export class Dialler {
     if (!request.trusted && isIpLiteral(authority.host)) this.#admit(authority, [authority.host])
     const connected = await this.#reachParent(parent, request)
     if (use === 'http') return connected
-    await this.#phase('parent-proxy', request, stop =>
-      connectThrough(connected.transport, parent, { to: authority, via: request.via, stop }),
-    ).catch(error => {
-      connected.transport.destroy()
-      throw error
-    })
+    const work = (stop: AbortSignal) =>
+      connectThrough(connected.transport, parent, { to: authority, via: request.via, stop })
+    await this.#phase('parent-proxy', request, work, { parent: formatAuthority(parent) }).catch(
+      error => {
+        connected.transport.destroy()
+        throw error
+      },
+    )
+    this.parents?.answered(parent)
     return use === 'https' ? this.#secure(connected, request) : connected
   }
 
@@ -215,7 +238,7 @@ export class Dialler {
     request: DialRequest,
   ): Promise<DialledConnection> {
     const work = (stop: AbortSignal) => this.#handshake(transport.detach(), request.authority, stop)
-    return { transport: await this.#phase('tls', request, work, address), address }
+    return { transport: await this.#phase('tls', request, work, { address }), address }
   }
 
   #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
@@ -263,15 +286,12 @@ export class Dialler {
     phase: keyof typeof DEADLINE_OF,
     request: DialRequest,
     work: (stop: AbortSignal) => Promise<T>,
-    address?: string,
+    known: Pick<OriginTrouble, 'address' | 'parent'> = {},
   ): Promise<T> {
     const origin = formatAuthority(request.authority)
     const deadlines = { ...this.#options.deadlines, ...request.deadlines }
     const after = deadlines[DEADLINE_OF[phase]]
-    const parent = phase === 'parent-proxy' ? this.parentOf(request.authority) : undefined
-    const through = parent === undefined ? {} : { parent: formatAuthority(parent) }
-    const failure = (trouble: OriginTrouble) =>
-      failureOf(phase, origin, { ...trouble, ...through, address })
+    const failure = (trouble: OriginTrouble) => failureOf(phase, origin, { ...trouble, ...known })
     const limit = {
       clock: this.#options.clock,
       after,

@@ -60,14 +60,17 @@ t.test(
       return { path: `/var/lib/authproxy/${name}`, owner, mode: 0o600 }
     }
     t.same(judgeOwners(directory, [file('app.json', 998)]), [])
-    t.match(judgeOwners(directory, [file('app.json', 998), file('app.json.revoked.json', 0)]), [
-      {
-        state: 'wrong',
-        found:
-          '/var/lib/authproxy/app.json.revoked.json belongs to user 0, its directory to user 998',
-        mend: /chown --reference=\/var\/lib\/authproxy \/var\/lib\/authproxy\/app\.json\.revoked\.json/,
-      },
-    ])
+    t.match(
+      judgeOwners(directory, [file('app.json', 998), file('app.json.revoked.0123456789abcdef', 0)]),
+      [
+        {
+          state: 'wrong',
+          found:
+            '/var/lib/authproxy/app.json.revoked.0123456789abcdef belongs to user 0, its directory to user 998',
+          mend: /chown --reference=\/var\/lib\/authproxy \/var\/lib\/authproxy\/app\.json\.revoked\.0123456789abcdef/,
+        },
+      ],
+    )
     t.end()
   },
 )
@@ -81,10 +84,13 @@ t.test(
     t.match(await patient.find('owner of files'), { state: 'wrong', found: /user 65534/ })
     await chown(patient.gateway.config.configPath, 0, 0)
     t.match(await patient.find('owner of files'), undefined)
-    const { usedIdsFile } = patient.gateway.config.saml
-    await writeFile(usedIdsFile, '')
-    await chown(usedIdsFile, 65_534, 65_534)
-    t.match(await patient.find('owner of files'), { state: 'wrong', found: /used\.json belongs/ })
+    const used = `${patient.gateway.config.saml.usedIdsPath}.0123456789abcdef`
+    await writeFile(used, '')
+    await chown(used, 65_534, 65_534)
+    t.match(await patient.find('owner of files'), {
+      state: 'wrong',
+      found: /used\.0123456789abcdef belongs/,
+    })
   },
 )
 

@@ -1,0 +1,98 @@
+/**
+ * Knows which contents of the store may be given for a file of which an index names the digest, without asking an origin. With
+ * `archives[].clients` the files of an archive are for some clients alone. The digest of such a file is no secret: an index that
+ * names it can be published by anyone, and the store would give the content under that other name to every client.
+ *
+ * # Facts
+ * - A content that came from a confined archive is given within that archive. It is given elsewhere once it has come from there.
+ * - What the store has is read when the first such question is asked, and after a change of the confined archives. Until it is read
+ *   nothing is shared: then origins are asked.
+ * - Without confined archives there is nothing to know, and everything is shared.
+ */
+
+import { parseUri } from '../../http/message/target.ts'
+import type { Logger } from '../../log/log.ts'
+import { type Confinements, confinementOf } from '../policy/confinement.ts'
+import type { Rules } from '../policy/policy.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+
+interface ConfinedContentsParts {
+  readonly rules: () => Pick<Rules, 'confinements'>
+  readonly store: Pick<Store, 'list' | 'names'>
+  readonly log: Logger
+}
+
+/** The scope of what no archive confines. */
+const open = ''
+
+export class ConfinedContents {
+  readonly #parts: ConfinedContentsParts
+  /** The scopes a content has come from, of those that have come from a confined one. */
+  readonly #scopes = new Map<string, Set<string>>()
+  /** The confined archives that what is known holds for. */
+  #confinements: string | undefined
+  #known = false
+
+  constructor(parts: ConfinedContentsParts) {
+    this.#parts = parts
+  }
+
+  /** Whether a content of the store may be given for a file in a scope, undefined for one that no archive confines. */
+  shares(digest: string, scope: string = open): boolean {
+    const { rules, store } = this.#parts
+    const { confinements } = rules()
+    if (confinements.length === 0) return true
+    this.#follow(confinements)
+    // A content that no entry names is on its way out, and of no archive that is known.
+    if (!this.#known || !store.names(digest)) return false
+    return this.#scopes.get(digest)?.has(scope) ?? true
+  }
+
+  /** An entry was put into the store. */
+  note({ key, digest }: Pick<Entry, 'key' | 'digest'>): void {
+    const { confinements } = this.#parts.rules()
+    if (confinements.length > 0) this.#note(scopeOf(key, confinements), digest, true)
+  }
+
+  /** No entry names the content any more. */
+  forget(digest: string): void {
+    this.#scopes.delete(digest)
+  }
+
+  #follow(confinements: Confinements): void {
+    const now = JSON.stringify(confinements.map(({ scope, origins }) => [scope, origins]))
+    if (now === this.#confinements) return
+    this.#confinements = now
+    this.#known = false
+    this.#scopes.clear()
+    this.#read(confinements, now).catch((error: unknown) => {
+      this.#parts.log.warn('contents are not shared between names until the store can be read', {
+        error,
+      })
+      if (this.#confinements === now) this.#confinements = undefined
+    })
+  }
+
+  /** First which contents are confined, then which of those have come from elsewhere as well. */
+  async #read(confinements: Confinements, as: string): Promise<void> {
+    for (const adds of [true, false]) {
+      for await (const some of this.#parts.store.list()) {
+        if (this.#confinements !== as) return
+        for (const { key, digest } of some) this.#note(scopeOf(key, confinements), digest, adds)
+      }
+    }
+    if (this.#confinements === as) this.#known = true
+  }
+
+  #note(scope: string, digest: string, adds: boolean): void {
+    const scopes = this.#scopes.get(digest)
+    if (scopes !== undefined) scopes.add(scope)
+    else if (adds && scope !== open) this.#scopes.set(digest, new Set([scope]))
+  }
+}
+
+function scopeOf(key: string, confinements: Confinements): string {
+  const uri = parseUri(key)
+  return 'problem' in uri ? open : (confinementOf(uri, confinements)?.scope ?? open)
+}

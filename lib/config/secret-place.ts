@@ -1,0 +1,49 @@
+/**
+ * Where a secret stands that is no part of the configuration: in a file named by its path, or in a credential of the service
+ * manager (systemd.exec(5), LoadCredential=). Reads such files; no message quotes what one holds.
+ */
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { expected, type Read, right, wrong } from './reading.ts'
+import { readPath } from './setting-kinds.ts'
+import { type Kind, kind } from './settings.ts'
+
+/** Bytes of a secret. */
+const LARGEST = 8192
+
+/** An absolute path, or `credential:NAME`. */
+export const secretPlace: Kind<string> = kind(
+  { name: 'path or credential', json: { type: 'string' } },
+  found => {
+    if (typeof found !== 'string') return expected(found, 'an absolute path or credential:NAME')
+    if (!found.startsWith('credential:')) return readPath(found)
+    return credentialName(found) === undefined
+      ? wrong('found no name of a credential, expected credential:NAME as LoadCredential= has it')
+      : right(found)
+  },
+)
+
+/** The name in `credential:NAME`, which is a name of a file; undefined for a path. */
+export function credentialName(place: string): string | undefined {
+  return /^credential:(?!\.{1,2}$)([A-Za-z0-9._-]{1,200})$/.exec(place)?.[1]
+}
+
+/**
+ * The text of a secret without the line break at its end, and whether other users can read it. Throws what the file system throws.
+ */
+export function readSecretFile(
+  path: string,
+): Read<{ readonly text: string; readonly open: boolean }> {
+  // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const stats = fstatSync(file)
+    if (!stats.isFile()) return wrong('is not a regular file')
+    const block = Buffer.alloc(LARGEST + 1)
+    const length = readSync(file, block, 0, block.length, 0)
+    if (length > LARGEST) return wrong(`is larger than ${LARGEST} bytes`)
+    const text = block.toString('utf8', 0, length).replace(/\r?\n$/, '')
+    return right({ text, open: (stats.mode & 0o004) !== 0 })
+  } finally {
+    closeSync(file)
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * The ways to an origin: parent proxies in the order in which they are tried, and none at all. Remembers the parents that failed, so that
+ * requests pass them over for a while.
+ *
+ * # Facts
+ * - A request that one parent fails goes by the next way. It has sent nothing, or it may be sent twice.
+ * - A parent fails when it takes no connection, does not accept our credentials, or gives no answer in time. A refusal (4xx) is an
+ *   answer. So is 502, 503 or 504: then the next way is tried for this request, and the parent is not passed over, because the
+ *   origin may be what fails.
+ * - To an http origin only the parent knows whether the origin or the parent is silent. A parent that has answered another
+ *   request meanwhile is not silent.
+ * - When all parents are passed over, they are tried all the same.
+ */
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { Rests } from '../../../async/rests.ts'
+import { type Authority, formatAuthority } from '../../message/target.ts'
+import type { OriginFailure } from '../errors.ts'
+import type { Parent } from './parent-proxy.ts'
+
+/** A parent proxy by which a request goes; undefined: directly. */
+export type Way = Parent | undefined
+
+export interface ParentRules {
+  readonly parents: readonly Parent[]
+  /** Whether an authority is asked by way of a parent. */
+  readonly asks: (parent: Parent, authority: Authority) => boolean
+  /** Whether an authority is asked directly when all of its parents fail. */
+  readonly direct: boolean
+  /** Called when a parent is passed over from now on, with the failure, and when it answers again, without one. */
+  readonly onChange?: (parent: string, failure: OriginFailure | undefined) => void
+}
+
+/** One parent for everything. */
+export function onlyBy(parent: Parent): ParentRules {
+  return { parents: [parent], asks: () => true, direct: false }
+}
+
+/** What is known of a parent. */
+export interface ParentState {
+  /** Host and port. */
+  readonly name: string
+  readonly answered: number
+  readonly failed: number
+  /** Why it was passed over last, while it is; undefined when it answers. */
+  readonly because: string | undefined
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+type Known = Mutable<ParentState> & { heard: Milliseconds }
+
+/** How long a parent may take while another way is open. */
+const shortConnect: Milliseconds = 3000
+const shortFields: Milliseconds = 10_000
+
+const onlyDirectly: readonly Way[] = [undefined]
+
+export class Parents {
+  readonly #clock: Clock
+  readonly #rules: ParentRules
+  readonly #rests: Rests
+  readonly #known: ReadonlyMap<Parent, Known>
+
+  constructor(clock: Clock, rules: ParentRules) {
+    this.#clock = clock
+    this.#rules = rules
+    this.#rests = new Rests(clock)
+    const nothing = { answered: 0, failed: 0, because: undefined, heard: -1 }
+    this.#known = new Map(
+      rules.parents.map(parent => [parent, { ...nothing, name: formatAuthority(parent) }]),
+    )
+  }
+
+  /** The ways for a request that goes now; at least one. Those that failed lately come last. */
+  waysTo(authority: Authority): readonly Way[] {
+    const { parents, asks, direct } = this.#rules
+    const all = parents.filter(parent => asks(parent, authority))
+    if (all.length === 0) return onlyDirectly
+    if (all.length === 1 && !direct) return all
+    const { healthy, failing } = this.#rests.inTurn(all, parent => this.#name(parent))
+    return direct ? [...healthy, undefined] : [...healthy, ...failing]
+  }
+
+  /** A response has come by this way. */
+  answered(way: Parent): void {
+    const known = this.#known.get(way)
+    if (known === undefined) return
+    known.answered += 1
+    known.heard = this.#clock.elapsed()
+    if (known.because === undefined) return
+    known.because = undefined
+    this.#rests.forget(known.name)
+    this.#rules.onChange?.(known.name, undefined)
+  }
+
+  /**
+   * Whether a request that failed on this way, at which it began at `begun`, is to go by the next one. Notes what that says of the
+   * parent.
+   */
+  failed(way: Way, failure: OriginFailure, begun: Milliseconds): boolean {
+    const known = way && this.#known.get(way)
+    if (known === undefined || !isOfParent(failure)) return false
+    if (failure.phase !== 'parent-proxy' && known.heard > begun) return false
+    const { status = 0 } = failure.facts
+    known.failed += 1
+    if (typeof status === 'number' && status >= 500) return true
+    const news = known.because === undefined
+    known.because = failure.message
+    this.#rests.note(known.name)
+    if (news) this.#rules.onChange?.(known.name, failure)
+    return true
+  }
+
+  states(): readonly ParentState[] {
+    return [...this.#known.values()].map(({ heard, ...state }) => state)
+  }
+
+  #name(parent: Parent): string {
+    return this.#known.get(parent)?.name ?? ''
+  }
+}
+
+/** Whether a failure may be that of the parent: on the way to it, or before an answer that it hands on. */
+function isOfParent({ phase, fault, facts: { status } }: OriginFailure): boolean {
+  if (fault !== 'upstream') return false
+  if (phase !== 'parent-proxy') return phase === 'send' || phase === 'fields'
+  return typeof status !== 'number' || status === 407 || status >= 500
+}
+
+/** What is waited for at a parent. */
+interface ParentDeadlines {
+  readonly lookup: Milliseconds
+  readonly connect: Milliseconds
+  readonly parent: Milliseconds
+  /** For the head of a response; a tunnel has none. */
+  readonly fields?: Milliseconds
+}
+
+/** The deadlines of a request while another way is open. */
+export function hurried<D extends ParentDeadlines>(deadlines: D): D {
+  const { lookup, connect, parent, fields } = deadlines
+  const short = {
+    lookup: Math.min(lookup, shortConnect),
+    connect: Math.min(connect, shortConnect),
+    parent: Math.min(parent, shortFields),
+  }
+  const within = fields === undefined ? {} : { fields: Math.min(fields, shortFields) }
+  return { ...deadlines, ...short, ...within }
+}

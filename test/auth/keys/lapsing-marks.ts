@@ -1,0 +1,474 @@
+/**
+ * Marks that lapse, on disk: what was confirmed is found again after any crash, power cut or failure, whichever processes run at
+ * that moment.
+ */
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { filesOfMarks, LapsingMarks } from '../../../lib/auth/keys/lapsing-marks.ts'
+import { writeFileAtomically } from '../../../lib/files/atomic-file.ts'
+import { readBounded } from '../../../lib/files/bounded-file.ts'
+import type { FileCalls } from '../../../lib/files/file-calls.ts'
+import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
+import { type Mishap, processFiles } from '../../fixtures/store/memory-file-calls.ts'
+import { MemoryFiles } from '../../fixtures/store/memory-files.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+
+type Mark = readonly [name: string, until: number]
+
+/** A process that keeps marks in these files, as a list of sessions does. */
+class Keeper {
+  readonly marks = new Map<string, number>()
+  readonly problems: string[] = []
+  lost = 0
+  readonly #file: LapsingMarks<Mark>
+
+  constructor(path: string, files: FileCalls, clock = new ManualClock(0)) {
+    this.#file = new LapsingMarks<Mark>({
+      path,
+      files,
+      clock,
+      living: () => this.marks,
+      isMark: (found): found is Mark =>
+        Array.isArray(found) && typeof found[0] === 'string' && typeof found[1] === 'number',
+      fromVersion1: found => {
+        if (!Array.isArray(found)) throw new Error('it is of another form')
+        return found.map(name => [`${name}`, 1])
+      },
+      merge: found => {
+        for (const [name, until] of found) this.marks.set(name, until)
+      },
+      lost: () => {
+        this.lost += 1
+      },
+      unreadable: error => this.problems.push(`unreadable: ${error}`),
+      failed: error => this.problems.push(`failed: ${error}`),
+    })
+  }
+
+  open(): Promise<void> {
+    return this.#file.open()
+  }
+
+  /** Whether the marks are on disk. */
+  async add(...names: readonly string[]): Promise<boolean> {
+    for (const name of names) this.marks.set(name, 1)
+    await this.#file.add(names.map(name => [name, 1] as const))
+    return this.#file.isWritten
+  }
+
+  check(): Promise<void> {
+    return this.#file.check()
+  }
+
+  close(): Promise<void> {
+    return this.#file.close()
+  }
+}
+
+const pathIn = (root: string) => join(root, 'app.json.revoked')
+
+function memoryFiles(chance: Chance, root: string): MemoryFiles {
+  const files = new MemoryFiles(chance, root)
+  files.atomicRenames = true
+  return files
+}
+
+function disk(t: Test) {
+  const root = t.testdir()
+  return { root, path: pathIn(root), files: memoryFiles(seeded(1), root) }
+}
+
+async function opened(path: string, files: FileCalls): Promise<Keeper> {
+  const keeper = new Keeper(path, files)
+  await keeper.open()
+  return keeper
+}
+
+t.test('a line is appended, and all are written anew when more are dead than alive', async t => {
+  const { path, files } = disk(t)
+  const calls = processFiles(files)
+  const one = await opened(path, calls)
+  await one.add('a')
+  const [name = ''] = await filesOfMarks(path, calls)
+  const text = async () => (await readBounded(name, 1e6, calls)).bytes.toString()
+  const first = await text()
+  await one.add('b')
+  t.match(await text(), first, 'what was there stays')
+  t.match(await text(), /^\w{8} \{"marks":2.*\n\w{8} \["a",1\]\n.*"end":1\}\n\w{8} \["b",1\]\n$/)
+  for (let i = 0; i < 998; i += 1) await one.add(`c${i}`)
+  one.marks.clear()
+  t.ok((await text()).startsWith(first))
+  await one.add('d')
+  await one.add('e')
+  t.notMatch(await text(), /"c/)
+  t.match(await text(), /"d".*"e"/s)
+  await one.close()
+})
+
+/** Two processes one after the other over what an older version has left, and a third beside the second. */
+async function lives(
+  path: string,
+  calls: (process: number) => FileCalls,
+): Promise<{ confirmed: string[]; keepers: Keeper[] }> {
+  const confirmed: string[] = []
+  const keepers: Keeper[] = []
+  const start = async () => {
+    const keeper = new Keeper(path, calls(keepers.length))
+    keepers.push(keeper)
+    await keeper.open()
+    return keeper
+  }
+  const add = async (keeper: Keeper, ...names: readonly string[]) => {
+    if (await keeper.add(...names)) confirmed.push(...names)
+  }
+  const one = await start()
+  await add(one, 'a', 'b')
+  await Promise.all([add(one, 'c'), add(one, 'd')])
+  const two = await start()
+  await Promise.all([add(one, 'e'), add(two, 'f')])
+  await one.check()
+  const [three] = await Promise.all([start(), add(two, 'g'), add(one, 'h')])
+  await Promise.all([add(one, 'i'), add(two, 'j'), add(three, 'k')])
+  for (const keeper of [one, two, three]) await keeper.check()
+  await Promise.all([one.close(), two.close()])
+  await add(three, 'l')
+  await three.close()
+  return { confirmed, keepers }
+}
+
+const before = ['v', 'w']
+
+async function withOldFile(root: string, files: MemoryFiles): Promise<void> {
+  const calls = processFiles(files)
+  const file = await calls.open(`${pathIn(root)}.json`, 'wx')
+  await file.writeFile(JSON.stringify(before))
+  await file.sync()
+  await file.close()
+}
+
+const all = [...'abcdefghijkl', ...before]
+
+t.test('without a mishap all is confirmed, seen by each and found again', async t => {
+  const { root, path } = disk(t)
+  for (let seed = 1; seed <= 30; seed += 1) {
+    const files = memoryFiles(seeded(seed), root)
+    await withOldFile(root, files)
+    const { confirmed, keepers } = await lives(path, () => processFiles(files))
+    t.same([...confirmed, ...before].sort(), all)
+    for (const { marks, problems, lost } of keepers) {
+      t.same(
+        [...'abcdefghijk'].filter(name => !marks.has(name)),
+        [],
+        `seed ${seed}`,
+      )
+      t.same(problems, [])
+      t.equal(lost, 0)
+    }
+    const last = await opened(path, processFiles(files))
+    t.same([...last.marks.keys()].sort(), all)
+    await last.close()
+    const names = await processFiles(files).readdir(root)
+    t.equal(names.length, 1, 'one file remains')
+  }
+})
+
+interface AfterMishap {
+  readonly root: string
+  readonly files: MemoryFiles
+  readonly confirmed: readonly string[]
+  /** A start has told that it could not read a file. */
+  readonly told: boolean
+}
+
+/** Every step of every process meets the mishap once; `judge` answers what is wrong after it. */
+async function eachStep(
+  t: Test,
+  mishap: (files: MemoryFiles) => ReturnType<Mishap>,
+  judge: (of: AfterMishap) => Promise<readonly string[]>,
+): Promise<void> {
+  const { root } = disk(t)
+  const problems: string[] = []
+  let tried = 0
+  for (const process of [0, 1, 2]) {
+    for (let met = true, step = 1; met; step += 1) {
+      const files = memoryFiles(seeded(step), root)
+      await withOldFile(root, files)
+      met = false
+      const { confirmed, keepers } = await lives(pathIn(root), number =>
+        processFiles(files, at => {
+          if (number !== process || at !== step) return undefined
+          met = true
+          return mishap(files)
+        }),
+      )
+      tried += met ? 1 : 0
+      const told = keepers.some(({ lost }) => lost > 0)
+      const wrong = await judge({ root, files, confirmed, told })
+      problems.push(...wrong.map(what => `step ${step} of process ${process}: ${what}`))
+    }
+  }
+  t.same(problems, [])
+  t.ok(tried > 100, `${tried} steps`)
+}
+
+/** What is wrong with what a start finds. */
+async function judged(
+  { root, confirmed, told }: AfterMishap,
+  files: MemoryFiles,
+): Promise<readonly string[]> {
+  const keeper = await opened(pathIn(root), processFiles(files))
+  await keeper.close()
+  const expected = told ? confirmed : [...confirmed, ...before]
+  const missing = expected.filter(name => !keeper.marks.has(name))
+  return [...missing, ...(keeper.lost > 0 ? ['told a loss'] : []), ...keeper.problems]
+}
+
+t.test('a process that is killed at any step loses nothing that was confirmed', async t => {
+  await eachStep(
+    t,
+    () => 'kill',
+    after => judged(after, after.files),
+  )
+})
+
+t.test('nor does a power cut at any step, and the next start goes on from it', async t => {
+  const off = (files: MemoryFiles) => {
+    files.dead = true
+    return 'kill' as const
+  }
+  await eachStep(t, off, async after => {
+    const cut = after.files.cut(after.root, after.root)
+    const wrong = await judged(after, cut)
+    return [...wrong, ...(await judged(after, cut.cut(after.root, after.root)))]
+  })
+})
+
+for (const code of ['ENOSPC', 'EIO'] as const) {
+  t.test(`a call that fails once with ${code} loses nothing, or it is told`, async t => {
+    await eachStep(
+      t,
+      () => code,
+      after => judged(after, after.files),
+    )
+  })
+}
+
+t.test('where nothing can be written the files are read and left, until it can', async t => {
+  const { root, path, files } = disk(t)
+  await withOldFile(root, files)
+  const first = await opened(path, processFiles(files))
+  await first.add('a')
+  let readOnly = true
+  const calls = processFiles(files, (_, changes) => (readOnly && changes ? 'EROFS' : undefined))
+  const names = await calls.readdir(root)
+  const second = await opened(path, calls)
+  t.same([...second.marks.keys()].sort(), ['a', ...before])
+  t.equal(second.lost, 0)
+  t.notOk(await second.add('b'))
+  t.match(second.problems, [/failed.*EROFS/, /failed.*EROFS/])
+  t.same(await calls.readdir(root), names)
+  await first.add('c')
+  await second.check()
+  t.ok(second.marks.has('c'), 'what another process appends is read all the same')
+  readOnly = false
+  t.ok(await second.add('d'))
+  const third = await opened(path, processFiles(files))
+  t.same([...third.marks.keys()].sort(), ['a', 'b', 'c', 'd', ...before])
+  for (const keeper of [first, second, third]) await keeper.close()
+})
+
+t.test('a line is not confirmed by a file that a start has read meanwhile', async t => {
+  const { path, files } = disk(t)
+  const calls = processFiles(files)
+  let gate: Promise<void> | undefined
+  let reached = () => {}
+  const slow: FileCalls = {
+    ...calls,
+    async open(file, flags, mode) {
+      const opened = await calls.open(file, flags, mode)
+      if (gate === undefined) return opened
+      const writeFile = async (content: string | Uint8Array | Iterable<string>) => {
+        reached()
+        await gate
+        return opened.writeFile(content)
+      }
+      return { ...opened, writeFile }
+    },
+  }
+  const one = await opened(path, slow)
+  await one.add('a')
+  let release = () => {}
+  gate = new Promise(resolve => {
+    release = resolve
+  })
+  const writing = new Promise<void>(resolve => {
+    reached = resolve
+  })
+  const added = one.add('b')
+  await writing
+  const two = await opened(path, calls)
+  t.same([...two.marks.keys()], ['a'])
+  release()
+  gate = undefined
+  t.ok(await added)
+  const three = await opened(path, calls)
+  t.same([...three.marks.keys()].sort(), ['a', 'b'])
+  for (const keeper of [one, two, three]) await keeper.close()
+})
+
+t.test('a process of an older version is heard as long as it runs', async t => {
+  const { root, path, files } = disk(t)
+  const calls = processFiles(files)
+  await withOldFile(root, files)
+  const one = await opened(path, calls)
+  t.same((await calls.readdir(root)).length, 1, 'its file is taken over')
+  await writeFileAtomically(`${path}.json`, JSON.stringify([...before, 'x']), { files: calls })
+  await one.check()
+  t.ok(one.marks.has('x'))
+  await one.close()
+  const two = await opened(path, calls)
+  t.ok(two.marks.has('x'))
+  t.same((await calls.readdir(root)).length, 1)
+  t.same([...one.problems, ...two.problems], [])
+  await two.close()
+})
+
+t.test('a line without its line feed does not count, and is read when it is whole', async t => {
+  const { path, files } = disk(t)
+  const calls = processFiles(files)
+  const one = await opened(path, calls)
+  const two = await opened(path, calls)
+  await one.add('a')
+  await two.check()
+  const [name = ''] = await filesOfMarks(path, calls)
+  const { bytes } = await readBounded(name, 1e6, calls)
+  await one.add('b')
+  const whole = (await readBounded(name, 1e6, calls)).bytes
+  const cutFile = async (end: number) =>
+    writeFileAtomically(name, [whole.subarray(0, end).toString()], { files: calls })
+  for (const [end, known] of [
+    [bytes.length + 12, ['a']],
+    [whole.length, ['a', 'b']],
+  ] as const) {
+    await cutFile(end)
+    await two.check()
+    t.same([...two.marks.keys()], known)
+  }
+  t.same(two.problems, [])
+  await two.close()
+  await one.close()
+})
+
+/** Processes that start, enter marks, are killed and end at random moments, beside each other. */
+class Machine {
+  files: MemoryFiles
+  readonly #root: string
+  readonly #chance: Chance
+  #running: Array<{ readonly keeper: Keeper; readonly kill: () => void }> = []
+  #begun: Array<Promise<unknown>> = []
+  #names = 0
+  readonly confirmed = new Set<string>()
+  readonly problems: string[] = []
+  /** After a power cut a line may be damaged that was never confirmed: a start may then say that it has lost something. */
+  #mayLose = false
+
+  constructor(root: string, chance: Chance) {
+    this.#root = root
+    this.#chance = chance
+    this.files = memoryFiles(chance, root)
+  }
+
+  async run(steps: number): Promise<void> {
+    for (let step = 0; step < steps; step += 1) {
+      await this.#step()
+      for (let turns = this.#chance.below(30); turns > 0; turns -= 1) {
+        await new Promise(resolve => setImmediate(resolve))
+      }
+    }
+    await Promise.all(this.#begun)
+    this.#begun = []
+    for (const { keeper } of this.#running) {
+      await keeper.check()
+      this.#expect(keeper, [...this.confirmed], 'runs')
+    }
+  }
+
+  async cut(): Promise<void> {
+    this.files.dead = true
+    for (const { kill } of this.#running) kill()
+    this.#running = []
+    await Promise.all(this.#begun)
+    this.#begun = []
+    this.files = this.files.cut(this.#root, this.#root)
+    this.#mayLose = true
+    await this.#start()
+    this.#mayLose = false
+  }
+
+  async #step(): Promise<void> {
+    const { keeper, kill } = this.#running.length > 0 ? this.#chance.pick(this.#running) : {}
+    const gone = () => {
+      this.#running = this.#running.filter(one => one.keeper !== keeper)
+    }
+    if (keeper === undefined) return this.#start()
+    switch (this.#chance.below(12)) {
+      case 0:
+      case 1:
+        if (this.#running.length < 4) this.#begun.push(this.#start())
+        break
+      case 2:
+        gone()
+        kill?.()
+        break
+      case 3:
+        gone()
+        this.#begun.push(keeper.close())
+        break
+      case 4:
+        this.#begun.push(keeper.check())
+        break
+      default:
+        this.#begun.push(this.#add(keeper))
+    }
+  }
+
+  async #start(): Promise<void> {
+    const calls = processFiles(this.files)
+    const keeper = new Keeper(pathIn(this.#root), calls)
+    const expected = [...this.confirmed]
+    await keeper.open()
+    if (keeper.lost > 0 && !this.#mayLose && !this.files.dead) this.problems.push('told a loss')
+    if (this.files.dead) return
+    if (keeper.lost === 0) this.#expect(keeper, expected, 'started')
+    for (const name of expected) if (!keeper.marks.has(name)) this.confirmed.delete(name)
+    this.#running.push({ keeper, kill: () => calls.kill() })
+  }
+
+  async #add(keeper: Keeper): Promise<void> {
+    const names = Array.from({ length: this.#chance.pick([1, 1, 2, 20]) }, () => {
+      this.#names += 1
+      return `n${this.#names}`
+    })
+    if (await keeper.add(...names)) for (const name of names) this.confirmed.add(name)
+  }
+
+  #expect(keeper: Keeper, names: readonly string[], what: string): void {
+    const missing = names.filter(name => !keeper.marks.has(name))
+    if (missing.length > 0) this.problems.push(`${what} without ${missing.join(' ')}`)
+  }
+}
+
+t.test('processes that come and go beside each other lose nothing, nor do power cuts', async t => {
+  const { root } = disk(t)
+  let confirmed = 0
+  for (let seed = 1; seed <= 25; seed += 1) {
+    const machine = new Machine(root, seeded(seed))
+    for (let life = 0; life < 3; life += 1) {
+      await machine.run(40)
+      await machine.cut()
+    }
+    t.same(machine.problems, [], `seed ${seed}`)
+    confirmed += machine.confirmed.size
+  }
+  t.ok(confirmed > 1_500, `${confirmed} marks`)
+})

@@ -1,0 +1,97 @@
+/**
+ * Which contents of the store may be given under a name that they did not come under.
+ */
+import t from 'tap'
+import { ConfinedContents } from '../../../lib/cache/answer/confined-contents.ts'
+import { confinementsOf } from '../../../lib/cache/policy/confinement.ts'
+import { config } from '../../fixtures/cache/cache-config.ts'
+import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
+
+const paid = 'archive.example.org/paid'
+const second = 'archive.example.org/second'
+
+function contents(
+  stored: ReadonlyArray<readonly [key: string, digest: string]>,
+  origins: readonly string[] = [paid, second],
+) {
+  const archives = origins.map(origin => ({ origins: [origin], clients: ['192.0.2.0/24'] }))
+  const state = { archives: archives as readonly object[], fails: false }
+  const log = createMemoryLog()
+  const confined = new ConfinedContents({
+    rules: () => ({
+      confinements: confinementsOf(config(JSON.stringify({ archives: state.archives }))),
+    }),
+    store: {
+      async *list() {
+        await Promise.resolve()
+        if (state.fails) throw new Error('the disk fails')
+        yield stored.map(([key, digest]) => ({ key, digest, size: 1, lastUsed: 0 }))
+      },
+      names: digest => !digest.startsWith('unnamed'),
+    },
+    log,
+  })
+  return { confined, state, log }
+}
+
+const soon = () => new Promise(resolve => setImmediate(resolve))
+const url = (where: string) => `http://${where}/x`
+
+t.test('nothing is shared until the store is read; then each content in its scope', async t => {
+  const { confined } = contents([
+    [url(paid), 'a'],
+    [url('open.example.org'), 'b'],
+    [url('open.example.org'), 'c'],
+    [url(paid), 'c'],
+    [url(second), 'd'],
+    [url(paid), 'd'],
+  ])
+  t.equal(confined.shares('b'), false, 'not yet')
+  await soon()
+  const table = [
+    ['a', undefined, false],
+    ['a', paid, true],
+    ['a', second, false],
+    ['b', undefined, true],
+    ['b', paid, true],
+    ['c', undefined, true],
+    ['c', second, false],
+    ['d', second, true],
+    ['d', paid, true],
+    ['d', undefined, false],
+    ['unnamed', undefined, false],
+    ['unnamed', paid, false],
+  ] as const
+  for (const [digest, scope, is] of table) {
+    t.equal(confined.shares(digest, scope), is, `${digest} for ${scope}`)
+  }
+})
+
+t.test('what comes later, what goes, other archives, a failing disk', async t => {
+  const { confined, state, log } = contents([[url(paid), 'a']])
+  confined.shares('a')
+  confined.note({ key: url(paid), digest: 'e' })
+  await soon()
+  t.equal(confined.shares('e'), false)
+  confined.note({ key: url('open.example.org'), digest: 'e' })
+  t.equal(confined.shares('e'), true, 'it came from an open archive as well')
+  confined.forget('a')
+  t.equal(confined.shares('a'), true, 'the store has it under an open name alone')
+  state.archives = [{ origins: [second], clients: ['192.0.2.0/24'] }]
+  t.equal(confined.shares('z'), false, 'read anew')
+  await soon()
+  t.equal(confined.shares('a'), true)
+  state.archives = []
+  t.equal(confined.shares('anything'), true)
+  state.archives = [{ origins: [paid], clients: ['192.0.2.0/24'] }]
+  state.fails = true
+  t.equal(confined.shares('z'), false)
+  await soon()
+  t.equal(confined.shares('z'), false)
+  t.match(log.lines, [{ level: 'warn' }])
+  state.fails = false
+  await soon()
+  confined.shares('z')
+  await soon()
+  t.equal(confined.shares('z'), true, 'and is read again')
+})
