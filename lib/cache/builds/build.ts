@@ -116,11 +116,21 @@ export function keepingKey(digest: string): string {
   return `${keepingPrefix}${digest}`
 }
 
-const keepingPrefix = 'http://builds.cachesvc.invalid//sha256/'
+/** The key of a content that was fetched for a build alone. It says nothing of which clients may have the content otherwise. */
+export function fetchedKey(digest: string): string {
+  return `${fetchedPrefix}${digest}`
+}
 
-/** Whether an entry is there to keep a content for builds. */
+const keepingPrefix = 'http://builds.cachesvc.invalid//sha256/'
+const fetchedPrefix = 'http://builds.cachesvc.invalid//fetched/'
+
+/** Whether an entry is there for builds alone. */
 export function isKeepingKey(key: string): boolean {
-  return key.startsWith(keepingPrefix)
+  return key.startsWith(keepingPrefix) || isFetchedKey(key)
+}
+
+export function isFetchedKey(key: string): boolean {
+  return key.startsWith(fetchedPrefix)
 }
 
 /** The entry that keeps the content of a file, with the fields its answer has. */

@@ -21,6 +21,7 @@ import {
   buildNameRule,
   contentsOf,
   decideInBuild,
+  fetchedKey,
   type GivenAnswer,
   type GivenFile,
   type GivenStatus,
@@ -423,6 +424,7 @@ export class Builds {
       this.#bytes -= this.#contents.get(digest) ?? 0
       this.#contents.delete(digest)
       store.remove(keepingKey(digest))
+      store.remove(fetchedKey(digest))
     }
     await store.removeContents(gone)
     log.info('a build was removed', { name })

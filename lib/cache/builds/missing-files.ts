@@ -7,7 +7,7 @@ import { classify } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
-import { type GivenFile, isFile, keepingKey } from './build.ts'
+import { fetchedKey, type GivenFile, isFile } from './build.ts'
 import type { Builds } from './builds.ts'
 
 interface MissingFilesParts {
@@ -67,7 +67,7 @@ export class MissingFiles {
     const { uri, admission } = destination
     if ('deny' in admission) return admission.sentence
     const { found } = fetcher.fetch({
-      key: keepingKey(digest),
+      key: fetchedKey(digest),
       uri,
       archive: classify(uri.path),
       claim: { size, digest, suite: '' },
