@@ -86,6 +86,7 @@ const packages: readonly DebianPackage[] = [
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],
       [`${units}/authproxy@.socket`, 'packaging/authproxy@.socket'],
+      [`${units}/authproxy-checks@.socket`, 'packaging/authproxy-checks@.socket'],
       ['usr/lib/systemd/system-generators/authproxy-generator', 'packaging/authproxy-generator'],
       ['usr/share/doc/authproxy/examples/authproxy.yaml', 'packaging/authproxy.yaml'],
       ['usr/share/doc/authproxy/examples/authproxy.schema.json', 'packaging/authproxy.schema.json'],

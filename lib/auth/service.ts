@@ -18,6 +18,7 @@ import type { HttpServerLimits } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
+import type { InheritedSocket } from '../systemd.ts'
 import { newInstanceId } from './access/instance-id.ts'
 import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
@@ -324,21 +325,25 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     serves: true,
   })
 
-  // Sockets the service manager hands over take the place of configured addresses: one named `admin`, and the first of the others.
+  // Sockets the service manager hands over take the place of configured addresses: those named `admin` and `checks`, and the first of
+  // the others.
   const { sockets } = options.start
   const adminSocket = sockets.find(({ name }) => name === 'admin')
-  const mainSocket = sockets.find(socket => socket !== adminSocket)
+  const checksSocket = sockets.find(({ name }) => name === 'checks')
+  const mainSocket = sockets.find(socket => socket !== adminSocket && socket !== checksSocket)
   const inUse =
     'the address is in use; every instance needs one of its own, and no other program may have it'
   const listens = await startListening(main, mainSocket ?? config.listen, inUse)
   const adminPlace = adminSocket ?? config.admin
   const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))
-  const checksListen = await checks.listen()
+  const checksListen = await checks.listen(checksSocket)
 
-  if (mainSocket !== undefined) {
-    const mismatch = otherSockets([listens], [config.listen], `authproxy@${config.instance}`)
-    if (mismatch !== undefined) log.warn(mismatch)
-  }
+  const unit = `authproxy@${config.instance}`
+  const mismatches = [
+    mainSocket && otherSockets([listens], [config.listen], unit),
+    checksSocket && otherCheckSocket(config, checksListen, unit),
+  ]
+  for (const mismatch of mismatches) if (mismatch !== undefined) log.warn(mismatch)
 
   const service: AuthService = {
     port: listens.port,
@@ -403,7 +408,8 @@ async function checkListener(
   parts: Parameters<typeof checkServer>[0],
   common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
 ): Promise<{
-  readonly listen: () => Promise<CheckAddress | undefined>
+  /** At the socket, if there is one. */
+  readonly listen: (socket: InheritedSocket | undefined) => Promise<CheckAddress | undefined>
   readonly close: (deadline: AbortSignal) => Promise<void>
 }> {
   const { forwardAuth } = config
@@ -412,9 +418,22 @@ async function checkListener(
   const { listenForChecks } = await import('./forward-auth/check-address.ts')
   const server = checkServer(parts, { ...common, limits: limitsOf(config) })
   return {
-    listen: () => listenForChecks(server, forwardAuth.listen),
+    listen: socket => listenForChecks(server, socket ?? forwardAuth.listen),
     close: deadline => server.close(deadline),
   }
+}
+
+/** What to do where systemd listens for checks elsewhere than the configuration says, or for none; undefined where they agree. */
+function otherCheckSocket(
+  { instance, forwardAuth }: Config,
+  given: CheckAddress | undefined,
+  unit: string,
+): string | undefined {
+  const socket = `authproxy-checks@${instance}`
+  if (forwardAuth === undefined || given === undefined) {
+    return `systemd listens for checks, which wait in vain: forwardAuth.listenAddress is not set. Run \`systemctl daemon-reload && systemctl stop ${socket}.socket\``
+  }
+  return otherSockets([given], [forwardAuth.listen], unit, socket)
 }
 
 /** Bounds of the public listener. Requests may take any time as long as pieces of content move; backend.ts and `taking` see to that. */
