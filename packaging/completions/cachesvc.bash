@@ -1,7 +1,7 @@
 # bash completion for cachesvc
 _cachesvc() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local commands='serve verify-repos explain get list status stats remove refresh changes release import export reload socket-unit'
+  local commands='serve verify-repos explain get list status stats remove refresh changes release import export build reload socket-unit'
   local words='--config --cache-dir --listen --check-config --dump-config --help --version'
   local command='' word
   COMPREPLY=()
@@ -20,6 +20,9 @@ _cachesvc() {
     --sort)
       mapfile -t COMPREPLY < <(compgen -W 'url size used' -- "$current")
       return ;;
+    --format)
+      mapfile -t COMPREPLY < <(compgen -W 'bundle list spdx' -- "$current")
+      return ;;
     --listen | --archive | --suite | --until | --reason) return ;;
   esac
   case $command in
@@ -32,10 +35,11 @@ _cachesvc() {
     release) words+=' --suite --now --until --reason' ;;
     remove | refresh | import) words+=' --dry-run' ;;
     export) words+=' --archive --suite' ;;
+    build) words+=' list show record lock unlock remove fetch import export --format --json' ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
   case $command in
-    import | export)
+    import | export | build)
       compopt -o filenames
       mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$current") ;;
   esac

@@ -16,6 +16,7 @@ _cachesvc() {
     'release:let through what a delay or a hold keeps from clients'
     'import:take over a bundle, or packages from another cache'
     'export:write stored files as a bundle'
+    'build:list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated'
     'reload:have the running proxy read its configuration again'
     'socket-unit:print the configured addresses for cachesvc.socket of systemd'
   )
@@ -33,7 +34,8 @@ _cachesvc() {
     '--reason[release\: why; it is logged and shown]:TEXT: ' \
     '--sort[list\: list by url, by size, the largest first, or by last use, the latest first]:ORDER:(url size used)' \
     '(-o --output)'{-o,--output}'[get\: write to FILE and not to standard output]:FILE:_files' \
-    '--json[verify-repos, list, status, stats, changes\: print JSON]' \
+    '--format[build\: export a build as a bundle, a list or spdx; the last two are printed when no FILE is named]:FORMAT:(bundle list spdx)' \
+    '--json[verify-repos, list, status, stats, changes, build\: print JSON]' \
     '(-h --help)'{-h,--help}'[print the help and exit]' \
     '(-v --version)'{-v,--version}'[print the version and exit]' \
     '1:command:{ _describe command commands }' \

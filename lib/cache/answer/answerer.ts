@@ -305,10 +305,13 @@ export class Answerer {
     if (answer === undefined) return undefined
     let begun = false
     void filling.settled.then(settled => {
-      if (settled.kind !== 'failed') this.#given(allowed, settled.entry, answer, 'given')
+      if (settled.kind !== 'failed') {
+        this.#given(allowed, settled.entry, answer, 'given')
+        return
+      }
+      allowed.recording?.failed(`its content did not come whole (${settled.failure.code})`)
       // What fails before that is the caller's.
-      else if (begun && WrongContent.is(settled.failure))
-        void this.#otherwise(allowed, { gone: false })
+      if (begun && WrongContent.is(settled.failure)) void this.#otherwise(allowed, { gone: false })
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
@@ -325,11 +328,12 @@ export class Answerer {
 
   /** Notes which Release file the client has now: the one it gets, or after a 304 its own, which may be a newer one. */
   #given(
-    { request: { client, fields }, file }: AllowedRequest,
+    { request: { client, fields }, file, recording }: AllowedRequest,
     entry: Entry,
     { status }: Response,
     how: 'given' | 'givenStored',
   ): void {
+    recording?.given(entry)
     if (file.archive.kind !== 'release') return
     const { suites } = this.#parts
     if (status === 304 && !isOwn(entry, fields)) suites.hasAnother(client, entry)

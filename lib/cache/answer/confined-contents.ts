@@ -7,11 +7,14 @@
  * - A content that came from a confined archive is given within that archive. It is given elsewhere once it has come from there.
  * - What the store has is read when the first such question is asked, and after a change of the confined archives. Until it is read
  *   nothing is shared: then origins are asked.
+ * - An entry that keeps a content for builds says nothing of where that came from. While no other entry names the content, it is shared
+ *   with no archive.
  * - Without confined archives there is nothing to know, and everything is shared.
  */
 
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import { isFetchedKey, isKeepingKey } from '../builds/build.ts'
 import { type Confinements, confinementOf } from '../policy/confinement.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { Entry } from '../store/entry.ts'
@@ -23,8 +26,9 @@ interface ConfinedContentsParts {
   readonly log: Logger
 }
 
-/** The scope of what no archive confines. */
+/** The scope of what no archive confines, and of what is there for builds. No archive is called so. */
 const open = ''
+const ofBuilds = ' builds'
 
 export class ConfinedContents {
   readonly #parts: ConfinedContentsParts
@@ -58,6 +62,8 @@ export class ConfinedContents {
   note({ key, digest }: Pick<Entry, 'key' | 'digest'>): void {
     const { confinements } = this.#parts.rules()
     this.#follow(confinements)
+    // What is recorded has an entry of its own already, which counts.
+    if (isKeepingKey(key) && !isFetchedKey(key)) return
     if (confinements.length > 0) this.#note(scopeOf(key, confinements), digest, true)
   }
 
@@ -109,6 +115,7 @@ export class ConfinedContents {
 }
 
 function scopeOf(key: string, confinements: Confinements): string {
+  if (isKeepingKey(key)) return ofBuilds
   const uri = parseUri(key)
   return 'problem' in uri ? open : (confinementOf(uri, confinements)?.scope ?? open)
 }

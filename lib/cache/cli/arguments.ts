@@ -29,6 +29,16 @@ function readMoment(text: string): Read<number> {
   return right(isDay ? parsed + day : parsed)
 }
 
+/** What a build is exported as. */
+const buildFormats = ['bundle', 'list', 'spdx'] as const
+
+export type BuildFormat = (typeof buildFormats)[number]
+
+function readBuildFormat(text: string): Read<BuildFormat> {
+  const format = buildFormats.find(one => one === text)
+  return format === undefined ? expected(text, 'bundle, list or spdx') : right(format)
+}
+
 export const cachesvc = program({
   name: 'cachesvc',
   usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...'],
@@ -60,6 +70,11 @@ export const cachesvc = program({
       summary: 'take over a bundle, or packages from another cache',
     },
     export: { operands: 'FILE|DIR', summary: 'write stored files as a bundle' },
+    build: {
+      operands: '[ACTION] [NAME] [FILE]',
+      summary:
+        'list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated',
+    },
     reload: { summary: 'have the running proxy read its configuration again' },
     'socket-unit': { summary: 'print the configured addresses for cachesvc.socket of systemd' },
   },
@@ -119,7 +134,17 @@ export const cachesvc = program({
       read: pathOption,
       help: 'write to FILE and not to standard output',
     },
-    json: { of: ['verify-repos', 'list', 'status', 'stats', 'changes'], help: 'print JSON' },
+    format: {
+      of: ['build'],
+      value: 'FORMAT',
+      default: 'bundle',
+      read: readBuildFormat,
+      help: 'export a build as a `bundle`, a `list` or `spdx`; the last two are printed when no FILE is named',
+    },
+    json: {
+      of: ['verify-repos', 'list', 'status', 'stats', 'changes', 'build'],
+      help: 'print JSON',
+    },
   },
   notes: `Environment:
   CACHESVC_CONFIG          configuration file when --config is not given

@@ -98,6 +98,10 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       }
       return ask({ do: run, of, suites: options.suite, until, reason, by: callerName() })
     }
+    case 'build': {
+      const { runBuild } = await import('./build.ts')
+      return runBuild(operands, config, { json, format: options.format })
+    }
     case 'status':
     case 'stats':
     case 'reload':

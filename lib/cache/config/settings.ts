@@ -16,6 +16,7 @@ import {
 } from '../../config/settings.ts'
 import {
   archives,
+  builds,
   freshness,
   https,
   limits,
@@ -216,6 +217,7 @@ export const settings = group('', {
   }),
 
   suites,
+  builds,
   retention,
   verification,
   freshness,

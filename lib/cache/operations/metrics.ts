@@ -17,6 +17,8 @@ const gauges = {
   files_being_written: 'Files not yet whole on disk.',
   stored_objects: 'Stored targets.',
   stored_bytes: 'Bytes of stored content, each content once.',
+  builds: 'Builds that are recorded or locked.',
+  build_bytes: 'Bytes of contents that stay because builds were given them, each counted once.',
   unremovable_contents: 'Removed contents whose files the file system did not let go.',
   damaged_contents: 'Stored contents found damaged when they were read, since the start.',
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',

@@ -34,6 +34,8 @@ export interface OperationsSources {
   readonly addresses: () => readonly string[]
   /** Removed contents whose files the file system did not let go. */
   readonly unremovable: () => Unremovable
+  /** How many builds there are, and the bytes of the contents that stay for them. */
+  readonly builds: () => { readonly count: number; readonly bytes: number }
   /** The name that the machine gives itself. */
   readonly hostname: string
   readonly httpsMode: HttpsMode

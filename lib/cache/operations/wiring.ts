@@ -6,6 +6,7 @@ import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { Answering } from '../answering.ts'
+import type { Builds } from '../builds/builds.ts'
 import { explain } from '../explain.ts'
 import type { Https } from '../intercept/https.ts'
 import type { Listening } from '../listening.ts'
@@ -39,6 +40,7 @@ interface OperationsParts
   /** What is counted; the values that are read at each look are added to it. */
   readonly metrics: CacheMetrics
   readonly verification: Verification
+  readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
 }
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
@@ -57,6 +59,8 @@ export async function operationsOf(parts: OperationsParts) {
     files_being_written: () => store.writing,
     stored_objects: () => store.usage().objects,
     stored_bytes: () => store.usage().bytes,
+    builds: () => parts.builds.all.length,
+    build_bytes: () => parts.builds.bytes,
     unremovable_contents: () => store.unremovable.contents,
     damaged_contents: () => store.damaged,
     filesystem_free_bytes: () => space?.free ?? 0,
@@ -118,6 +122,7 @@ export async function operationsOf(parts: OperationsParts) {
     health: () => store.health(),
     nothingStored: () => store.full,
     unremovable: () => store.unremovable,
+    builds: () => ({ count: parts.builds.all.length, bytes: parts.builds.bytes }),
     verification: () => verification,
     suites: () => suiteStates(parts),
     notDelayed: () => delays.without,
@@ -128,6 +133,7 @@ export async function operationsOf(parts: OperationsParts) {
     explain: url =>
       explain(url, {
         ...{ rules: rules(), store, shares, suites, updates, delays, negative, fetcher, parents },
+        builds: parts.builds,
         now: clock.now(),
       }),
   }

@@ -21,6 +21,7 @@ export type HitReason =
   | 'offline'
   | 'as-released'
   | DelayReason
+  | 'recorded'
   | StaleReason
 
 /**

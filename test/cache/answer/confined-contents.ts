@@ -3,6 +3,7 @@
  */
 import t from 'tap'
 import { ConfinedContents } from '../../../lib/cache/answer/confined-contents.ts'
+import { fetchedKey, keepingKey } from '../../../lib/cache/builds/build.ts'
 import { confinementsOf } from '../../../lib/cache/policy/confinement.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
@@ -45,6 +46,11 @@ t.test('nothing is shared until the store is read; then each content in its scop
     [url(paid), 'c'],
     [url(second), 'd'],
     [url(paid), 'd'],
+    [keepingKey('e'), 'e'],
+    [url('open.example.org'), 'f'],
+    [keepingKey('f'), 'f'],
+    [url(paid), 'g'],
+    [keepingKey('g'), 'g'],
   ])
   t.equal(confined.shares('b'), false, 'not yet')
   await soon()
@@ -59,6 +65,11 @@ t.test('nothing is shared until the store is read; then each content in its scop
     ['d', second, true],
     ['d', paid, true],
     ['d', undefined, false],
+    ['e', undefined, false],
+    ['e', paid, false],
+    ['f', undefined, true],
+    ['g', undefined, false],
+    ['g', paid, true],
     ['unnamed', undefined, false],
     ['unnamed', paid, false],
   ] as const
@@ -73,6 +84,10 @@ t.test('what comes later, what goes, other archives, a failing disk', async t =>
   confined.note({ key: url(paid), digest: 'e' })
   await soon()
   t.equal(confined.shares('e'), false)
+  confined.note({ key: keepingKey('e'), digest: 'e' })
+  t.equal(confined.shares('e'), false, 'that a build has it opens nothing')
+  confined.note({ key: fetchedKey('f'), digest: 'f' })
+  t.equal(confined.shares('f'), false, 'nor that it was fetched for one')
   confined.note({ key: url('open.example.org'), digest: 'e' })
   t.equal(confined.shares('e'), true, 'it came from an open archive as well')
   confined.forget('a')

@@ -27,6 +27,7 @@ t.test('serve is what happens without a command', t => {
     now: false,
     until: undefined,
     reason: undefined,
+    format: 'bundle',
   }
   const bare = { run: 'command', line: { run: 'serve', operands: [], options } }
   t.strictSame(read(), bare)
@@ -99,7 +100,7 @@ t.test('what is wrong is one sentence with a way out', t => {
     [['list', 'a', 'b'], 'list takes [PATTERN], found "a b"'],
     [
       ['explain', '--json', 'x'],
-      '--json is an option of verify-repos, list, status, stats and changes alone',
+      '--json is an option of verify-repos, list, status, stats, changes and build alone',
     ],
     [['remove'], 'remove needs an argument: cachesvc remove URL|PATTERN'],
     [['-c'], '-c needs a value: -c FILE'],
@@ -123,6 +124,10 @@ t.test('the help fits a terminal and names every command and option', t => {
 t.test('list has orders by name', t => {
   t.match(read('list', '--sort', 'size'), { line: { options: { sort: 'size' } } })
   t.match(read('list', '--sort=used', 'gcc'), { line: { options: { sort: 'used' } } })
+  t.match(read('build', 'export', 'base', '--format=list'), {
+    line: { operands: ['export', 'base'], options: { format: 'list' } },
+  })
+  t.match(message('build', 'export', 'base', '--format', 'xml'), 'bundle, list or spdx')
   t.match(message('list', '--sort', 'age'), 'found "age", expected url, size or used')
   t.match(message('stats', '--sort', 'size'), /--sort/)
   t.end()

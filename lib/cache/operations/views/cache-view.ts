@@ -33,6 +33,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   const now = clock.now()
   const usage = await sources.usage()
   const suites = sources.suites()
+  const builds = sources.builds()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   // df does the same: room that is reserved for root counts neither as used nor as free.
@@ -56,6 +57,8 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     reserved: reserved > 0 && size(reserved),
     ...holdingsView(await sources.holdings(), sources.activity().archives),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
+    builds:
+      builds.count > 0 && `${countOf(builds.count, 'build')} and ${size(builds.bytes)} of files`,
     fresh: {
       index: duration(index),
       other: duration(other),
