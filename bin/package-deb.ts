@@ -57,6 +57,7 @@ const packages: readonly DebianPackage[] = [
       ['usr/lib/systemd/system-generators/cachesvc-generator', 'packaging/cachesvc-generator'],
       ['etc/cachesvc/cachesvc.yaml', 'packaging/cachesvc.yaml'],
       ['usr/share/doc/cachesvc/cachesvc.schema.json', 'packaging/cachesvc.schema.json'],
+      ['usr/share/doc/cachesvc/examples/haproxy.cfg', 'packaging/balancers/haproxy.cfg'],
       ...monitoring('cachesvc'),
       kubernetes('cachesvc'),
     ]),
@@ -72,13 +73,14 @@ const packages: readonly DebianPackage[] = [
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
-      ...['migration.md', 'glossary.md'],
+      ...['several-instances.md', 'migration.md', 'glossary.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
       ...recipes.map(name => `recipes/${name}.md`),
     ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],
       [`${units}/authproxy@.socket`, 'packaging/authproxy@.socket'],
+      [`${units}/authproxy-checks@.socket`, 'packaging/authproxy-checks@.socket'],
       ['usr/lib/systemd/system-generators/authproxy-generator', 'packaging/authproxy-generator'],
       ['usr/share/doc/authproxy/examples/authproxy.yaml', 'packaging/authproxy.yaml'],
       ['usr/share/doc/authproxy/examples/authproxy.schema.json', 'packaging/authproxy.schema.json'],

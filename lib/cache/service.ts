@@ -169,6 +169,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       onFailure: (request, error) => failureResponse(request, error, log),
       limits: serverLimits(config),
       fastPath: true,
+      introduces: address => rules().policy.balancers.has(address),
     }
     await listening.open(where, server, tls)
   } catch (error) {

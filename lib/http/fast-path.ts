@@ -25,7 +25,8 @@ import {
   type OutgoingHead,
   responseText,
 } from './wire/message-writer.ts'
-import { type PlainHead, PlainHeadReader } from './wire/request-head.ts'
+import { type Framing, type PlainHead, PlainHeadReader } from './wire/request-head.ts'
+import { VaryingLine } from './wire/varying-line.ts'
 
 /** Bytes of requests that wait for the answers to those before; then no more are read. */
 const mostUnread = 64 * 1024
@@ -35,6 +36,7 @@ export class FastPath {
   readonly options: HttpServerOptions
   readonly exchanges: Exchanges
   readonly targets: TargetReader
+  readonly varying: VaryingLine<Framing> | undefined
   /** Field lines of a response after which the connection goes on. */
   readonly keepAlive: string
   #date = { second: Number.NaN, line: '' }
@@ -43,6 +45,8 @@ export class FastPath {
     this.options = options
     this.exchanges = exchanges
     this.targets = targets
+    const { varying } = options
+    this.varying = varying === undefined ? undefined : new VaryingLine(varying)
     const idle = Math.floor(options.limits.idle / 1000)
     this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idle}\r\n`
   }
@@ -100,7 +104,7 @@ class FastConnection implements RequestReading, ResponseOwner {
     this.path = path
     this.#connection = connection
     this.#exits = exits
-    this.#reader = new PlainHeadReader(path.targets, path.options.limits)
+    this.#reader = new PlainHeadReader(path.targets, path.options.limits, path.varying)
     this.#headSince = path.options.clock.elapsed()
     socket.on('error', this.#onError)
     socket.on('end', this.#onEnd)

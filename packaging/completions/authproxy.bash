@@ -32,6 +32,7 @@ _authproxy() {
     '') words="$commands $words" ;;
     doctor) words+=' --groups' ;;
     rotate-keys) words+=' --now' ;;
+    socket-unit) words+=' --checks' ;;
     access) words='--config --config-dir --user --groups --attribute --age --context --method --log --help --version' ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words $instances" -- "$current")

@@ -9,7 +9,7 @@ _authproxy() {
     'status:say whether the running instance is well'
     'reload:have it read its configuration again'
     'rotate-keys:make new keys; the old ones retire later'
-    'socket-unit:print its address for authproxy@INSTANCE.socket of systemd'
+    'socket-unit:print its address for a socket unit of systemd'
     'access:say what the rules of access make of a request'
     'sessions:end all sessions of a user'
     'dev-idp:run an identity provider for development'
@@ -73,6 +73,7 @@ _authproxy() {
     '--config-dir[look for instances in DIR instead of /etc/authproxy]:DIR:_files -/' \
     '--check-config[check the configuration, the metadata and the places it writes to, print every problem, exit]' \
     '--now[rotate-keys\: the new keys sign at once, and not when the others know them]' \
+    '--checks[socket-unit\: that of forwardAuth, for authproxy-checks@INSTANCE.socket]' \
     '--groups[doctor\: how many groups a user is in]:NUMBER: ' \
     '(-h --help)'{-h,--help}'[print the help and exit]' \
     '(-v --version)'{-v,--version}'[print the version and exit]' \

@@ -13,8 +13,8 @@ import { Archive } from '../fixtures/archive/archive.ts'
 import { ArchiveOrigin } from '../fixtures/archive/archive-origin.ts'
 import { directoryFor, fetchThrough, noLab, report } from '../fixtures/cache/lab.ts'
 import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
-import { SocketActivated } from '../fixtures/cache/socket-activated.ts'
 import { lacking } from '../fixtures/process/command.ts'
+import { SocketActivated } from '../fixtures/process/socket-activated.ts'
 
 t.setTimeout(600_000)
 

@@ -132,9 +132,9 @@ t.test('sessions end: what is said, and what is logged', async t => {
 
 t.test('the address of a socket unit comes from a file that has other problems too', async t => {
   const directory = await ownDirectory(t)
-  const unit = async (text: string) => {
+  const unit = async (text: string, ...options: string[]) => {
     await writeFile(join(directory, 'app.yaml'), text)
-    const line = [authproxyProgram, 'socket-unit', 'app', '--config-dir', directory]
+    const line = [authproxyProgram, 'socket-unit', 'app', '--config-dir', directory, ...options]
     const { code, stdout } = await attempt(process.execPath, line)
     return { code, out: stdout.toString() }
   }
@@ -143,6 +143,25 @@ t.test('the address of a socket unit comes from a file that has other problems t
   t.strictSame(await unit(`${place}domain: [unclosed\n`), { code: 0, out: drop })
   t.strictSame(await unit(place), { code: 0, out: drop })
   t.strictSame(await unit('proxy: { listenAddress: here }\n'), { code: 78, out: '' })
+  const checks = (line: string) => unit(`${place}${line}`, '--checks')
+  t.strictSame(await checks(''), { code: 78, out: '' }, 'an instance that answers no checks')
+  t.strictSame(await checks('forwardAuth: { listenAddress: unix:/run/authproxy/a%b.sock }\n'), {
+    code: 0,
+    out: '[Socket]\nListenStream=\nListenStream=/run/authproxy/a%%b.sock\n',
+  })
+  t.strictSame(
+    await checks('forwardAuth: { listenAddress: "10.0.0.5:9090" }\ndomain: [unclosed\n'),
+    {
+      code: 0,
+      out: '[Socket]\nListenStream=\nListenStream=10.0.0.5:9090\nFreeBind=yes\n',
+    },
+  )
+  for (const path of ['a b', 'a\\', 'a\\nListenStream=1', 'ä']) {
+    t.strictSame(await checks(`forwardAuth: { listenAddress: "unix:/run/${path}" }\n`), {
+      code: 78,
+      out: '',
+    })
+  }
 })
 
 /** Opens a WebSocket that nobody says anything on. */

@@ -96,6 +96,51 @@ t.test('sockets the service manager hands over take the place of addresses', asy
   t.equal(await gateway.stop(), 0)
 })
 
+t.test(
+  'the socket for checks is taken for nothing else, and one that is wrong is told',
+  async t => {
+    const { directory, settings, port } = await startable(t)
+    const held = await listening(t)
+    const sockets = [['checks', held.fd]] as const
+    const said = (gateway: AuthproxyProcess) =>
+      gateway.lines.filter(({ message }) => message.startsWith('systemd listens'))
+    const none = await AuthproxyProcess.start(t, { directory, settings, sockets })
+    t.match((await none.until('ready'))['status'], `listening on 127.0.0.1:${port}`)
+    t.match(said(none), [
+      {
+        level: 'warn',
+        message: /forwardAuth\.listenAddress is not set\. Run .* stop authproxy-checks@app\.socket/,
+      },
+    ])
+    t.equal(await none.stop(), 0)
+    const forwardAuth = (listenAddress: string) => ({
+      ...settings,
+      forwardAuth: { listenAddress, edge: 'nginx', trustedProxies: ['127.0.0.1'] },
+    })
+    const path = `unix:${directory}/app.sock`
+    const other = await AuthproxyProcess.start(t, {
+      ...{ directory, settings: forwardAuth(path), sockets },
+    })
+    await other.until('ready')
+    const [line] = said(other)
+    t.match(
+      line?.message,
+      `listens on 127.0.0.1:${held.port}, and the configuration says ${path}: run`,
+    )
+    t.match(line?.message, 'restart authproxy-checks@app.socket authproxy@app.service')
+    t.equal(await other.stop(), 0)
+    const right = await AuthproxyProcess.start(t, {
+      ...{ directory, settings: forwardAuth(`127.0.0.1:${held.port}`), sockets },
+    })
+    await right.until('ready')
+    t.same(said(right), [])
+    held.close()
+    const client = await RawClient.connect(t, held.port)
+    t.match(await client.get('/other'), { status: 404, text: /answers checks of an edge alone/ })
+    t.equal(await right.stop(), 0)
+  },
+)
+
 /** A listening socket with its descriptor, for which Node has no public name. */
 async function listening(t: Test) {
   const server = createServer().listen(0, '127.0.0.1')

@@ -267,13 +267,20 @@ t.test('packages', { skip }, async t => {
     t.match(await succeeds(root, 'cat', '/run/told'), /try-restart authproxy@\*\.service/)
     const configured = `cd /etc/authproxy; mkdir /run/made
       printf 'proxy:\\n  listenAddress: 127.0.0.1:8080\\n' >app.yaml
-      printf 'AUTHPROXY_PROXY_LISTEN_ADDRESS="[::1]:81"\\n' >shop.env
+      printf 'proxy:\\n  listenAddress: :8081\\nforwardAuth:\\n  listenAddress: unix:/run/authproxy/asks.sock\\n' >asks.yaml
+      printf 'AUTHPROXY_PROXY_LISTEN_ADDRESS="[::1]:81"\\nAUTHPROXY_FORWARD_AUTH_LISTEN_ADDRESS=127.0.0.1:91\\n' >shop.env
       /usr/lib/systemd/system-generators/authproxy-generator /run/made
-      cd /run/made; grep -r ListenStream=. . | sort; rm -r /run/made; rm /etc/authproxy/shop.env`
+      cd /run/made; grep -r ListenStream=. . | sort; find . -type l | sort
+      rm -r /run/made; rm /etc/authproxy/shop.env /etc/authproxy/asks.yaml`
     t.equal(
       await succeeds(root, 'sh', '-c', configured),
-      `./authproxy@app.socket.d/00-authproxy.conf:ListenStream=127.0.0.1:8080
+      `./authproxy-checks@asks.socket.d/00-authproxy.conf:ListenStream=/run/authproxy/asks.sock
+./authproxy-checks@shop.socket.d/00-authproxy.conf:ListenStream=127.0.0.1:91
+./authproxy@app.socket.d/00-authproxy.conf:ListenStream=127.0.0.1:8080
+./authproxy@asks.socket.d/00-authproxy.conf:ListenStream=8081
 ./authproxy@shop.socket.d/00-authproxy.conf:ListenStream=[::1]:81
+./authproxy@asks.service.wants/authproxy-checks@asks.socket
+./authproxy@shop.service.wants/authproxy-checks@shop.socket
 `,
     )
     const wants = '/etc/systemd/system/multi-user.target.wants'

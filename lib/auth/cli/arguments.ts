@@ -42,7 +42,7 @@ export const authproxy = program({
     'rotate-keys': { operands: '[INSTANCE]', summary: 'make new keys; the old ones retire later' },
     'socket-unit': {
       operands: '[INSTANCE]',
-      summary: 'print its address for authproxy@INSTANCE.socket of systemd',
+      summary: 'print its address for a socket unit of systemd',
     },
     access: { readsTheRest: true, summary: 'say what the rules of access make of a request' },
     sessions: { readsTheRest: true, summary: 'end all sessions of a user' },
@@ -57,6 +57,10 @@ export const authproxy = program({
     now: {
       ...{ of: ['rotate-keys'] },
       help: 'the new keys sign at once, and not when the others know them',
+    },
+    checks: {
+      ...{ of: ['socket-unit'] },
+      help: 'that of forwardAuth, for authproxy-checks@INSTANCE.socket',
     },
     groups: {
       ...{ value: 'NUMBER', of: ['doctor'], read: readGroups },

@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8'
 import { printAnswer } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
-import { right } from '../../config/reading.ts'
+import { right, wrong as wrongly } from '../../config/reading.ts'
 import { valueAt } from '../../config/settings.ts'
 import { explainError } from '../../errors.ts'
 import { errorLine } from '../../log/journal.ts'
@@ -25,7 +25,7 @@ export async function command(line: Line): Promise<ExitCode> {
   const { run, operands, options } = line
   const place = { ...instanceOf(line), environment: process.env }
   const load = () => loadConfig(place)
-  if (run === 'socket-unit') return printSocketUnit(await load())
+  if (run === 'socket-unit') return printSocketUnit(await load(), options.checks)
   const loaded = await load()
   for (const note of loaded.notes) await tell(note, 'info')
   // The doctor has the warnings among its findings.
@@ -106,19 +106,34 @@ async function serveInstance(
   })
 }
 
-/** Prints the drop-in of the socket unit. The unit has to have its address also while another setting is wrong. */
-async function printSocketUnit(loaded: LoadedConfig): Promise<ExitCode> {
+/** Prints the drop-in of a socket unit. The unit has to have its address also while another setting is wrong. */
+async function printSocketUnit(loaded: LoadedConfig, ofChecks: boolean): Promise<ExitCode> {
   const { socketUnit } = await import('../../http/server/listen.ts')
-  const { looseSettings } = await import('../../config/config-file.ts')
-  const address = loaded.ok
-    ? right(loaded.value.listen)
-    : readListenAddress(valueAt(await looseSettings(loaded.from), ['proxy', 'listenAddress']))
+  const address = await (ofChecks ? checksPlace(loaded) : mainPlace(loaded))
   if (!address.ok) {
-    await tell(`${loaded.from}: proxy.listenAddress: ${address.problem}`)
+    const name = ofChecks ? 'forwardAuth' : 'proxy'
+    await tell(`${loaded.from}: ${name}.listenAddress: ${address.problem}`)
     return exitCodes.configuration
   }
   await print(socketUnit([address.value]))
   return exitCodes.success
+}
+
+async function mainPlace(loaded: LoadedConfig) {
+  if (loaded.ok) return right(loaded.value.listen)
+  const { looseSettings } = await import('../../config/config-file.ts')
+  return readListenAddress(valueAt(await looseSettings(loaded.from), ['proxy', 'listenAddress']))
+}
+
+async function checksPlace(loaded: LoadedConfig) {
+  if (loaded.ok) {
+    const { forwardAuth } = loaded.value
+    return forwardAuth === undefined ? wrongly('is not set') : right(forwardAuth.listen)
+  }
+  const { looseSettings } = await import('../../config/config-file.ts')
+  const { readCheckAddress } = await import('../config/setting-forward-auth.ts')
+  const found = valueAt(await looseSettings(loaded.from), ['forwardAuth', 'listenAddress'])
+  return found === undefined ? wrongly('is not set') : readCheckAddress(found)
 }
 
 const firstSteps =
@@ -166,6 +181,12 @@ async function checkAround({
 }
 
 async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
+  if (config.sharedKeys !== undefined) {
+    await tell(
+      `keys.shared is on, so this instance rotates no keys: run this where the file is made, and copy it to ${config.sharedKeys} of every instance`,
+    )
+    return exitCodes.configuration
+  }
   const [{ makeDynamicConfig, rotated, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
     await Promise.all([import('../keys/dynamic-config.ts'), import('../keys/dynamic-file.ts')])
   const { configPath, domain, saml, session, keyOverlap } = config

@@ -17,16 +17,27 @@ const LONGEST_NAME = 107
 /** `unix:/PATH`, or an address with a port. */
 const checkAddress: Kind<CheckAddress> = kind(
   { name: 'unix:/PATH or ADDRESS:PORT', json: { type: ['string', 'integer'] } },
-  (found): Read<CheckAddress> => {
-    if (typeof found !== 'string' || !found.startsWith('unix:')) return readListenAddress(found)
-    const what = 'a socket such as unix:/run/authproxy/app-auth.sock'
-    const path = found.slice('unix:'.length)
-    if (!isAbsolute(path) || path.endsWith('/') || path.includes('\0')) return expected(found, what)
-    return Buffer.byteLength(path) > LONGEST_NAME
-      ? expected(found, what, `at most ${LONGEST_NAME} bytes behind unix:`)
-      : right({ path })
-  },
+  readCheckAddress,
 )
+
+/** Reads where checks are answered. */
+export function readCheckAddress(found: unknown): Read<CheckAddress> {
+  if (typeof found !== 'string' || !found.startsWith('unix:')) return readListenAddress(found)
+  const what = 'a socket such as unix:/run/authproxy/app-auth.sock'
+  const path = found.slice('unix:'.length)
+  if (!isAbsolute(path) || path.endsWith('/')) return expected(found, what)
+  // Others end or continue a line in the unit of the socket.
+  if (/[^!-~]|\\/.test(path)) {
+    return expected(
+      found,
+      what,
+      'the name has a character that is not printable ASCII, a space or a backslash',
+    )
+  }
+  return Buffer.byteLength(path) > LONGEST_NAME
+    ? expected(found, what, `at most ${LONGEST_NAME} bytes behind unix:`)
+    : right({ path })
+}
 
 export const forwardAuth = group(
   'Checks for an edge that forwards requests to the application itself, and asks about each of them whether it may pass (nginx auth_request, Traefik ForwardAuth, Caddy forward_auth, Envoy ext_authz, HAProxy).',

@@ -1,23 +1,40 @@
 /**
- * Where checks are answered: an address, or a socket in the file system. Opens the listener there.
+ * Where checks are answered: an address, or a socket in the file system. Opens the listener there, or on a socket of the service manager.
  *
  * # Facts
  * - The file of a socket stays when its process is killed. Connections to it are refused then, and nothing can listen there before the
  *   file is removed.
  * - Node makes the file by the umask of the process; who may write to it may connect (unix(7)).
+ * - A process knows the inode of its socket by its descriptor (proc(5)), and /proc/net/unix has the name of each.
  */
 import { once } from 'node:events'
-import { chmod, lstat, rm } from 'node:fs/promises'
+import { chmod, lstat, readFile, readlink, rm } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { explainError, Failure, systemCode } from '../../errors.ts'
-import { type ListenAddress, startListening } from '../../http/server/listen.ts'
+import {
+  cannotListen,
+  type ListenAddress,
+  type SocketPath,
+  startListening,
+} from '../../http/server/listen.ts'
 import type { HttpServer } from '../../http/server/server.ts'
+import type { InheritedSocket } from '../../systemd.ts'
 
-export type CheckAddress = ListenAddress | { readonly path: string }
+export type CheckAddress = ListenAddress | SocketPath
 
 /** Starts to listen, and says where. Throws a Failure that says why not. */
-export async function listenForChecks(server: HttpServer, at: CheckAddress): Promise<CheckAddress> {
+export async function listenForChecks(
+  server: HttpServer,
+  at: CheckAddress | InheritedSocket,
+): Promise<CheckAddress> {
   const inUse = 'another process has it; every instance needs one of its own'
+  if ('fd' in at) {
+    try {
+      return (await server.listenAnywhere(at)) ?? { path: await pathOf(at) }
+    } catch (error) {
+      throw cannotListen(error, at, inUse)
+    }
+  }
   if (!('path' in at)) return startListening(server, at, inUse)
   const { path } = at
   const failure = (why: string, cause?: unknown) =>
@@ -29,7 +46,7 @@ export async function listenForChecks(server: HttpServer, at: CheckAddress): Pro
       if (await isAnswering(path)) throw failure(inUse)
       await rm(path, { force: true })
     }
-    await server.listenOnPath(path)
+    await server.listenAnywhere({ path })
     await chmod(path, 0o666)
   } catch (error) {
     if (error instanceof Failure) throw error
@@ -41,6 +58,17 @@ export async function listenForChecks(server: HttpServer, at: CheckAddress): Pro
     throw failure(reasons[systemCode(error) ?? ''] ?? explainError(error), error)
   }
   return at
+}
+
+/** The name of a socket in the file system; that of its unit where the system tells none. */
+async function pathOf({ fd, name }: InheritedSocket): Promise<string> {
+  const [link, table] = await Promise.all([
+    readlink(`/proc/self/fd/${fd}`).catch(() => ''),
+    readFile('/proc/net/unix', 'utf8').catch(() => ''),
+  ])
+  const inode = /^socket:\[(\d+)\]$/.exec(link)?.[1]
+  const line = table.split('\n').find(line => line.split(/ +/, 7)[6] === inode)
+  return /^(?:\S+ +){7}(.*)$/.exec(line ?? '')?.[1] ?? name
 }
 
 /** Whether a process listens on a socket in the file system: the kernel answers at once. */

@@ -28,7 +28,12 @@ import { longestTarget, renewalAddress } from './gateway-paths.ts'
 
 /** A request may pass, or this is the answer. */
 export type CheckDecision =
-  | { readonly pass: ReadSession | undefined; readonly facts: Response['facts'] }
+  | {
+      readonly pass: ReadSession | undefined
+      readonly because: string
+      /** The path or the token that lets it pass without a session. */
+      readonly passthrough?: string
+    }
   | { readonly answer: Response }
 
 /** What a request that is asked about may do. */
@@ -46,26 +51,24 @@ export function decide(
   switch (verdict.verdict) {
     case 'authenticated': {
       const { session } = verdict
-      const user = session.subject
       const socket = refusedSocket(request, config, failurePage)
       if (socket !== undefined) return { answer: refusal(socket, contract) }
       // Most sessions need none, and that is the cheapest question.
       if (method === 'GET' && sessions.wantsRenewal(session) && isNavigation(request)) {
         const renewal = renewalAddress(config.baseUrl, pathAndQuery(place))
         if (renewal !== undefined && sessions.leadsToRenewal(session)) {
-          return { answer: led(renewal, contract, { outcome: 'renewal', user }) }
+          return { answer: led(renewal, contract, { outcome: 'renewal', user: session.subject }) }
         }
       }
-      return { pass: session, facts: { outcome: 'allowed', because: 'session', user } }
+      return { pass: session, because: 'session' }
     }
     case 'passthrough': {
       const { because, name } = verdict
-      const facts = { because: `passthrough-${because}`, passthrough: name }
-      return { pass: undefined, facts: { outcome: 'allowed', ...facts } }
+      return { pass: undefined, because: `passthrough-${because}`, passthrough: name }
     }
     case 'anyone':
     case 'preflight':
-      return { pass: undefined, facts: { outcome: 'allowed', because: verdict.verdict } }
+      return { pass: undefined, because: verdict.verdict }
     case 'refused':
       return { answer: refusal(refusedByRule(verdict, denied), contract) }
     case 'login-needed': {
@@ -86,17 +89,15 @@ export function decide(
   }
 }
 
-/**
- * The answer for a request that may pass. It has the cookies of the application, which are those of the request without ours, for the edge to
- * put them in the place of the client's.
- */
-export function allowed(
-  identity: Fields,
-  { id, cookies }: { readonly id: string; readonly cookies: string },
-  facts: Response['facts'],
-): Response {
-  const own = ['X-Authproxy-Request-ID', id, 'Cookie', cookies, 'Cache-Control', 'no-store']
-  return { status: 200, fields: identity.followedBy(own), content: noContent, facts }
+/** The fields for a request that may pass but the name of that request: its identity, and the cookies of the application. */
+export function allowedFields(identity: Fields, cookies: string): Fields {
+  return identity.followedBy(['Cookie', cookies, 'Cache-Control', 'no-store'])
+}
+
+/** The answer for a request that may pass. */
+export function allowed(fields: Fields, id: string, facts: Response['facts']): Response {
+  const own = ['X-Authproxy-Request-ID', id]
+  return { status: 200, fields: fields.followedBy(own), content: noContent, facts }
 }
 
 /** The answer to a check for a path that is answered at the gateway. */

@@ -14,9 +14,9 @@ import { gate, samlPaths } from '../gate.ts'
 import type { PipelineParts, Rules } from '../pipeline.ts'
 import { allowed, decide, misrouted } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
+import { Clients } from './clients.ts'
 import { contracts } from './contract.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
-import { ShownCookies } from './shown-cookies.ts'
 
 export interface CheckParts
   extends Pick<
@@ -32,21 +32,21 @@ interface Judging {
   readonly asked: AskedAbout | CheckProblem
   readonly rules: Rules
   readonly parts: CheckParts
-  readonly cookies: ShownCookies
+  readonly clients: Clients
 }
 
 /** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
   const { probed } = parts
-  const cookies = new ShownCookies()
+  const clients = new Clients()
   return check => {
     const rules = parts.rules()
     const { forwardAuth } = rules.config
     if (forwardAuth === undefined) return misrouted()
     const asked = readCheck(check, forwardAuth)
     const question = probed.questionIn(check, asked)
-    if (question === undefined) return judge(check, { asked, rules, parts, cookies })
-    const by = { asked, rules, parts, cookies }
+    if (question === undefined) return judge(check, { asked, rules, parts, clients })
+    const by = { asked, rules, parts, clients }
     const answer = answerProbe(question, by) ?? judge(check, by)
     return whenReady(answer, answer => {
       const claim = claimedIdentity(check.fields, rules.config)
@@ -59,7 +59,7 @@ export function checkHandler(parts: CheckParts): Handler {
 /** The answer to a probe of `authproxy doctor` that is for no page of the application; undefined for others, which are judged. */
 function answerProbe(
   { fails }: ProbeQuestion,
-  { asked, rules, cookies }: Pick<Judging, 'asked' | 'rules' | 'cookies'>,
+  { asked, rules, clients }: Pick<Judging, 'asked' | 'rules' | 'clients'>,
 ): Response | undefined {
   if ('code' in asked || !isProbePath(asked.place.path)) return undefined
   const facts = { outcome: 'probe' }
@@ -70,20 +70,22 @@ function answerProbe(
   const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
   const { id, fields } = asked.request
-  return withAsked(allowed(identity, { id, cookies: cookies.othersIn(fields) }, facts), asked)
+  const answer = allowed(clients.of(fields, rules.config).allowed(identity), id, facts)
+  return withAsked(answer, asked)
 }
 
 /** The answer to a check. */
 function judge(
   check: Request,
-  { asked, rules, parts, cookies }: Judging,
+  { asked, rules, parts, clients }: Judging,
 ): Response | Promise<Response> {
   const { sessions, saml, failurePage, instanceId, clock, log } = parts
   const { config } = rules
   if ('code' in asked) return malformed(check, asked, log)
   const { request, place, client } = asked
   const told = (answer: Response) => withAsked(answer, asked)
-  const claim = claimedIdentity(check.fields, config)
+  const asker = clients.of(check.fields, config)
+  const { claim } = asker
   if (claim !== undefined) {
     const code = 'identity_field'
     const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
@@ -92,11 +94,16 @@ function judge(
   }
   if (isOwnPath(place.path)) return told(misrouted())
   if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
-  if (isOtherProtocol(check)) return told(noProtocol)
+  if (asker.otherProtocol) return told(noProtocol)
   const verdict = gate(
     {
-      ...{ request, path: place.path, query: place.query, client, now: clock.now(), instanceId },
-      session: () => sessions.read({ fields: cookies.of(check.fields) }),
+      request,
+      path: place.path,
+      query: place.query,
+      client,
+      now: clock.now(),
+      instanceId,
+      session: () => sessions.read(asker.shown),
     },
     config,
   )
@@ -107,11 +114,12 @@ function judge(
       sessions,
     })
     if ('answer' in decision) return told(decision.answer)
-    const { pass, facts } = decision
-    const { path } = place
-    const identity = rules.backend.wholeIdentityOf(pass, { method: request.method, path })
-    const about = { id: request.id, cookies: cookies.othersIn(check.fields) }
-    return whenReady(identity, fields => told(allowed(fields, about, facts)))
+    const { pass, because, passthrough } = decision
+    const { method, id } = request
+    const identity = rules.backend.wholeIdentityOf(pass, { method, path: place.path })
+    const [user, target] = [pass?.subject, targetOf(asked)]
+    const facts = { outcome: 'allowed', because, user, passthrough, client, method, target }
+    return whenReady(identity, fields => allowed(asker.allowed(fields), id, facts))
   })
 }
 
@@ -139,15 +147,6 @@ const noProtocol = textResponse(403, 'Of other protocols WebSockets alone may be
   facts: { outcome: 'refused', because: 'upgrade' },
 })
 
-/**
- * Whether a protocol other than WebSockets is to begin. Edges open a tunnel for any, and by one for requests, such as h2c, a client
- * writes to the application what no check sees. HTTP2-Settings tells of h2c where an edge takes Upgrade from the check.
- */
-function isOtherProtocol({ fields }: Request): boolean {
-  if (fields.has('HTTP2-Settings')) return true
-  return fields.all('Upgrade').some(name => !/^(?:websocket)?$/i.test(name))
-}
-
 /** The answer to a check that does not keep to the contract: an error of the edge's configuration, or an attempt of its client. */
 function malformed(
   check: Request,
@@ -162,7 +161,12 @@ function malformed(
 }
 
 /** The answer, and for the log the request that was asked about in place of the check. */
-function withAsked(answer: Response, { request, place, host, client }: AskedAbout): Response {
-  const target = `${host}${pathAndQuery(place)}`
-  return { ...answer, facts: { ...answer.facts, client, method: request.method, target } }
+function withAsked(answer: Response, asked: AskedAbout): Response {
+  const { client, request } = asked
+  const about = { client, method: request.method, target: targetOf(asked) }
+  return { ...answer, facts: { ...answer.facts, ...about } }
+}
+
+function targetOf({ host, place }: AskedAbout): string {
+  return `${host}${pathAndQuery(place)}`
 }

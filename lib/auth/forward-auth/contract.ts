@@ -27,7 +27,7 @@ export const addressField = 'X-Forwarded-For'
 export const redirectField = 'X-Authproxy-Redirect'
 
 /** A field of a check, and where the configuration of the edge sets it. */
-interface Source {
+export interface Source {
   readonly field: string
   readonly setBy: string
 }

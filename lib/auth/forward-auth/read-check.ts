@@ -1,5 +1,6 @@
 /**
- * Reads a check of an edge: which request it asks about, by one source each for method, target, host and client. Pure.
+ * Reads a check of an edge: which request it asks about, by one source each for method, target, host and client. What a check says beside
+ * the target is remembered with its fields, which the next checks of the same browser begin with.
  *
  * A client can send fields of any name, and edges pass them on. So a source counts only when it is there once, and in one spelling;
  * fields that are the source of another edge's contract are never looked at.
@@ -11,13 +12,13 @@
 import { timingSafeEqual } from 'node:crypto'
 import { type Fields, isToken, sameName } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'
-import { parseTarget } from '../../http/message/target.ts'
+import { TargetReader } from '../../http/message/target.ts'
 import { forwardedAddress } from '../../http/proxy/forwarded.ts'
 import type { AddressSet } from '../../ip.ts'
 import { instanceField } from '../access/instance-id.ts'
 import { isOwnHost, type Place } from '../access/own-origin.ts'
 import { tokenDigest } from '../access/passthrough.ts'
-import { type Contract, checkPath, contracts, type Edge } from './contract.ts'
+import { type Contract, checkPath, contracts, type Edge, type Source } from './contract.ts'
 
 /** The settings that a check is read by. */
 export interface CheckSettings {
@@ -59,10 +60,56 @@ export interface CheckProblem {
 const LONGEST = { method: 40, target: 65_536, host: 260, address: 4096, secret: 1024 } as const
 
 /** What a check asks about, or why it is none. */
-export function readCheck(
-  check: Request,
-  { edge, trusted, secret, hosts }: CheckSettings,
-): AskedAbout | CheckProblem {
+export function readCheck(check: Request, settings: CheckSettings): AskedAbout | CheckProblem {
+  return askedAsBefore(check, settings) ?? readAnew(check, settings)
+}
+
+/** What a check has said beside the target, in fields that others begin with as well (http/wire/varying-line.ts). */
+interface Asker {
+  readonly settings: CheckSettings
+  readonly peer: string
+  /** That of the check itself. */
+  readonly target: Request['target']
+  readonly method: string
+  readonly host: string
+  readonly client: string
+  readonly fields: Fields
+}
+
+const askers = new WeakMap<Fields, Asker>()
+
+/** What a check asks about that says the same as an earlier one, but for the target. */
+function askedAsBefore(check: Request, settings: CheckSettings): AskedAbout | undefined {
+  const { begin, own } = check.fields
+  if (begin === undefined) return undefined
+  const asker = askers.get(begin)
+  if (asker?.settings !== settings || asker.peer !== check.client.address) return undefined
+  if (asker.target !== check.target) return undefined
+  const { target: source } = contracts[settings.edge]
+  const [name, value = ''] = own
+  if (source === undefined || name !== source.field || own.length !== 2) return undefined
+  if (value.length > LONGEST.target) return undefined
+  const place = placeOf(value, source)
+  if ('code' in place) return undefined
+  const { method, host, client, fields } = asker
+  const request = new AskedRequest(check, { method, place, client, fields })
+  return { request, place, host, client }
+}
+
+/** Keeps what a check says beside the target, if its target stands behind all else. */
+function remember(
+  { fields: { begin, own }, client, target }: Request,
+  asker: Omit<Asker, 'peer' | 'target' | 'fields'>,
+): Fields | undefined {
+  const source = contracts[asker.settings.edge].target
+  if (begin === undefined || own.length !== 2 || own[0] !== source?.field) return undefined
+  const fields = fieldsOfClient(begin)
+  askers.set(begin, { ...asker, peer: client.address, target, fields })
+  return fields
+}
+
+function readAnew(check: Request, settings: CheckSettings): AskedAbout | CheckProblem {
+  const { edge, trusted, secret, hosts } = settings
   const contract = contracts[edge]
   // A socket in the file system has no address, and its directory says who may connect.
   const { address: peer } = check.client
@@ -87,7 +134,9 @@ export function readCheck(
   if (typeof host !== 'string') return host
   const client = clientIn(check, contract, trusted)
   if (typeof client !== 'string') return client
-  return { request: new AskedRequest(check, { method, place, client }), place, host, client }
+  const fields = remember(check, { settings, method, host, client }) ?? fieldsOfClient(check.fields)
+  const request = new AskedRequest(check, { method, place, client, fields })
+  return { request, place, host, client }
 }
 
 /** What stands behind `/check` in the line of the check, which is the target where the contract has no field for it. */
@@ -121,13 +170,18 @@ function placeIn(
   const found =
     source === undefined ? { value: asked.behind } : sourceIn(check.fields, source, LONGEST.target)
   const at = source ?? { field: 'path', setBy: `path_prefix: ${checkPath}` }
-  if ('why' in found) return problem('edge_target', at, found.why)
+  return 'why' in found ? problem('edge_target', at, found.why) : placeOf(found.value, at)
+}
+
+function placeOf(value: string, at: Source): Place | CheckProblem {
   // Judged by the grammar of request lines, whatever the method: a target of another form names no path of the application.
-  const target = parseTarget('GET', found.value)
+  const target = targets.read('GET', value)
   return 'problem' in target || target.form !== 'origin'
     ? problem('edge_target', at, 'is no path with its query')
     : target
 }
+
+const targets = new TargetReader()
 
 function hostIn(
   check: Request,
@@ -209,13 +263,17 @@ class AskedRequest implements Request {
 
   constructor(
     check: Request,
-    asked: { readonly method: string; readonly place: Place; readonly client: string },
+    asked: {
+      readonly method: string
+      readonly place: Place
+      readonly client: string
+      readonly fields: Fields
+    },
   ) {
-    const plain = check.fields.where(isOfClient)
     this.#check = check
     this.method = asked.method
     this.target = { form: 'origin', path: asked.place.path, query: asked.place.query }
-    this.fields = isHandshake(plain) ? asHandshake(plain) : plain
+    this.fields = asked.fields
     this.client = { address: asked.client, port: 0 }
   }
 
@@ -243,6 +301,12 @@ class AskedRequest implements Request {
   get signal(): AbortSignal {
     return this.#check.signal
   }
+}
+
+/** What the client has sent, as far as the edge passes it on. */
+function fieldsOfClient(fields: Fields): Fields {
+  const plain = fields.where(isOfClient)
+  return isHandshake(plain) ? asHandshake(plain) : plain
 }
 
 /** An edge asks on the way to the application, so a name of this instance, which tells a loop, is the client's word. */

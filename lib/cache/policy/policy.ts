@@ -82,6 +82,8 @@ export interface Policy {
   /** The parent proxies. */
   readonly parents: CompiledParents | undefined
   readonly clients: AddressSet
+  /** Peers whose connections begin with the PROXY protocol. */
+  readonly balancers: AddressSet
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
   readonly open: boolean
@@ -102,7 +104,7 @@ export type PolicySettings = Pick<
   Config,
   'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
 > &
-  Partial<Pick<Config, 'parentProxy'>> & {
+  Partial<Pick<Config, 'parentProxy' | 'proxyProtocol'>> & {
     readonly https: Pick<
       Config['https'],
       'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
@@ -118,6 +120,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     own,
     parents: parentProxy && compileParents(parentProxy),
     clients: AddressSet.fromCidrs(settings.clients),
+    balancers: AddressSet.fromCidrs(settings.proxyProtocol ?? []),
     preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),

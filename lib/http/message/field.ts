@@ -69,6 +69,16 @@ export class Fields {
     return this.#joined
   }
 
+  /** What these begin with, when they follow others: one object for messages that begin alike. */
+  get begin(): Fields | undefined {
+    return this.#begin
+  }
+
+  /** All of them; for fields that follow others, those behind. */
+  get own(): readonly string[] {
+    return this.#own
+  }
+
   /** These fields with others behind them. For messages that begin alike: `lines` and the last `where` of these are kept. */
   followedBy(others: readonly string[]): Fields {
     return new Fields(others, this)

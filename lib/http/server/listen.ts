@@ -13,6 +13,11 @@ export interface ListenAddress {
   readonly port: number
 }
 
+/** A socket in the file system (unix(7)). */
+export interface SocketPath {
+  readonly path: string
+}
+
 /** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when another process listens there. */
 export async function startListening(
   server: HttpServer,
@@ -50,31 +55,41 @@ export function cannotListen(
 /**
  * The addresses as a drop-in of a socket unit of systemd, systemd.socket(5). It takes the place of the addresses the unit has.
  */
-export function socketUnit(listen: readonly ListenAddress[]): string {
-  const places = listen.map(({ address, port }) =>
-    address === undefined ? `${port}` : formatAuthority({ host: address, port }),
-  )
+export function socketUnit(listen: ReadonlyArray<ListenAddress | SocketPath>): string {
+  const places = listen.map(place => {
+    // In units `%` begins what systemd replaces.
+    if ('path' in place) return place.path.replaceAll('%', '%%')
+    const { address, port } = place
+    return address === undefined ? `${port}` : formatAuthority({ host: address, port })
+  })
+  const lines = ['ListenStream=', ...places.map(place => `ListenStream=${place}`)]
   // The unit starts before the network is up, when an address of this machine may not be there yet.
-  const lines = ['ListenStream=', ...places.map(place => `ListenStream=${place}`), 'FreeBind=yes']
+  if (listen.some(place => 'port' in place)) lines.push('FreeBind=yes')
   return `[Socket]\n${lines.join('\n')}\n`
 }
 
-/** What to do where systemd listens elsewhere than the configuration says; undefined where they agree. `unit` has no suffix. */
+/**
+ * What to do where systemd listens elsewhere than the configuration says; undefined where they agree. `unit` and `socket`, the unit that
+ * listens, have no suffix.
+ */
 export function otherSockets(
-  given: readonly ListenAddress[],
-  wanted: readonly ListenAddress[],
+  given: ReadonlyArray<ListenAddress | SocketPath>,
+  wanted: ReadonlyArray<ListenAddress | SocketPath>,
   unit: string,
+  socket = unit,
 ): string | undefined {
   const [here, there] = [placesText(given), placesText(wanted)]
   if (here === there) return undefined
-  return `systemd listens on ${here}, and the configuration says ${there}: run \`systemctl daemon-reload && systemctl restart ${unit}.socket ${unit}.service\``
+  return `systemd listens on ${here}, and the configuration says ${there}: run \`systemctl daemon-reload && systemctl restart ${socket}.socket ${unit}.service\``
 }
 
-function placesText(places: readonly ListenAddress[]): string {
+function placesText(places: ReadonlyArray<ListenAddress | SocketPath>): string {
   return places
-    .map(({ address = '*', port }) =>
-      formatAuthority({ host: anyAddress(address) ? '*' : address, port }),
-    )
+    .map(place => {
+      if ('path' in place) return `unix:${place.path}`
+      const { address = '*', port } = place
+      return formatAuthority({ host: anyAddress(address) ? '*' : address, port })
+    })
     .sort()
     .join(', ')
 }

@@ -24,6 +24,8 @@ export interface HttpServerOptions {
   readonly limits: HttpServerLimits
   /** Whether plain requests take the fast path (../fast-path.ts). Other requests go to Node's server. */
   readonly fastPath?: boolean
+  /** A field that makes the only difference between most requests, on whichever connection they come. */
+  readonly varying?: string
   /** Makes it a TLS listener. */
   readonly tls?: TlsOptions
   /** Whether connections of a peer begin with the PROXY protocol (proxy-protocol.ts); of a listener without TLS. */

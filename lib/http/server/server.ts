@@ -106,15 +106,16 @@ export class HttpServer {
 
   /** Starts listening; rejects with the system's error. Port 0 takes a free one; `fd` is a socket passed in by systemd. */
   async listen(where: { host?: string; port: number } | { fd: number }): Promise<AddressInfo> {
-    await this.#listen(where)
-    const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
+    const address = await this.listenAnywhere(where)
+    if (address === undefined) throw new Error('not a TCP listener')
     return address
   }
 
-  /** The same, on a socket in the file system; its clients have no address. */
-  listenOnPath(path: string): Promise<void> {
-    return this.#listen({ path })
+  /** The same, where it may be a socket in the file system, whose clients have no address: undefined then. */
+  async listenAnywhere(where: ListenOptions | { fd: number }): Promise<AddressInfo | undefined> {
+    await this.#listen(where)
+    const address = this.#server.address()
+    return address === null || typeof address === 'string' ? undefined : address
   }
 
   async #listen(where: ListenOptions | { fd: number }): Promise<void> {

@@ -17,6 +17,7 @@ import { Fields } from '../message/field.ts'
 import type { Target, TargetReader } from '../message/target.ts'
 import { alphanumeric, byteTable, FieldLines, LastBlock } from './field-lines.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
+import type { VaryingLine } from './varying-line.ts'
 
 /** Methods of requests that are taken, the most frequent ones first. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
@@ -45,7 +46,10 @@ export interface PlainLimits {
 }
 
 /** What a block of field lines means, the empty one included. */
-type FieldBlock = Pick<PlainHead, 'fields' | 'keepAlive' | 'length'>
+type FieldBlock = Framing & Pick<PlainHead, 'fields'>
+
+/** What it says beside its fields. */
+export type Framing = Pick<PlainHead, 'keepAlive' | 'length'>
 
 /** Longer heads are rare, and Node's parser reads their bytes faster. */
 const longestPlain = 65_536
@@ -54,15 +58,18 @@ const longestPlain = 65_536
 export class PlainHeadReader {
   readonly #targets: TargetReader
   readonly #limits: PlainLimits
+  readonly #varying: VaryingLine<Framing> | undefined
   readonly #lines = new FieldLines(plainValues, Number.POSITIVE_INFINITY, 'request')
   readonly #last = new LastBlock<FieldBlock>()
   /** Where the target ends, or how far it was read, of the head that has begun; and the target itself once it was read. */
   #at = 0
   #target: Target | undefined
 
-  constructor(targets: TargetReader, limits: PlainLimits) {
+  /** `varying` is that of all connections, where heads differ in one line. */
+  constructor(targets: TargetReader, limits: PlainLimits, varying?: VaryingLine<Framing>) {
     this.#targets = targets
     this.#limits = limits
+    this.#varying = varying
   }
 
   /** The head that begins at `from`. After `incomplete`, call it again for the same head, with more bytes behind it. */
@@ -108,6 +115,11 @@ export class PlainHeadReader {
       const { fields, keepAlive, length } = known
       return { fields, keepAlive, length, end: from + this.#last.length }
     }
+    const alike = this.#varying?.read(bytes, from)
+    if (alike !== undefined) {
+      const { fields, end, meaning } = alike
+      return { fields, end, keepAlive: meaning.keepAlive, length: meaning.length }
+    }
     const read = this.#lines.read(bytes, from)
     if (typeof read === 'string') return read === 'incomplete' ? read : 'other'
     const { end } = read
@@ -120,8 +132,11 @@ export class PlainHeadReader {
     // The rules leave one value at most, and it consists of digits.
     const length = Number(fields.get('Content-Length') ?? 0)
     if (!Number.isSafeInteger(length)) return 'other'
-    this.#last.keep(bytes, from, end, { fields, keepAlive, length })
-    return { fields, keepAlive, length, end }
+    const meaning = { keepAlive, length }
+    const split = this.#varying?.keep(bytes, { from, end }, { flat, meaning })
+    const block = { fields: split ?? fields, keepAlive, length }
+    this.#last.keep(bytes, from, end, block)
+    return { ...block, end }
   }
 }
 

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { decodeJwt } from 'jose'
 import t from 'tap'
 import { type Edge, edges } from '../../../lib/auth/forward-auth/contract.ts'
-import { navigation, startChecks } from '../../fixtures/gateway/checks.ts'
+import { bytesOf, checkOf, navigation, startChecks } from '../../fixtures/gateway/checks.ts'
 import { cookieOf, domain, gatewayConfig, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient, type RawResponse } from '../../fixtures/http/raw-client.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
@@ -439,6 +439,37 @@ t.test('a session that was ended passes no more, however often it was shown', as
   t.not(two.fields.get('X-Authproxy-User'), 'ada@example.org')
 })
 
+t.test('a browser that is known is judged anew at each check', async t => {
+  const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
+  const { gateway, ask, send } = await startChecks(t, { edge: 'nginx', clock })
+  const Cookie = await gateway.logIn(ada)
+  const passes = async (path: string) =>
+    t.equal((await ask(path, { Cookie })).fields.get('X-Authproxy-User'), 'ada@example.org', path)
+  for (const path of ['/a', '/b?c', '/a']) await passes(path)
+  for (const [name, status] of [
+    ['X-Authproxy_User', 403],
+    ['Remote-User', 403],
+    ['HTTP2-Settings', 403],
+    ['X-Original-URI', 400],
+    ['x-original-uri', 400],
+    ['X_Original_URI', 400],
+    ['X-Original-Method', 400],
+  ] as const) {
+    for (const _ of [1, 2])
+      t.equal((await ask('/a', { Cookie, [name]: '/b' })).status, status, name)
+    await passes('/a')
+  }
+  t.equal((await ask('/saml/acs', { Cookie })).status, 404)
+  t.equal((await ask(`/${'a'.repeat(65_536)}`, { Cookie })).status, 400)
+  t.equal((await ask('/a', { Cookie }, { host: 'other.example.org' })).status, 400)
+  t.equal((await ask('/a', { Cookie }, { method: 'TRACE' })).status, 403)
+  const at = bytesOf(checkOf('nginx', { target: '/a', fields: { Cookie } }))
+  t.equal((await send(at.replace('/check', '/other'))).status, 404)
+  await passes('/c')
+  clock.advance(30 * 86_400_000)
+  t.equal((await ask('/a', { Cookie })).status, 401, 'its session has lapsed')
+})
+
 t.test('rules of a reload are those of the next check', async t => {
   const forwardAuth = { listenAddress: '127.0.0.1:0', edge: 'nginx', trustedProxies: ['127.0.0.1'] }
   let settings: Readonly<Record<string, unknown>> = {}
@@ -457,6 +488,14 @@ t.test('rules of a reload are those of the next check', async t => {
   settings = { access: [{ path: '/', allow: [{ groups: ['admins'] }] }] }
   t.same(await lab.gateway.service.reload(), [])
   t.equal((await lab.ask('/admin/', { Cookie })).status, 403)
+  const team = { Cookie, X_Team: 'theirs' }
+  settings = {}
+  t.same(await lab.gateway.service.reload(), [])
+  for (const _ of [1, 2])
+    t.equal((await lab.ask('/admin/', team)).status, 200, 'the application’s own')
+  settings = { identity: { names: [{ field: 'X-Team', from: 'department' }] } }
+  t.same(await lab.gateway.service.reload(), [])
+  t.equal((await lab.ask('/admin/', team)).status, 403, 'a field of an identity now')
   settings = { forwardAuth: { ...forwardAuth, trustedProxies: ['192.0.2.1'] } }
   t.same(await lab.gateway.service.reload(), [])
   t.equal((await lab.ask('/admin/', { Cookie })).status, 403, 'the peer may not ask any more')

@@ -255,3 +255,56 @@ t.test('88: what is left of the handshake of a WebSocket makes one', async t => 
     }
   }
 })
+
+t.test('what is remembered of a client says the same as reading its check anew', async t => {
+  for (const edge of edges) {
+    const name = contracts[edge].target?.field
+    if (name === undefined) continue
+    const { lines } = checkOf(edge, { target: '/' })
+    const begin = Fields.of(...lines.filter(([each]) => each !== name), ['Cookie', 'a=b'])
+    const fixed = settings(edge)
+    const ask = (
+      fields: Fields,
+      { peer = '127.0.0.1', by = fixed, target = line } = {},
+    ): ReturnType<typeof readCheck> =>
+      readCheck(requestWith(fields, { target, client: { address: peer, port: 1 } }), by)
+    const anew = (value: string) =>
+      told(ask(Fields.of(...[...begin], [name, value]), { by: settings(edge) }))
+    const first = ask(begin.followedBy([name, '/first']))
+    t.equal(told(first), `GET ${domain} /first - 192.0.2.9`, edge)
+    for (const value of [
+      ...['/', '/a?b=c', '//a', '/../a', '/%00', '/a b', '/a#b', '*', 'a', '', 'https://a/'],
+      ...['/\u00e4', '/\0', `/${'a'.repeat(65_535)}`, `/${'a'.repeat(65_536)}`],
+    ]) {
+      const fields = begin.followedBy([name, value])
+      t.equal(told(ask(fields)), anew(value), `${edge} ${value.slice(0, 20)}`)
+    }
+    const known = ask(begin.followedBy([name, '/next']))
+    if ('code' in first || 'code' in known) throw new Error('a check of the table')
+    t.equal(known.request.fields, first.request.fields, 'it was remembered')
+    const next = begin.followedBy([name, '/next'])
+    t.equal(told(ask(next, { peer: '192.0.2.1' })), '403 edge_peer')
+    t.equal(told(ask(next, { peer: '' })), `GET ${domain} /next - 192.0.2.9`)
+    for (const [changed, code] of [
+      [settings(edge, { trusted: AddressSet.fromCidrs(['192.0.2.1']) }), '403 edge_peer'],
+      [settings(edge, { hosts: ['other.example.org'] }), '400 edge_host'],
+      [settings(edge, { secret: tokenDigest('a secret of the edge') }), '400 edge_secret'],
+    ] as const) {
+      t.equal(told(ask(next, { by: changed })), code)
+      t.equal(told(ask(next)), `GET ${domain} /next - 192.0.2.9`)
+    }
+    const other = parseTarget('GET', '/check/next')
+    if ('problem' in other) throw new Error(other.problem)
+    t.equal(told(ask(next, { target: other })), '404 edge_path')
+    t.equal(told(ask(begin.followedBy([name, '/1', name, '/2']))), '400 edge_target')
+    t.equal(told(ask(begin.followedBy([name.toLowerCase(), '/1', 'X', 'y']))), anew('/1'))
+    t.equal(told(ask(begin.followedBy(['X', 'y']))), '400 edge_target')
+  }
+})
+
+/** The line of a check, which is the same one each time. */
+const line = (() => {
+  const target = parseTarget('GET', '/check')
+  if ('problem' in target) throw new Error(target.problem)
+  return target
+})()

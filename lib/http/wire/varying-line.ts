@@ -1,0 +1,122 @@
+/**
+ * Remembers the field lines of heads that differ in one line alone: the checks of an edge name another request each time, and all else is
+ * said again by the same browser, on whichever connection.
+ *
+ * A block is known by its bytes without that line. Those that are kept were read by the grammar of request-head.ts, which has a CR and a LF
+ * at the end of a line and nowhere else. So where a block has a CRLF, one more line may stand behind it, and means itself alone.
+ */
+import { recent } from '../../recent.ts'
+import { Fields, sameName } from '../message/field.ts'
+
+/** Blocks that are kept, and the most bytes of one. */
+const MOST = 500
+const LONGEST = 4096
+
+const CR = 0x0d
+const LF = 0x0a
+
+/** What the other lines of a block mean. */
+interface Others<T> {
+  readonly fields: Fields
+  readonly meaning: T
+}
+
+/** A block that is known: all its fields, those that vary behind the others. */
+interface KnownBlock<T> {
+  readonly fields: Fields
+  readonly meaning: T
+  readonly end: number
+}
+
+/** What stood before and behind the value of the line. */
+interface LastFound<T> {
+  readonly before: Buffer
+  readonly after: Buffer
+  readonly known: Others<T>
+}
+
+export class VaryingLine<T extends object> {
+  readonly #name: string
+  /** How the line begins, behind the end of another. */
+  readonly #start: Buffer
+  readonly #known = recent<string, Others<T>>(MOST)
+  #last: LastFound<T> | undefined
+
+  /** The name is written as the peers write it: other spellings are read, and not remembered. */
+  constructor(name: string) {
+    this.#name = name
+    this.#start = Buffer.from(`\r\n${name}: `, 'latin1')
+  }
+
+  /** What the block of field lines at `from` means, which stands behind a CRLF, if its other lines are known. */
+  read(bytes: Buffer, from: number): KnownBlock<T> | undefined {
+    const again = this.#last && this.#lastAgain(bytes, from, this.#last)
+    if (again !== undefined) return again
+    const line = this.#lineIn(bytes, from)
+    if (line === undefined) return undefined
+    const known = this.#known.get(line.others)
+    if (known === undefined) return undefined
+    const { begin, stop, end } = line
+    const before = Buffer.from(bytes.subarray(from, begin))
+    this.#last = { before, after: Buffer.from(bytes.subarray(stop, end)), known }
+    return this.#with(line.value, known, end)
+  }
+
+  /** The block that was found last, with another value in the line: to compare it costs less than to look it up. */
+  #lastAgain(bytes: Buffer, from: number, { before, after, known }: LastFound<T>) {
+    const begin = from + before.length
+    if (begin > bytes.length) return undefined
+    if (bytes.compare(before, 0, before.length, from, begin) !== 0) return undefined
+    const stop = endOfVisible(bytes, begin)
+    const end = stop + after.length
+    if (stop === begin || end > bytes.length || end - from > LONGEST) return undefined
+    if (bytes.compare(after, 0, after.length, stop, end) !== 0) return undefined
+    return this.#with(bytes.toString('latin1', begin, stop), known, end)
+  }
+
+  #with(value: string, { fields, meaning }: Others<T>, end: number): KnownBlock<T> {
+    return { fields: fields.followedBy([this.#name, value]), meaning, end }
+  }
+
+  /** Keeps what a block means that was read in another way. The fields of it that a `KnownBlock` would have. */
+  keep(
+    bytes: Buffer,
+    { from, end }: { readonly from: number; readonly end: number },
+    { flat, meaning }: { readonly flat: readonly string[]; readonly meaning: T },
+  ): Fields | undefined {
+    const line = this.#lineIn(bytes, from)
+    const at = flat.findIndex((name, i) => i % 2 === 0 && sameName(name, this.#name))
+    if (line?.end !== end || at < 0) return undefined
+    const others = [...flat.slice(0, at), ...flat.slice(at + 2)]
+    // A name may stand in a block twice: each of its lines counts.
+    if (others.some((name, i) => i % 2 === 0 && sameName(name, this.#name))) return undefined
+    const fields = Fields.fromSound(others)
+    this.#known.set(line.others, { fields, meaning })
+    return fields.followedBy([this.#name, line.value])
+  }
+
+  #lineIn(bytes: Buffer, from: number) {
+    // What comes byte by byte is searched again each time.
+    if (bytes.length - from > 4 * LONGEST) return undefined
+    const at = bytes.indexOf(this.#start, from - 2)
+    if (at < 0 || at - from > LONGEST) return undefined
+    const begin = at + this.#start.length
+    const stop = endOfVisible(bytes, begin)
+    if (stop === begin || bytes[stop] !== CR || bytes[stop + 1] !== LF) return undefined
+    const last = bytes.indexOf('\r\n\r\n', stop, 'latin1')
+    const end = last + 4
+    if (last < 0 || end - from > LONGEST) return undefined
+    const text = (start: number, before: number) => bytes.toString('latin1', start, before)
+    const others = text(from, at + 2) + text(stop + 2, end)
+    return { value: text(begin, stop), others, begin, stop, end }
+  }
+}
+
+function endOfVisible(bytes: Buffer, from: number): number {
+  let at = from
+  while (at < bytes.length && visible[bytes[at] ?? 0] === 1) at += 1
+  return at
+}
+
+/** Visible ASCII. */
+const visible = new Uint8Array(256).fill(1, 0x21, 0x7f)
