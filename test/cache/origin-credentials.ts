@@ -363,15 +363,28 @@ t.test('an archive for some clients whose origin knows this proxy by its address
   origin.at(open, reply({ status: 302, fields: { Location: known } }))
   elsewhere.at('/x.deb', reply({ status: 302, fields: { Location: origin.url(known) } }))
   elsewhere.at('/y.deb', reply({ status: 301, fields: { Location: elsewhere.url('/x.deb') } }))
-  for (const url of [elsewhere.url('/x.deb'), elsewhere.url('/y.deb'), origin.url(open)]) {
+  const spelt = [
+    known.replace('/paid', '/%70aid'),
+    `/${known}`,
+    `/x/%2e%2e${known}`,
+    `${known.replace('/paid', '/%70aid')}?%01`,
+  ].map((path, i) => {
+    elsewhere.at(`/spelt${i}`, reply({ status: 302, fields: { Location: origin.url(path) } }))
+    return elsewhere.url(`/spelt${i}`)
+  })
+  const chain = [elsewhere.url('/x.deb'), elsewhere.url('/y.deb'), origin.url(open)]
+  for (const url of [...chain, ...spelt]) {
     for (const method of ['GET', 'HEAD'] as const) {
       const answer = await fromOutside(method, url)
       t.equal(answer.status, 403, `${method} ${url}`)
-      if (method === 'GET') t.match(answer.text, /archives\[0\]\.clients/)
+      if (method === 'GET') t.match(answer.text, /archives\[0\]\.clients|no place of an archive/)
     }
     t.equal((await cache.get(url)).status, 403, 'it would be stored under a name that is open')
   }
-  t.equal(origin.seen(known).length, 0)
+  t.strictSame(
+    origin.requests.map(({ target }) => target).filter(target => target !== open),
+    [],
+  )
   t.equal((await cache.get(origin.url(known))).text, 'for subscribers')
 })
 
