@@ -11,6 +11,7 @@ import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { offlineFailure } from './answer/errors.ts'
+import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
@@ -22,7 +23,9 @@ import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
+import { ChangeCounts } from './suites/change-counts.ts'
 import { suitePolicy } from './suites/policy.ts'
+import { SteadyTime } from './suites/steady-time.ts'
 import { Suites } from './suites/suites.ts'
 
 interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
@@ -115,10 +118,13 @@ export async function answering(parts: AnsweringParts) {
     shares: (digest, key) => confined.sharesUnder(digest, key),
   })
   const negative: NegativeMemory = recent(mostMissing)
-  const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
+  const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
+  const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
+  const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
+  const updates = new Updates({ rules, suites, delays, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
   const shares = (digest: string, scope: string | undefined) => confined.shares(digest, scope)
-  const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
+  const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
   const answerer = new Answerer(asked)
   const refreshing = new RefreshSchedule({
     ...shared,
@@ -129,5 +135,8 @@ export async function answering(parts: AnsweringParts) {
     settings: () => (rules().config.offline ? undefined : rules().config.suites),
     random: Math.random,
   })
-  return { fetcher, negative, answerer, suites, updates, ahead, refreshing, shares }
+  return {
+    ...{ fetcher, negative, answerer, suites, updates, ahead, refreshing, delays, changeCounts },
+    shares,
+  }
 }
