@@ -100,6 +100,12 @@ export async function answering(parts: AnsweringParts) {
     onEnd: parts.onAhead,
     settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
   })
+  const confined = new ConfinedContents({ rules, store, log: suiteLog })
+  store.listen({
+    named: entry => confined.note(entry),
+    arriving: ({ entry }) => confined.note(entry),
+    freed: ({ digest }) => confined.forget(digest),
+  })
   const suites = await Suites.open({
     ...shared,
     log: suiteLog,
@@ -109,6 +115,7 @@ export async function answering(parts: AnsweringParts) {
     policyOf: at => suitePolicy(at, rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => ahead.adopted(suite),
+    shares: (digest, key) => confined.sharesUnder(digest, key),
   })
   const negative: NegativeMemory = recent(mostMissing)
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
@@ -116,12 +123,6 @@ export async function answering(parts: AnsweringParts) {
   const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
   const updates = new Updates({ rules, suites, delays, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
-  const confined = new ConfinedContents({ rules, store, log: suiteLog })
-  store.listen({
-    named: entry => confined.note(entry),
-    arriving: ({ entry }) => confined.note(entry),
-    freed: ({ digest }) => confined.forget(digest),
-  })
   const shares = (digest: string, scope: string | undefined) => confined.shares(digest, scope)
   const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
   const answerer = new Answerer(asked)

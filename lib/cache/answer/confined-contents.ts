@@ -58,6 +58,12 @@ export class ConfinedContents {
     return this.#scopes.get(digest)?.has(scope) ?? true
   }
 
+  /** The same for this key. */
+  sharesUnder(digest: string, key: string): boolean {
+    const { confinements } = this.#parts.rules()
+    return confinements.length === 0 || this.shares(digest, scopeOf(key, confinements))
+  }
+
   /** An entry was put into the store. */
   note({ key, digest }: Pick<Entry, 'key' | 'digest'>): void {
     const { confinements } = this.#parts.rules()

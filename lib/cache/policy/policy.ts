@@ -14,6 +14,7 @@ import { type Authority, formatAuthority, type TargetUri } from '../../http/mess
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
+import { canonicalUri } from '../store/key.ts'
 import {
   type Confinement,
   type Confinements,
@@ -177,7 +178,11 @@ export function admitRedirect(
   wanted: TargetUri,
   confinements: Confinements,
 ): Denied | undefined {
-  const confinement = confinementOf(to, confinements)
+  if (confinements.length === 0) return undefined
+  // A Location is spelt as its author likes.
+  const place = canonicalUri(to)
+  if (place === undefined) return deny('archives.clients', 'It leads to no place of an archive.')
+  const confinement = confinementOf(place, confinements)
   if (confinement === undefined) return undefined
   if (confinementOf(wanted, confinements)?.scope === confinement.scope) return undefined
   return deny(

@@ -4,7 +4,8 @@
 import t from 'tap'
 import { ConfinedContents } from '../../../lib/cache/answer/confined-contents.ts'
 import { fetchedKey, keepingKey } from '../../../lib/cache/builds/build.ts'
-import { confinementsOf } from '../../../lib/cache/policy/confinement.ts'
+import { confinementOf, confinementsOf } from '../../../lib/cache/policy/confinement.ts'
+import { parseUri } from '../../../lib/http/message/target.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 
@@ -143,3 +144,25 @@ t.test('a reading that began before a change does not end the next one', async t
   await soon()
   t.equal(confined.shares('a'), false)
 })
+
+t.test(
+  'an archive is confined by http and by https, where both have their usual ports',
+  async t => {
+    for (const [origin, ...found] of [
+      ['https://archive.example.org/paid', true, true, false, false],
+      ['http://archive.example.org:80/paid', true, true, false, false],
+      ['archive.example.org/paid', true, true, false, false],
+      ['https://archive.example.org:8443/paid', false, false, true, false],
+    ] as const) {
+      const confinements = confinementsOf(
+        config(JSON.stringify({ archives: [{ origins: [origin], clients: ['192.0.2.0/24'] }] })),
+      )
+      const places = ['http://', 'https://', 'https://:8443', 'http://:8443'].map(place => {
+        const [scheme, port] = place.split('//')
+        const uri = parseUri(`${scheme}//archive.example.org${port}/paid/x`)
+        return 'problem' in uri || confinementOf(uri, confinements) !== undefined
+      })
+      t.strictSame(places, found, origin)
+    }
+  },
+)
