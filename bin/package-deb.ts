@@ -57,6 +57,7 @@ const packages: readonly DebianPackage[] = [
       ['usr/lib/systemd/system-generators/cachesvc-generator', 'packaging/cachesvc-generator'],
       ['etc/cachesvc/cachesvc.yaml', 'packaging/cachesvc.yaml'],
       ['usr/share/doc/cachesvc/cachesvc.schema.json', 'packaging/cachesvc.schema.json'],
+      ['usr/share/doc/cachesvc/examples/haproxy.cfg', 'packaging/balancers/haproxy.cfg'],
       ...monitoring('cachesvc'),
       kubernetes('cachesvc'),
     ]),
@@ -72,7 +73,7 @@ const packages: readonly DebianPackage[] = [
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
-      ...['migration.md', 'glossary.md'],
+      ...['several-instances.md', 'migration.md', 'glossary.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
       ...recipes.map(name => `recipes/${name}.md`),
     ],

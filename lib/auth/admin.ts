@@ -14,14 +14,16 @@ import { keySetHandler, keySetPath } from './pages/own-document.ts'
 export function admin(sources: {
   /** What keeps the service from doing its work, a sentence each. */
   readonly problems: () => readonly string[]
+  /** What a person should know besides, a sentence each. */
+  readonly remarks: () => readonly string[]
   readonly metrics: AuthMetrics
   /** Keys of the signed identity; undefined while it is off. */
   readonly identityKeys: () => readonly IdentityKey[] | undefined
 }): Handler {
-  const { problems, metrics, identityKeys } = sources
+  const { problems, remarks, metrics, identityKeys } = sources
   const route = router([
     { method: 'GET', path: '/healthz', handle: async () => textResponse(200, 'alive', plain) },
-    { method: 'GET', path: '/readyz', handle: async () => ready(problems()) },
+    { method: 'GET', path: '/readyz', handle: async () => ready(problems(), remarks()) },
     {
       method: 'GET',
       path: '/metrics',
@@ -35,7 +37,7 @@ export function admin(sources: {
   const keys = keySetHandler(() => identityKeys() ?? [])
   return async request => {
     const path = request.target.form === 'origin' ? request.target.path : ''
-    if (request.method === 'OPTIONS') return checked(ready(problems()))
+    if (request.method === 'OPTIONS') return checked(ready(problems(), remarks()))
     if (path === keySetPath && identityKeys() !== undefined) return keys(request)
     return (
       (await route(request, path, undefined)) ??
@@ -52,8 +54,9 @@ function checked(answer: Response): Response {
 
 const plain = { fields: Fields.of(['Cache-Control', 'no-store']) }
 
-function ready(problems: readonly string[]): Response {
+function ready(problems: readonly string[], remarks: readonly string[]): Response {
+  const sentences = [...problems, ...remarks]
   return problems.length === 0
-    ? textResponse(200, 'ready', plain)
-    : textResponse(503, `not ready\n${problems.join('\n')}`, plain)
+    ? textResponse(200, ['ready', ...sentences].join('\n'), plain)
+    : textResponse(503, ['not ready', ...sentences].join('\n'), plain)
 }

@@ -316,9 +316,13 @@ function until(source: Source, closing: AbortSignal): Source {
 
 /** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
-  if (file === undefined) return []
+  return file === undefined ? [] : authoritiesIn(file, 'proxy.targetCertificates')
+}
+
+/** The authorities in a PEM file; throws a Failure that names the setting. */
+export function authoritiesIn(file: string, name: string): readonly string[] {
   const code = 'TARGET_CERTIFICATES'
-  const setting = `proxy.targetCertificates ${file}`
+  const setting = `${name} ${file}`
   let text: string
   try {
     text = readFileSync(file, 'utf8')

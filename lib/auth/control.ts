@@ -44,6 +44,8 @@ interface ControlParts {
   readonly endUser: (user: string) => Promise<EndedUser | undefined>
   /** The last failures, the oldest first. */
   readonly failures: () => readonly FailureRecord[]
+  /** Those of all instances that share a store. */
+  readonly sharedFailures: () => Promise<readonly FailureRecord[]>
   readonly log: Logger
 }
 
@@ -61,7 +63,9 @@ export function control(parts: ControlParts): RequestHandler {
     }
     if (act === 'explain' && typeof reference === 'string' && reference.length <= longestUser) {
       const { explain } = await import('./cli/explain.ts')
-      const { found, lines } = explain(reference, parts.failures())
+      const own = explain(reference, parts.failures())
+      const shared = own.found ? undefined : explain(reference, await parts.sharedFailures())
+      const { found, lines } = shared?.found === true ? shared : own
       return found ? said(`${lines.join('\n')}\n`) : complaint(exitCodes.failure, ...lines)
     }
     throw new Error('this process does not know how to do that')

@@ -18,6 +18,9 @@ const gauges = {
   idp_metadata_valid_until_seconds: moment('Until when that metadata is valid.'),
   idp_certificate_ends_seconds: moment('When the last certificate of the IdP ends.'),
   own_certificate_ends_seconds: moment('When our own certificate ends.'),
+  shared_store_here:
+    'Whether the store under state answers: 1, else 0; also 0 where none is configured.',
+  shared_store_waiting: 'Ends of sessions that have not been passed on to the store.',
   group_names_outdated:
     'Whether the file under identity.rename has changed and could not be taken: 1, else 0.',
 } as const

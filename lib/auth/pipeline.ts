@@ -248,14 +248,15 @@ function authenticated<A extends Response | TakenOver>(
       return renewed(asked, session, pass(asked, whole, facts))
     }
     const target = pathAndQuery(place)
-    const instead = saml.resubmit({ request, id: opened.id, session, target })
-    if ('refuse' in instead) return withFacts(instead.refuse, facts)
-    const answered = pass(
-      asked,
-      { request: instead.request, original: request, session, public: false, place, client },
-      { ...facts, resubmitted: true },
-    )
-    return answered.then(answer => withLines(answer, instead.setCookie))
+    return saml.resubmit({ request, id: opened.id, session, target }).then(async instead => {
+      if ('refuse' in instead) return withFacts(instead.refuse, facts)
+      const answer = await pass(
+        asked,
+        { request: instead.request, original: request, session, public: false, place, client },
+        { ...facts, resubmitted: true },
+      )
+      return withLines(answer, instead.setCookie)
+    })
   })
 }
 

@@ -51,6 +51,7 @@ import { endWithSessions } from './session/ending.ts'
 import { RevocationList, revocationsPath } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { type ReadSession, SessionTokens } from './session/token.ts'
+import type { openSharedState, SharedState } from './shared-state/shared-state.ts'
 
 export interface ServiceOptions {
   readonly config: Config
@@ -71,6 +72,8 @@ export interface ServiceOptions {
   /** Makes the key pair for SAML where there is no dynamic file yet. */
   readonly makePair?: Making['makePair']
 }
+
+type OpenSharedState = typeof openSharedState
 
 /** A running instance, and where it listens. */
 export interface AuthService extends Service {
@@ -111,7 +114,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const tools = { clock, log }
 
   const keys = await KeyRing.open({
-    ...{ path: config.configPath, entityId: config.saml.entityId, domain: config.domain },
+    ...{ path: config.sharedKeys ?? config.configPath, shared: config.sharedKeys !== undefined },
+    ...{ entityId: config.saml.entityId, domain: config.domain },
     ...{ clock, random, log: log.child({ part: 'keys' }) },
     ...(makePair === undefined ? {} : { makePair }),
   })
@@ -130,6 +134,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       })
     : undefined
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
+  const shared = await sharedState(config, {
+    ...{ ...tools, revocations },
+    ended: () => ending.lookNow(),
+  })
+  stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
 
   const closing = new AbortController()
   // Every WebSocket and event stream listens.
@@ -166,7 +175,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
   const failurePage = failurePageMaker({
-    ...{ ...tools, page, explainCommand, records, clientAddress },
+    ...{ ...tools, page, explainCommand, clientAddress },
+    records: {
+      add: record => {
+        const kept = records.add(record)
+        shared?.keepFailure(kept)
+      },
+    },
     sender: request => {
       if (lastOwner(opener, request) !== undefined) return 'user'
       return stateOf(opener, request).found === 'state' ? 'login' : 'other'
@@ -176,7 +191,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const sessions = new Sessions({
     ...tools,
     config: () => rules.config,
-    ...{ tokens, revocations, failurePage, random, groupTable: () => groupNames?.table },
+    ...{
+      tokens,
+      revocations: shared?.revocations ?? revocations,
+      failurePage,
+      random,
+      groupTable: () => groupNames?.table,
+    },
   })
   let tunnels = 0
   const momentOf = (reading: keyof SamlReadings) => () => (saml.readings()[reading] ?? 0) / 1000
@@ -192,9 +213,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     idp_metadata_valid_until_seconds: momentOf('metadataValidUntil'),
     idp_certificate_ends_seconds: momentOf('idpCertificateEnds'),
     own_certificate_ends_seconds: momentOf('ownCertificateEnds'),
+    shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
+    shared_store_waiting: () => shared?.waiting ?? 0,
     group_names_outdated: () => (groupNames?.problem === undefined ? 0 : 1),
   })
-  const parts = { keys, sessions, failurePage, page, clock, random, clientAddress }
+  const parts = { keys, sessions, failurePage, page, clock, random, clientAddress, shared }
   const saml = await createSaml({
     ...parts,
     config: () => rules.config.saml,
@@ -228,10 +251,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...(stopping || closing.signal.aborted ? ['the service stops'] : []),
     ...saml.problems(),
   ]
+  const remarks = () =>
+    [groupNames?.problem, shared?.remark()].filter(problem => problem !== undefined)
   const adminServer = new HttpServer({
     ...common,
     handler: admin({
       problems,
+      remarks,
       metrics,
       identityKeys: () => (rules.config.identityToken === undefined ? undefined : keys.identity()),
     }),
@@ -295,7 +321,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       ? undefined
       : 'rules'
   }
-  const ending = endWithSessions({
+  const ending: ReturnType<typeof endWithSessions> = endWithSessions({
     ...tools,
     lasting: () => main.underWay(),
     whyEnded: (session, request) => sessions.whyEnded(session) ?? whyReplaced(session, request),
@@ -390,7 +416,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       }),
       problems,
       waiting: () => waiting,
-      remarks: () => [groupNames?.problem].filter(problem => problem !== undefined),
+      remarks: () => remarks(),
+      sharedFailures: async () => (await shared?.failures()) ?? [],
       readings: () => saml.readings(),
       counts: () => ({ clients: main.connections, websockets: tunnels }),
       reload: options.reloadDaemon ?? service.reload,
@@ -400,6 +427,17 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     }),
   )
   return service
+}
+
+/** What instances share. Without a store in the configuration none of it is loaded. */
+async function sharedState(
+  { state }: Config,
+  parts: Omit<Parameters<OpenSharedState>[0], 'config'>,
+): Promise<SharedState | undefined> {
+  if (state === undefined) return undefined
+  const { openSharedState } = await import('./shared-state/shared-state.ts')
+  const log = parts.log.child({ part: 'state' })
+  return openSharedState({ ...parts, log, config: state })
 }
 
 /** The listener for the checks of an edge. Without one in the configuration it is not loaded, and nothing listens. */

@@ -11,10 +11,12 @@ import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
 import { formatAuthority } from '../http/message/target.ts'
+import type { SuiteDelays } from './answer/suite-delays.ts'
 import type { Updates } from './answer/suite-updates.ts'
 import { directoriesOf } from './archive/path.ts'
 import type { Fetcher } from './fetch/fetch.ts'
 import type { NotStoredReason } from './fetch/found.ts'
+import { delayText } from './operations/delay-text.ts'
 import type { Explanation, RequestFate } from './operations/sources.ts'
 import { parentsOf } from './policy/parents.ts'
 import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
@@ -37,6 +39,7 @@ interface ExplainParts {
   readonly shares?: (digest: string, scope: string | undefined) => boolean
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal'>
+  readonly delays?: Pick<SuiteDelays, 'state'>
   readonly fetcher?: Pick<Fetcher, 'notStored'>
   readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past' | 'all'>
   /** What is known of the parent proxies; undefined beside the owner of the store. */
@@ -160,6 +163,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   for (const at of archive.kind === 'pool' ? [] : directoriesOf(key)) {
     const refusal = parts.updates?.refusal(at)
     if (refusal !== undefined) find('Kept', refusal)
+    const delay = parts.delays?.state(at)
+    if (delay !== undefined) find('Delayed', delayText(delay))
   }
   const passthrough = admission.allow === 'passthrough'
   const authorization = asked.userinfo !== undefined && credentials

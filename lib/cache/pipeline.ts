@@ -31,7 +31,7 @@ import {
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 
-interface PipelineParts extends Pick<Answering, 'answerer' | 'negative' | 'suites'> {
+interface PipelineParts extends Pick<Answering, 'answerer' | 'negative' | 'suites' | 'delays'> {
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
@@ -134,8 +134,12 @@ function answered(
   // When routing replaced the host, the credentials are not sent.
   const hasCredentials = file.asked.userinfo !== undefined || request.fields.has('Authorization')
   const authorization = hasCredentials && file.credentials
-  const { answerer, negative, suites } = parts
-  const found = parts.store.peek(key) ?? answerer.stored(key)
+  const { answerer, negative, suites, delays } = parts
+  const settled = archive.kind === 'release' ? delays.settle(key) : undefined
+  const found =
+    settled === undefined
+      ? (parts.store.peek(key) ?? answerer.stored(key))
+      : settled.then(() => answerer.stored(key))
   const response = whenReady(found, reading => {
     const stored = reading === 'unreadable' ? undefined : reading
     const asked = { key, archive, client: request.client, stored }
@@ -190,8 +194,11 @@ function answer(
 ): Response | Promise<Response> {
   const { answerer } = parts
   switch (decision.use) {
-    case 'store':
-      return answerer.fromStore(allowed, decision.entry, decision.because)
+    case 'store': {
+      const { file } = allowed
+      const delay = file.archive.kind === 'release' ? parts.delays.reason(file.key) : undefined
+      return answerer.fromStore(allowed, decision.entry, delay ?? decision.because)
+    }
     case 'revalidate':
       return answerer.revalidated(allowed, decision.entry)
     case 'replace':

@@ -18,6 +18,7 @@ import { failureResponse } from './answer/errors.ts'
 import { type Answering, answering } from './answering.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
+import { delayCommands } from './control/delays.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
@@ -124,6 +125,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     named: entry => suites.stored(entry),
     arriving: ({ entry, kept }) => suites.arriving(entry, kept),
   })
+  await answers.delays.start()
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
@@ -169,6 +171,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       onFailure: (request, error) => failureResponse(request, error, log),
       limits: serverLimits(config),
       fastPath: true,
+      introduces: address => rules().policy.balancers.has(address),
     }
     await listening.open(where, server, tls)
   } catch (error) {
@@ -189,6 +192,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       store,
       negative: answers.negative,
       updates: answers.updates,
+      delayed: delayCommands({ ...answers, store, clock, cacheDirectory: config.cacheDirectory }),
       rules,
       evict: wrong => verification.evict(wrong),
       reload: options.reloadDaemon ?? reload,
@@ -205,7 +209,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing'> {
+    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'> {
   readonly listening: Listening
   readonly settings: RulesInForce
   readonly https: Https
@@ -248,11 +252,13 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
 
 /** Ends what runs already when a listener does not open. The store is closed by who opened it. */
 async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, refreshing, suites, days, listening } = parts
+  const { https, verification, ahead, refreshing, delays, suites, days, listening } = parts
   https.stop()
   await verification.close()
   await refreshing.close()
   await ahead.close()
+  await delays.close()
+  await parts.changeCounts.close()
   await suites.close()
   await days.close()
   await listening.close(AbortSignal.abort())
@@ -263,7 +269,7 @@ function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
-  const { listening, settings, clock, store, fetcher, ahead, refreshing, suites } = parts
+  const { listening, settings, clock, store, fetcher, ahead, refreshing, delays, suites } = parts
   const { https, origin, days, verification, live } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
@@ -289,7 +295,10 @@ function stopSteps(
       store.answerCommands(undefined)
       return verification.close()
     }),
-    stopStep('break off the reading of indexes', 5000, () => suites.close()),
+    stopStep('break off the reading of indexes', 5000, async () => {
+      await Promise.all([delays.close(), parts.changeCounts.close()])
+      await suites.close()
+    }),
     stopStep('close connections to origins', 5000, () => origin.close()),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
     stopStep('write the statistics', 5000, () => days.close()),

@@ -21,6 +21,8 @@ const metrics = () =>
     idp_metadata_valid_until_seconds: () => Date.UTC(2030, 0, 1) / 1000,
     idp_certificate_ends_seconds: () => 0,
     own_certificate_ends_seconds: () => 0,
+    shared_store_here: () => 0,
+    shared_store_waiting: () => 0,
     group_names_outdated: () => 0,
   })
 
@@ -30,6 +32,7 @@ t.test('ready, not ready, and why not', async t => {
   let problems: readonly string[] = []
   const handle = admin({
     problems: () => problems,
+    remarks: () => [],
     metrics: metrics(),
     identityKeys: () => undefined,
   })
@@ -54,7 +57,12 @@ t.test('ready, not ready, and why not', async t => {
 
 t.test('OPTIONS, as HAProxy asks unless told, says whether the service is ready', async t => {
   let problems: readonly string[] = []
-  const sources = { problems: () => problems, metrics: metrics(), identityKeys: () => undefined }
+  const sources = {
+    problems: () => problems,
+    remarks: () => [],
+    metrics: metrics(),
+    identityKeys: () => undefined,
+  }
   const handle = admin(sources)
   for (const target of [{ form: 'origin', path: '/' }, { form: 'asterisk' }] as const) {
     const ask = () => handle(requestWith(Fields.empty, { method: 'OPTIONS', target }))

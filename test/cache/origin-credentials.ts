@@ -354,6 +354,27 @@ t.test('twelve ways to make the proxy give them away', async t => {
   })
 })
 
+t.test('an archive for some clients whose origin knows this proxy by its address', async t => {
+  const without = { credentials: undefined }
+  const { origin, elsewhere, cache, fromOutside } = await subscriber(t, {}, without)
+  const known = '/paid/pool/main/k/known_1_all.deb'
+  const open = '/open/pool/main/k/known_1_all.deb'
+  origin.at(known, reply({ content: 'for subscribers' }))
+  origin.at(open, reply({ status: 302, fields: { Location: known } }))
+  elsewhere.at('/x.deb', reply({ status: 302, fields: { Location: origin.url(known) } }))
+  elsewhere.at('/y.deb', reply({ status: 301, fields: { Location: elsewhere.url('/x.deb') } }))
+  for (const url of [elsewhere.url('/x.deb'), elsewhere.url('/y.deb'), origin.url(open)]) {
+    for (const method of ['GET', 'HEAD'] as const) {
+      const answer = await fromOutside(method, url)
+      t.equal(answer.status, 403, `${method} ${url}`)
+      if (method === 'GET') t.match(answer.text, /archives\[0\]\.clients/)
+    }
+    t.equal((await cache.get(url)).status, 403, 'it would be stored under a name that is open')
+  }
+  t.equal(origin.seen(known).length, 0)
+  t.equal((await cache.get(origin.url(known))).text, 'for subscribers')
+})
+
 t.test('a file that cannot be used stops the start, and a reload changes nothing', async t => {
   const { origin, cache } = await subscriber(t)
   const archive = (credentials: string) => ({

@@ -210,8 +210,8 @@ t.test(
     lab.origin.behaviour = 'stall'
     const running = root.run('apt-get', 'update', '-oAcquire::Retries=1')
     t.ok(await eventually(async () => lab.origin.seen(/./).length > 0, 30_000))
-    await lab.proxy.stop('SIGKILL')
     lab.origin.behaviour = 'serve'
+    await lab.proxy.stop('SIGKILL')
     const broken = await running
     t.equal(broken.code, 0, 'apt counts this as a warning and keeps the lists it has')
     t.match(broken.stderr, /W: Failed to fetch .*Could not connect to 127\.0\.0\.1/)

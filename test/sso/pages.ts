@@ -35,6 +35,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   lost_cookie_invalid: 'login_loop-cookie_invalid',
   lost_clock: 'login_loop-clock',
   lost_cookie_missing: 'login_loop-cookie_missing',
+  store_away: 'needs a shared store: test/auth/shared-state/three-instances.ts',
   whoami_foreign: 'test/sso/scripts.ts',
   edge_peer: 'a line for who configures the edge: test/auth/forward-auth/read-check.ts',
   edge_path: 'a line for who configures the edge: test/auth/forward-auth/read-check.ts',

@@ -181,6 +181,12 @@ async function checkAround({
 }
 
 async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
+  if (config.sharedKeys !== undefined) {
+    await tell(
+      `keys.shared is on, so this instance rotates no keys: run this where the file is made, and copy it to ${config.sharedKeys} of every instance`,
+    )
+    return exitCodes.configuration
+  }
   const [{ makeDynamicConfig, rotated, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
     await Promise.all([import('../keys/dynamic-config.ts'), import('../keys/dynamic-file.ts')])
   const { configPath, domain, saml, session, keyOverlap } = config

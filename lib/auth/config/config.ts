@@ -18,6 +18,8 @@ export type Config = ReturnType<typeof configOf>
 
 export type SamlConfig = Config['saml']
 
+export type StateConfig = NonNullable<Config['state']>
+
 /** The configuration of an instance out of the values of its file or environment, which have been checked. */
 export function configOf(values: WholeValues, instance: string, lineOf?: (path: Path) => number) {
   const { domain, proxy, identity } = values
@@ -84,6 +86,8 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       allowSha1: allowSHA1,
       /** Attributes that the log has of each login: those the rules of `access` name, and the groups. */
       ruleAttributes: ruleAttributes(values.access),
+      /** Whether a login begun here succeeds while the shared store is away. */
+      onOutage: values.state.onOutage,
       /** What the rules of `access` need of a login, in their order. */
       ruleLogins: values.access.map(({ login }) => login),
     },
@@ -111,6 +115,10 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     /** Undefined: no signed identity is sent. Without an audience of its own it is the public origin. */
     identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,
     keyOverlap: values.keys.overlap,
+    /** The file of keys that are distributed and only read here; undefined: they are made and kept at `configPath`. */
+    sharedKeys: values.keys.shared ? (values.keys.file ?? configPath) : undefined,
+    /** Undefined: no store is shared. */
+    state: stateOf(values, instance),
     timeouts: values.timeouts,
     limits: values.limits,
     admin: values.admin.listenAddress,
@@ -118,6 +126,13 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     forwardAuth: forwardAuthOf(values),
     log: values.log,
   }
+}
+
+function stateOf({ state }: WholeValues, instance: string) {
+  const { url, user, password, sentinelPassword, certificates, sentinels, onOutage } = state
+  if (url === undefined) return undefined
+  const secrets = { password, sentinelPassword }
+  return { ...url, user, ...secrets, certificates, sentinels, onOutage, instance }
 }
 
 /** The edge is set where the address is: one without it has been refused. */
@@ -164,6 +179,8 @@ export function needRestart(
     ['proxy.listenAddress', config => config.listen],
     ['configPath', config => config.configPath],
     ['session.revocation', config => config.session.revocation],
+    ['state', config => fixedState(config)],
+    ['keys.shared or keys.file', config => config.sharedKeys],
     ['admin.listenAddress', config => config.admin],
     ['forwardAuth.listenAddress', config => config.forwardAuth?.listen],
     ['limits', fixedLimits],
@@ -176,14 +193,18 @@ export function needRestart(
 
 /** What is in force after a reload: as wanted, but as started where only a restart helps. Nothing is ever half applied. */
 export function inForce(started: Config, wanted: Config, now: Config = started): Config {
-  const { domain, baseUrl, listen, configPath, admin } = started
+  const { domain, baseUrl, listen, configPath, admin, sharedKeys } = started
   const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsPath } = started.saml
   const { idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate } = started.saml
   const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
   const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
   return {
     ...wanted,
-    ...{ domain, baseUrl, listen, configPath, admin },
+    ...{ domain, baseUrl, listen, configPath, admin, sharedKeys },
+    state: started.state && {
+      ...started.state,
+      onOutage: wanted.state?.onOutage ?? started.state.onOutage,
+    },
     ...(targetWaits(started, wanted, now) ? backend : {}),
     // What an address was checked with waits with it.
     forwardAuth: isDeepStrictEqual(started.forwardAuth?.listen, wanted.forwardAuth?.listen)
@@ -207,6 +228,11 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
 function targetWaits(started: Config, { listen, domain, target }: Config, now: Config): boolean {
   const moves = !isDeepStrictEqual([listen, domain], [started.listen, started.domain])
   return moves && !isDeepStrictEqual(target, now.target)
+}
+
+/** What becomes of logins in an outage is asked anew each time; the rest is of the connection. */
+function fixedState({ state }: Config) {
+  return state && { ...state, onOutage: undefined }
 }
 
 /** Limits of the public listener, which are set when it is made. */

@@ -9,6 +9,7 @@ import { checkSettings, valueAt } from '../../config/settings.ts'
 import { checkAccess } from './check-access.ts'
 import { crossCheck } from './check-config.ts'
 import { checkForwardAuth } from './check-forward-auth.ts'
+import { checkState } from './check-state.ts'
 import { type Config, configOf } from './config.ts'
 import {
   type Environment,
@@ -94,7 +95,10 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
     if (!checked.ok) return { ...checked, problems: [...sources, ...checked.problems] }
     const whole = withSecrets(checked.value, { instance, environment })
     const { value } = checked
-    const together = [crossCheck(value), checkAccess(value), checkForwardAuth(value), whole]
+    const together = [
+      ...[crossCheck(value), checkAccess(value), checkForwardAuth(value), checkState(value)],
+      whole,
+    ]
     const problems = together.flatMap(found => found.problems)
     const warnings = together.flatMap(found => found.warnings)
     return sources.length + problems.length > 0

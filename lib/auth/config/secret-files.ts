@@ -9,7 +9,7 @@
  */
 import { join } from 'node:path'
 import { readProxyUrl } from '../../config/proxy-url.ts'
-import { type Path, type Read, type Remark, wrong } from '../../config/reading.ts'
+import { type Path, type Read, type Remark, right, wrong } from '../../config/reading.ts'
 import { credentialName, readSecretFile } from '../../config/secret-place.ts'
 import { whyUnreadable } from '../../errors.ts'
 import type { Environment } from './environment.ts'
@@ -34,6 +34,10 @@ function secretFile(place: string, { instance, environment }: SecretsOf): string
 /** The values of the settings, and the secrets that stand in files alone. */
 export type WholeValues = SettingValues & {
   readonly forwardAuth: { readonly edgeSecret: string | undefined }
+  readonly state: {
+    readonly password: string | undefined
+    readonly sentinelPassword: string | undefined
+  }
 }
 
 /** The values with the secrets of files in their places, and what is wrong with those files. */
@@ -77,8 +81,21 @@ export function withSecrets(
   const proxy = { ...values.proxy, targetClientKey: key && secretFile(key, of) }
   const edgeSecret = from(values.forwardAuth.secretFile, ['forwardAuth', 'secretFile'], readToken)
   const forwardAuth = { ...values.forwardAuth, edgeSecret }
-  const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy, forwardAuth }
+  const { passwordFile, sentinelPasswordFile } = values.state
+  const state = {
+    ...values.state,
+    password: from(passwordFile, ['state', 'passwordFile'], readPassword),
+    sentinelPassword: from(sentinelPasswordFile, ['state', 'sentinelPasswordFile'], readPassword),
+  }
+  const keys = { ...values.keys, file: values.keys.file && secretFile(values.keys.file, of) }
+  const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy, forwardAuth, state, keys }
   return { values: whole, problems, warnings }
+}
+
+/** A password of the store, which may have any characters but none that end a line. */
+function readPassword(text: string): Read<string> {
+  if (text === '') return wrong('is empty, expected a password')
+  return /\p{Cc}/u.test(text) ? wrong('has a control character or a second line') : right(text)
 }
 
 /** A digest, also as sha256sum writes it, with the name of what it read behind. */

@@ -40,6 +40,7 @@ import {
 } from './setting-kinds.ts'
 import { chosenNames } from './setting-names.ts'
 import { pages } from './setting-pages.ts'
+import { state } from './setting-state.ts'
 
 export const settings = group('', {
   domain: required(
@@ -312,9 +313,16 @@ export const settings = group('', {
     ),
   }),
   pages,
+  state,
   keys: group('Rotation of keys by `authproxy rotate-keys`.', {
     overlap: setting(duration('1h', '365d'), '30d').says(
       'Time for which an old SAML key still decrypts. Within this time the identity provider has to use the new certificate. The new key signs after half of it (`rotate-keys --now`: at once).',
+    ),
+    shared: setting(boolean, false).says(
+      'Whether the keys come from a file that the operator distributes. The file is then read alone: this instance makes no keys, rotates none and never writes the file. A new file is in use within a second; one that is missing or damaged leaves the keys in use, and without one the instance does not start. Keys are made and rotated by the one instance that has this off.',
+    ),
+    file: optional(secretPlace, 'the file of `configPath`').says(
+      'File with the keys, with `shared`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
     ),
   }),
 

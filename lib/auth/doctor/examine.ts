@@ -14,6 +14,7 @@ import * as neighbours from './checks/neighbours.ts'
 import * as publicHost from './checks/public-host.ts'
 import * as service from './checks/service.ts'
 import * as sessions from './checks/sessions.ts'
+import * as sharedState from './checks/shared-state.ts'
 import { type Examination, throughEdge } from './facts.ts'
 
 const checks: readonly Check[] = [
@@ -26,6 +27,12 @@ const checks: readonly Check[] = [
   check('service', 'does this instance answer at its own address?', service.instance),
   check('configuration in force', 'is it the one read here?', service.configuration),
   check('readiness', 'does the admin listener call the service ready?', service.readiness),
+
+  check(
+    'shared store',
+    'does it answer, and is it fit for what it has to keep?',
+    sharedState.store,
+  ),
 
   check('identity.names', 'in which headers does the application read who asks?', identity.names),
   check('identity.rename', 'can the file with names of groups be read?', identity.groupNames),

@@ -58,10 +58,10 @@ export function once<T>(find: (of: Examination) => Promise<T>): typeof find {
 }
 
 /** The keys of the instance, undefined when the file does not exist; or why they cannot be read or replaced. */
-export const dynamicFile = once(async ({ config: { configPath } }) => {
+export const dynamicFile = once(async ({ config: { configPath, sharedKeys } }) => {
   try {
     await checkSaveable(configPath)
-    return { dynamic: await readDynamicConfig(configPath) }
+    return { dynamic: await readDynamicConfig(sharedKeys ?? configPath) }
   } catch (problem) {
     return { problem }
   }

@@ -75,17 +75,20 @@ export interface Resubmission {
 }
 
 /** The request to send in the place of a post of our page, handed out once; or the page that says why there is none. */
-export function resubmit(
+export async function resubmit(
   saml: Saml,
   { request, id, session, target }: Resubmission,
-): { readonly request: Request; readonly setCookie: Fields } | { readonly refuse: Response } {
+): Promise<
+  { readonly request: Request; readonly setCookie: Fields } | { readonly refuse: Response }
+> {
   if (!isOwnPost(request, saml.config().baseUrl)) {
     return { refuse: notSent(saml, request, { because: 'foreign', target: '/' }) }
   }
   const state = stateOf(saml, request)
   const key = state.flows.find(flow => flow.id === id)?.form
   const place = { owner: ownerOf(session), target }
-  const taken = key === undefined ? ({ because: 'gone' } as const) : saml.forms.take(id, key, place)
+  const taken =
+    key === undefined ? ({ because: 'gone' } as const) : await saml.forms.take(id, key, place)
   const setCookie = Fields.of(['Set-Cookie', dropFlow(id)])
   if ('because' in taken) {
     return { refuse: notSent(saml, request, { ...taken, target, fields: setCookie }) }

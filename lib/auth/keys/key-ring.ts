@@ -4,8 +4,9 @@
  * Deleting or replacing the file takes effect within a second. A file that cannot be read leaves the keys in use as they are, and
  * the log says so.
  */
+import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { systemCode } from '../../errors.ts'
+import { Failure, systemCode } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import {
   type DynamicConfig,
@@ -29,6 +30,8 @@ import { WatchedFile } from './watched-file.ts'
 
 interface KeyRingOptions extends Omit<Making, 'now'> {
   readonly path: string
+  /** Whether the operator distributes the file: it is read, and never made, mended or written here. */
+  readonly shared?: boolean
   readonly clock: Clock
   readonly log: Logger
 }
@@ -65,12 +68,13 @@ export class KeyRing {
    * written.
    */
   static async open(options: KeyRingOptions): Promise<KeyRing> {
-    const { path, log, entityId } = options
-    await checkSaveable(path)
+    const { path, log, entityId, shared = false } = options
+    if (!shared) await checkSaveable(path)
     const ring = new KeyRing(options)
     await ring.#file.look()
     const found = await readDynamicConfig(path)
     if (found !== undefined) await ring.#take(found)
+    else if (shared) throw noSharedKeys(path, 'there is no such file')
     else {
       ring.#use(await ring.#make())
       ring.#unsaved = true
@@ -153,6 +157,7 @@ export class KeyRing {
       log.info('the dynamic configuration was replaced: its keys are in use', { path })
       return
     }
+    if (this.#options.shared === true) throw noSharedKeys(path, 'the file is gone')
     const made = await this.#make()
     // Making keys takes a while: the administrator may have put another file in the place of the deleted one.
     if (await this.#file.look()) return this.#changed()
@@ -164,8 +169,9 @@ export class KeyRing {
 
   /** Uses what the file says. One that an older version wrote, such as a backup, is given what it lacks. */
   async #take(found: DynamicConfig): Promise<void> {
-    const { path, clock, log } = this.#options
+    const { path, clock, log, shared } = this.#options
     const newer = await upgraded(found, { ...this.#options, now: clock.now() })
+    if (shared === true) return this.#takeShared(found, newer !== undefined)
     this.#use(newer ?? found)
     if (newer !== undefined && (await this.#file.write())) {
       log.info('added keys an older version did not have', { path })
@@ -176,6 +182,15 @@ export class KeyRing {
       { path },
     )
     await this.#file.look()
+  }
+
+  /** Uses keys that are distributed as they are: what this instance added, the others would not have. */
+  async #takeShared(found: DynamicConfig, lacks: boolean): Promise<void> {
+    const { path, log } = this.#options
+    if (lacks) throw noSharedKeys(path, 'an older version made it, and it lacks keys')
+    this.#use(found)
+    if (((await stat(path)).mode & 0o007) === 0) return
+    log.warn('every user of this machine could read the keys of sessions', { path })
   }
 
   #make(): Promise<DynamicConfig> {
@@ -201,4 +216,11 @@ export class KeyRing {
     if (this.#options.clock.now() >= this.#nextEnd) this.#use(this.#config)
     return this.#config
   }
+}
+
+function noSharedKeys(path: string, why: string): Failure {
+  return new Failure(
+    `the keys in ${path} (keys.shared) cannot be used: ${why}; copy the file of the instance that makes and rotates the keys`,
+    { code: 'SHARED_KEYS' },
+  )
 }

@@ -20,6 +20,7 @@ import type { VerifiedResponse } from '../../saml/core/verify-response.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
 import { browserIn, ownValues } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
+import { useOnce } from './first-use.ts'
 import {
   dropFlow,
   type Flow,
@@ -87,8 +88,11 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const flow = open.find(each => requestIdOf(each) === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
   if (flow !== undefined) used.push(`request ${flow.id}`)
-  if (!(await saml.replayCache.consume(used, checked.until))) {
-    return refuse({ code: 'replay', findings: checked.findings })
+  const alone = flow !== undefined && saml.config().onOutage === 'continue'
+  const use = await useOnce(saml, { ids: used, until: checked.until, alone })
+  if (use !== 'first') {
+    const code = use === 'again' ? 'replay' : 'store_away'
+    return refuse({ code, findings: checked.findings })
   }
   return startSession(saml, request, { verified, checked, flow, posted, back })
 }

@@ -98,7 +98,7 @@ export async function startLogin(
   const form =
     before?.form === undefined
       ? keepForm(saml, request, id, login)
-      : saml.forms.move(before.id, before.form, id, config.loginTime)
+      : await saml.forms.move(before.id, before.form, id, config.loginTime)
   const isPassive = passive || undefined
   const flow = { id, began: now, returnTo, depth, done: false, form, asks, passive: isPassive }
   // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.

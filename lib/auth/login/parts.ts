@@ -13,6 +13,7 @@ import type { KeyRing } from '../keys/key-ring.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
+import type { SharedState } from '../shared-state/shared-state.ts'
 import type { IdpMetadataSource } from './idp-metadata-source.ts'
 import type { UsedIds } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
@@ -35,7 +36,11 @@ export interface SamlParts {
   readonly clientAddress: (request: Request) => string
   /** Counts how a login or a logout ended, by its code: `accepted`, `signature`, `audience`, … */
   readonly count: (code: string) => void
+  /** What instances share; undefined where `state.url` is not set. */
+  readonly shared?: SharedParts | undefined
 }
+
+export type SharedParts = Pick<SharedState, 'useIds' | 'tellLater' | 'forms' | 'countTries'>
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
@@ -59,6 +64,12 @@ const MOST_KEYS = 50_000
  * opens to the same key. An honest IdP makes a new one for each message, so a count concerns no other login.
  */
 export class DecryptionTries {
+  readonly #shared: Pick<SharedState, 'countTries'> | undefined
+
+  constructor(shared?: Pick<SharedState, 'countTries'>) {
+    this.#shared = shared
+  }
+
   /** Without an end in time, or an attacker would wait for it. The least recently tried is forgotten first. */
   readonly #refused = recent<string, number>(MOST_KEYS)
 
@@ -72,6 +83,7 @@ export class DecryptionTries {
         if (keys.some(key => count(key) >= MOST_TRIES)) return false
         tried = keys
         for (const key of keys) this.#refused.set(key, count(key) + 1)
+        void this.#share(keys, 1)
         return true
       },
       /** Whether something was decrypted, or was to be. */
@@ -79,7 +91,21 @@ export class DecryptionTries {
       /** The message was the IdP's: its tries do not count. */
       verified: () => {
         for (const key of tried) this.#refused.set(key, Math.max(0, count(key) - 1))
+        void this.#share(tried, -1)
       },
+    }
+  }
+
+  /**
+   * Counts at all instances. No message waits for that, or the time of its answer would tell that it was decrypted; so each instance may
+   * allow as many as it has under way when the others reach the limit.
+   */
+  async #share(keys: readonly string[], by: 1 | -1): Promise<void> {
+    if (keys.length === 0) return
+    const counts = (await this.#shared?.countTries(keys, by)) ?? []
+    for (const [index, key] of keys.entries()) {
+      const all = counts[index] ?? 0
+      if (all > (this.#refused.get(key) ?? 0)) this.#refused.set(key, all)
     }
   }
 }

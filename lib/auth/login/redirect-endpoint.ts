@@ -87,7 +87,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     const href = `${baseUrl}${flow.returnTo}`
     return linkPage(saml, { ...signedIn, href, fields })
   }
-  const place = saml.forms.placeOf(flow.id, ownerOf(session))
+  const place = await saml.forms.placeOf(flow.id, ownerOf(session))
   if ('because' in place) {
     return notSent(saml, request, { because: place.because, target: flow.returnTo, fields })
   }

@@ -97,10 +97,10 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     ...parts,
     source,
     verifiers,
-    tries: new DecryptionTries(),
+    tries: new DecryptionTries(parts.shared),
     replayCache:
       substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsPath, clock, log })),
-    forms: new KeptForms(clock, parts.random),
+    forms: new KeptForms(clock, parts.random, parts.shared?.forms),
     room: new Allowance(FORMS),
   }
   const route = router(routesOf(saml))

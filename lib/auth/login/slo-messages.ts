@@ -14,6 +14,7 @@ import { shortName, status } from '../../saml/core/vocabulary.ts'
 import { isByWorker } from '../access/navigation.ts'
 import { challenge } from '../pages/failure-page.ts'
 import type { Sentence } from '../pages/language.ts'
+import { useOnce } from './first-use.ts'
 import { stateOf } from './login-state.ts'
 import { loginAddress, newHead, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
@@ -46,7 +47,8 @@ export async function answerRequest(
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
   const used = [`logout ${message.id}`]
   // What any stranger can send must not fill the replay cache, or no login would be taken any more.
-  if (signed && !(await saml.replayCache.consume(used, until))) return refuse('replay')
+  const once = { ids: used, until, alone: true }
+  if (signed && (await useOnce(saml, once)) !== 'first') return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
   const session = await saml.sessions.read(request)

@@ -18,7 +18,7 @@ import type { Logger } from '../../log/log.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
-import type { FailureRecords, Sender } from './failure-records.ts'
+import type { Sender, SentRecord } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
 import { english, filled, type Sentence } from './language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
@@ -53,7 +53,8 @@ interface FailurePageTools {
   readonly page: PageMaker
   /** The command that explains the failure with this reference. */
   readonly explainCommand: (reference: string) => string
-  readonly records: FailureRecords
+  /** Keeps records of failures. */
+  readonly records: { readonly add: (record: SentRecord) => unknown }
   readonly clientAddress: (request: Request) => string
   /** Who sent a request, as far as its cookies prove. */
   readonly sender: (request: Request) => Sender

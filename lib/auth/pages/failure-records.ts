@@ -34,6 +34,9 @@ export interface FailureRecord {
   readonly sender?: Sender
 }
 
+/** A record, and who sent its request. */
+export type SentRecord = FailureRecord & { readonly sender: Sender }
+
 /** The file of an instance, beside its dynamic configuration. */
 export function failuresFile(configPath: string): string {
   return `${configPath}.failures.json`
@@ -71,15 +74,19 @@ export class FailureRecords {
     return new FailureRecords(options, earlier)
   }
 
-  add(record: FailureRecord & { readonly sender: Sender }): void {
+  /** Keeps a record, and answers it as it is kept. */
+  add(record: SentRecord): SentRecord {
     const facts = clean(record.facts)
     const findings = record.findings.slice(0, 50).map(shortened)
     const records = this.#records[record.sender]
-    records.push({ ...record, path: short(record.path), facts, findings })
+    const kept = { ...record, path: short(record.path), facts, findings }
+    records.push(kept)
     if (records.length > MOST) records.shift()
-    if (this.#due) return
-    this.#due = true
-    this.#options.clock.after(DELAY, () => void this.flush())
+    if (!this.#due) {
+      this.#due = true
+      this.#options.clock.after(DELAY, () => void this.flush())
+    }
+    return kept
   }
 
   /** The oldest first. */
@@ -110,14 +117,17 @@ export async function readFailures(path: string): Promise<readonly FailureRecord
   return Array.isArray(found) ? found.filter(isFailureRecord) : []
 }
 
-function isFailureRecord(found: unknown): found is FailureRecord {
+/** Whether a value that was read is a record. */
+export function isFailureRecord(found: unknown): found is FailureRecord {
   if (!isRecord(found)) return false
   const texts = ['id', 'category', 'code', 'title', 'client', 'method', 'path']
-  const { at, status, findings } = found
+  const { at, status, findings, facts } = found
   return (
     texts.every(name => typeof found[name] === 'string') &&
     [at, status].every(Number.isFinite) &&
-    Array.isArray(findings)
+    Array.isArray(findings) &&
+    findings.every(isRecord) &&
+    (facts === undefined || isRecord(facts))
   )
 }
 

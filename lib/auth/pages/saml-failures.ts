@@ -106,6 +106,16 @@ export const samlFailures = {
     action: { href: '{back}', label: 'Try again' },
   },
 
+  store_away: {
+    category: 'SAML-ERROR',
+    status: 503,
+    title: 'Signing in is not possible right now',
+    text: 'This service cannot reach the store that it needs to check the answer of the identity provider. Sessions are not affected.',
+    person: ['Wait a moment, then sign in again.'],
+    administrator:
+      'authproxy status says why the store under state is away. Logins that begin at the application go on meanwhile, unless state.onOutage is refuse.',
+    action: { href: '{back}', label: 'Try again' },
+  },
   login_refused: {
     ...login,
     person: [...login.person, again],

@@ -36,19 +36,23 @@ interface Questions {
 }
 
 /**
- * Cuts exchanges that are no longer allowed, from now on. `rulesChanged` has all of them judged by the rules again; `stop` ends the
- * looking.
+ * Cuts exchanges that are no longer allowed, from now on. `rulesChanged` has all of them judged by the rules again; `lookNow` looks
+ * before the second is over, and `stop` ends the looking.
  */
 export function endWithSessions(of: Questions): {
   readonly rulesChanged: () => void
+  readonly lookNow: () => void
   readonly stop: () => void
 } {
   const { lasting, whyEnded, passes, clock, log } = of
   let looks = 0
   const stop = repeat(clock, INTERVAL, async () => {
-    const now = clock.elapsed()
     const again = looks > 0
     looks = Math.max(0, looks - 1)
+    look(again)
+  })
+  const look = (again: boolean) => {
+    const now = clock.elapsed()
     for (const { request, cut } of lasting()) {
       const { holder } = request
       const session = isSession(holder) ? holder : undefined
@@ -60,9 +64,10 @@ export function endWithSessions(of: Questions): {
       log.info('ended with its session', { id: request.id, session: session?.id, because })
       cut()
     }
-  })
+  }
   return {
     stop,
+    lookNow: () => look(false),
     rulesChanged: () => {
       looks = LOOKS_AFTER_CHANGE
     },

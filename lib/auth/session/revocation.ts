@@ -46,7 +46,7 @@ interface RevocationOptions {
   readonly files?: FileCalls
 }
 
-interface RevocationEntry {
+export interface RevocationEntry {
   readonly before: Milliseconds
   readonly until: Milliseconds
 }
@@ -61,6 +61,9 @@ const MOST = 200_000
 export function revocationsPath(configPath: string): string {
   return `${configPath}.revoked`
 }
+
+/** The list as sessions use it: that of this instance, or one that instances share. */
+export type EndedSessions = Pick<RevocationList, 'has' | 'add' | 'isWritten'>
 
 export class RevocationList {
   readonly #options: RevocationOptions
@@ -151,6 +154,27 @@ export class RevocationList {
     return true
   }
 
+  /** What the list holds, by mark. */
+  get entries(): ReadonlyMap<string, RevocationEntry> {
+    return this.#entries
+  }
+
+  /** Takes in what another list holds of these marks, where that is later; settles as `add` does. */
+  async takeIn(found: Iterable<readonly [mark: string, entry: RevocationEntry]>): Promise<void> {
+    const now = this.#options.clock.now()
+    const taken: RevocationMark[] = []
+    for (const [mark, { before, until }] of found) {
+      const own = this.#entries.get(mark)
+      if (until <= now || (own !== undefined && own.before >= before)) continue
+      const latest = Math.max(until, own?.until ?? until)
+      this.#entries.delete(mark)
+      this.#entries.set(mark, { before, until: latest })
+      taken.push([mark, before, latest])
+    }
+    this.#prune(now)
+    if (taken.length > 0) await this.#marks.add(taken)
+  }
+
   /** Whether all entries are on disk. */
   get isWritten(): boolean {
     return this.#marks.isWritten
@@ -171,7 +195,8 @@ export class RevocationList {
     const { most = MOST } = this.#options
     for (const [mark, { before, until }] of this.#entries) {
       if (until > now && this.#entries.size <= most) break
-      if (until > now) this.#allBefore = Math.max(this.#allBefore, before)
+      // A moment to come would end sessions that have not begun.
+      if (until > now) this.#allBefore = Math.max(this.#allBefore, Math.min(before, now))
       this.#entries.delete(mark)
     }
   }
@@ -264,7 +289,8 @@ function marksAnew({ id, subject, issuer, nameId, sessionIndex }: Session): read
 /** Sessions named one by one; more of them than this mean all of the user's. */
 const MOST_INDEXES = 100
 
-function marksToRevoke(which: Revocation): readonly string[] {
+/** The marks under which a revocation is entered. */
+export function marksToRevoke(which: Revocation): readonly string[] {
   if ('sessionId' in which) return [which.sessionId]
   if ('user' in which) return [userMark(which.user)]
   const { issuer, nameId, sessionIndexes } = which

@@ -22,7 +22,7 @@ import {
   tokensIn,
   writeToken,
 } from './cookie.ts'
-import { type Revocation, type RevocationList, type Revoker, sameUser } from './revocation.ts'
+import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
 export type Established =
@@ -59,7 +59,7 @@ interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
   /** Undefined: a copied cookie stays valid after a logout. */
-  readonly revocations: RevocationList | undefined
+  readonly revocations: EndedSessions | undefined
   /** Names for groups; undefined where none are configured. */
   readonly groupTable: () => GroupTable | undefined
   readonly failurePage: FailurePage

@@ -166,6 +166,15 @@ export function notKept(asked: Asked, sentence: string): Response {
   return failed(asked, 'no-snapshot', { status: 404, sentence })
 }
 
+/** The answer to a request for a Release file in a form that clients of a delayed suite have not got. */
+export function notGiven(asked: Asked): Response {
+  return failed(asked, 'suite-withheld', {
+    status: 404,
+    sentence:
+      'This archive has a delay or a hold, and its suite is given in the other form, InRelease or Release with Release.gpg, which clients asked for first.',
+  })
+}
+
 function failed(
   { request, file }: Asked,
   because: string,

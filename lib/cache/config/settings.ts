@@ -110,6 +110,13 @@ export const settings = group('', {
   ).says(
     'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` are restricted by `index.clients`.',
   ),
+  proxy_protocol: setting(
+    listOf(network, 'networks'),
+    [],
+    'proxy_protocol: [192.0.2.10, 192.0.2.11]',
+  ).says(
+    'Load balancers whose connections begin with the PROXY protocol, version 2, by which they name their clients (HAProxy: `send-proxy-v2`). Every connection of these machines then has to begin so, but for those to `listen_secure`; others may not. `clients`, `index.clients`, the log and the statistics then have the client that is named, and not the balancer. With a balancer that is not listed here, all clients behind it are one client with its address.',
+  ),
   ports: setting(listOf(portOrRange, 'ports'), [80, 443], 'ports: [80, 443, 8000-8100]').says(
     'Ports of origins that are allowed for all hosts, each a number or a range. The list replaces the default: name 80 and 443 too. A port in a host pattern is allowed for that host.',
   ),

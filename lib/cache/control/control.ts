@@ -37,6 +37,8 @@ export interface ControlParts {
   readonly negative: NegativeMemory
   readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
+  /** The commands about delayed suites. */
+  readonly delayed: (act: 'release' | 'changes', request: unknown) => Promise<CommandAnswer>
   readonly evict: (wrong: Wrong) => Promise<Fate>
   readonly reload: Reload
   /** What the last reload has to say beside problems. */
@@ -68,6 +70,9 @@ export function control(parts: ControlParts): RequestHandler {
       case 'remove':
       case 'refresh':
         return changed(act, String(of), parts)
+      case 'release':
+      case 'changes':
+        return parts.delayed(act, request)
       case 'reload':
         return reloadAnswer(parts.reload, parts.remarks)
       default:

@@ -24,6 +24,8 @@ const gauges = {
   suites_being_adopted: 'Suites whose indexes are being read.',
   suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
+  waiting_generations:
+    'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
     'Suites whose signature apt refuses by now: its policy has ended an algorithm, or the key has expired.',
   distrusting_clients: 'Clients remembered as rejecting our certificates, once for each host.',

@@ -10,11 +10,16 @@
  *   listed is reached at public addresses only: the origin client checks that after DNS, and this file checks addresses that
  *   are written out.
  */
-import { type Authority, formatAuthority } from '../../http/message/target.ts'
+import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
-import { type Confinement, type Confinements, confinementsOf } from './confinement.ts'
+import {
+  type Confinement,
+  type Confinements,
+  confinementOf,
+  confinementsOf,
+} from './confinement.ts'
 import {
   closestPattern,
   type HostList,
@@ -77,6 +82,8 @@ export interface Policy {
   /** The parent proxies. */
   readonly parents: CompiledParents | undefined
   readonly clients: AddressSet
+  /** Peers whose connections begin with the PROXY protocol. */
+  readonly balancers: AddressSet
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
   readonly open: boolean
@@ -97,7 +104,7 @@ export type PolicySettings = Pick<
   Config,
   'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
 > &
-  Partial<Pick<Config, 'parentProxy'>> & {
+  Partial<Pick<Config, 'parentProxy' | 'proxyProtocol'>> & {
     readonly https: Pick<
       Config['https'],
       'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
@@ -113,6 +120,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     own,
     parents: parentProxy && compileParents(parentProxy),
     clients: AddressSet.fromCidrs(settings.clients),
+    balancers: AddressSet.fromCidrs(settings.proxyProtocol ?? []),
     preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),
@@ -160,6 +168,21 @@ export function admitToArchive(
   return deny(
     'archives.clients',
     `${client} is in no network under \`${setting}\`; add its network there to let it have files of this archive.`,
+  )
+}
+
+/** The refusal to follow a redirect into a confined archive for a file that is not of it; undefined when it may be followed. */
+export function admitRedirect(
+  to: TargetUri,
+  wanted: TargetUri,
+  confinements: Confinements,
+): Denied | undefined {
+  const confinement = confinementOf(to, confinements)
+  if (confinement === undefined) return undefined
+  if (confinementOf(wanted, confinements)?.scope === confinement.scope) return undefined
+  return deny(
+    'archives.clients',
+    `It leads into an archive whose files are for the clients under \`${confinement.setting}\`; ask for them there.`,
   )
 }
 

@@ -109,6 +109,14 @@ t.test(
     const checked = new RegExp(`do so until ${day.source}, when the new key begins to sign`)
     t.match(await said('rotate-keys', ...at), { code: 0, out: checked })
     t.match(await said('rotate-keys', ...at, '--now'), { out: /signs from this moment on/ })
+    await writeFile(join(directory, 'app.yaml'), [...lines, 'keys: { shared: true }'].join('\n'))
+    const refused = {
+      code: 78,
+      out: '',
+      err: /keys\.shared is on, so this instance rotates no keys/,
+    }
+    t.match(await said('rotate-keys', ...at), refused)
+    await writeFile(join(directory, 'app.yaml'), lines.join('\n'))
     t.match(await said('explain', 'r1', ...at), { code: 1, out: '', err: /has been kept yet/ })
     // An instance in the place of the reference.
     t.match(await said('explain', 'app', '--config-dir', directory), {

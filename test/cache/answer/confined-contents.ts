@@ -15,7 +15,7 @@ function contents(
   origins: readonly string[] = [paid, second],
 ) {
   const archives = origins.map(origin => ({ origins: [origin], clients: ['192.0.2.0/24'] }))
-  const state = { archives: archives as readonly object[], fails: false }
+  const state = { archives: archives as readonly object[], fails: false, unnamed: 'unnamed' }
   const log = createMemoryLog()
   const confined = new ConfinedContents({
     rules: () => ({
@@ -27,7 +27,7 @@ function contents(
         if (state.fails) throw new Error('the disk fails')
         yield stored.map(([key, digest]) => ({ key, digest, size: 1, lastUsed: 0 }))
       },
-      names: digest => !digest.startsWith('unnamed'),
+      names: digest => digest !== state.unnamed,
     },
     log,
   })
@@ -76,6 +76,10 @@ t.test('what comes later, what goes, other archives, a failing disk', async t =>
   confined.note({ key: url('open.example.org'), digest: 'e' })
   t.equal(confined.shares('e'), true, 'it came from an open archive as well')
   confined.forget('a')
+  t.equal(confined.shares('a'), false, 'another entry that names it is arriving')
+  state.unnamed = 'a'
+  confined.forget('a')
+  state.unnamed = ''
   t.equal(confined.shares('a'), true, 'the store has it under an open name alone')
   state.archives = [{ origins: [second], clients: ['192.0.2.0/24'] }]
   t.equal(confined.shares('z'), false, 'read anew')
@@ -94,4 +98,33 @@ t.test('what comes later, what goes, other archives, a failing disk', async t =>
   confined.shares('z')
   await soon()
   t.equal(confined.shares('z'), true, 'and is read again')
+})
+
+t.test(
+  'what comes while the archive is not confined, or another one is, is confined later',
+  async t => {
+    for (const meanwhile of [[], [second]]) {
+      const { confined, state } = contents([])
+      const before = state.archives
+      confined.shares('a')
+      await soon()
+      state.archives = meanwhile.map(origin => ({ origins: [origin], clients: ['192.0.2.0/24'] }))
+      confined.note({ key: url(paid), digest: 'a' })
+      state.archives = before
+      t.equal(confined.shares('a'), false, 'not until the store is read anew')
+    }
+  },
+)
+
+t.test('a reading that began before a change does not end the next one', async t => {
+  const { confined, state } = contents([[url(paid), 'a']])
+  const before = state.archives
+  confined.shares('a')
+  await Promise.resolve()
+  state.archives = []
+  confined.note({ key: url(paid), digest: 'b' })
+  state.archives = before
+  t.equal(confined.shares('b'), false)
+  await soon()
+  t.equal(confined.shares('a'), false)
 })

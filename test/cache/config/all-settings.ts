@@ -19,6 +19,7 @@ t.test('without a file everything has its default', t => {
       'fe80::/10',
       'fc00::/7',
     ],
+    proxyProtocol: [],
     ports: [80, 443],
     connectPorts: [443],
     parentProxy: undefined,
@@ -100,6 +101,7 @@ private_domains: [repo.corp.example.org]
 clients: [192.0.2.0/24]
 ports: [80]
 connect_ports: []
+proxy_protocol: [192.0.2.10]
 parent_proxy: http://bob:x@proxy.example.org:3128
 https: {prevent: yes}
 index: {enable: false, hostnames: [Proxy.example.org], proxies: ['http://Cache2.example.org:3142'], activity: false, clients: [192.0.2.0/28], contact: "<b>Ann</b>"}
@@ -131,6 +133,7 @@ log: {level: debug, access: off}
     clients: ['192.0.2.0/28'],
     contact: '<b>Ann</b>',
   })
+  t.strictSame(all.proxyProtocol, ['192.0.2.10/32'])
   t.strictSame(all.connectPorts, [])
   t.equal(all.https.prevent, true)
   t.strictSame(all.freshness, {

@@ -42,9 +42,16 @@ export async function owners({ config: { configPath, saml } }: Examination): Pro
 }
 
 export async function file(of: Examination): Promise<Answer> {
-  const { configPath: path, saml } = of.config
+  const { configPath, saml, sharedKeys } = of.config
+  const path = sharedKeys ?? configPath
   const { dynamic, problem } = await dynamicFile(of)
   if (problem !== undefined) return wrong(explainError(problem), mendOf(problem, path))
+  if (dynamic === undefined && sharedKeys !== undefined) {
+    return wrong(
+      `${path} does not exist, and keys.shared is on`,
+      'copy the file of the instance that makes and rotates the keys',
+    )
+  }
   if (dynamic === undefined) return right(`${path} does not exist yet; the first start makes it`)
   const { mode = 0 } = (await factsOf(path)) ?? {}
   const open = wrong(
@@ -58,7 +65,8 @@ export async function file(of: Examination): Promise<Answer> {
   )
   const made =
     dynamic.entityId === saml.entityId ? right(`${path}, made for this instance`) : foreign
-  return (mode & 0o077) === 0 ? made : [open, made]
+  // Files that are distributed may be of a group: secrets of Kubernetes are.
+  return (mode & (sharedKeys === undefined ? 0o077 : 0o007)) === 0 ? made : [open, made]
 }
 
 export async function certificate(of: Examination): Promise<Answer> {

@@ -18,6 +18,7 @@ import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { signatureEndText } from '../../suites/apt-policy.ts'
 import { behindText } from '../behind-text.ts'
+import { delayText } from '../delay-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */
@@ -94,7 +95,7 @@ function holdingsView(holdings: CountedHoldings | undefined, archives: readonly 
 }
 
 function suiteView({ name, date, signature, ...suite }: SuiteState, now: Milliseconds): View {
-  const { adopted, validUntil, files, bytes, behind, refusal } = suite
+  const { adopted, validUntil, files, bytes, behind, refusal, delay } = suite
   const expired = validUntil !== undefined && validUntil < now
   return {
     name,
@@ -109,6 +110,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
     ends: signature.ends === undefined ? false : signatureEndText(signature.ends, now),
     files: countOf(files, 'file'),
     size: size(bytes),
+    delay: delay !== undefined && delayText(delay.state, delay.changes()),
     behind: refusal ?? (behind !== undefined && behindText(behind)),
   }
 }

@@ -1,0 +1,150 @@
+/**
+ * One connection to the shared store, by @redis/client: it is used until something is wrong with it, and then thrown away.
+ *
+ * # Facts about @redis/client 6.3.1
+ * - The timeout of a command ends when the command is written, so it does not cover the wait for the answer. Ours does.
+ * - After an answer that cannot be read the client goes on with the next bytes, and answers could reach other questions. So the first `error`
+ *   ends the connection.
+ * - It has no bound on an answer. The bytes are counted on its socket.
+ * - It waits for a lost connection with commands in a queue, and dials again by itself. Both are off: store-link.ts does that.
+ */
+import { createClient, ErrorReply } from '@redis/client'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
+import { Failure } from '../../errors.ts'
+
+/** Where a store is, and who asks there. */
+export interface StoreAddress {
+  readonly host: string
+  readonly port: number
+  readonly database: number
+  readonly user: string | undefined
+  readonly password: string | undefined
+  readonly tls: boolean
+  /** PEM of authorities besides those of Node.js. */
+  readonly authorities: readonly string[] | undefined
+}
+
+/** The server has answered a command with an error; `word` is the first of its text, such as READONLY. */
+export class StoreRefusal extends Failure {
+  readonly word: string
+
+  constructor(command: string, cause: Error) {
+    const sentence = `the store refuses ${command}: ${cause.message.slice(0, 200)}`
+    super(sentence, { code: 'STORE_REFUSAL', cause })
+    this.word = cause.message.split(' ', 1)[0] ?? ''
+  }
+}
+
+/** Bytes that may come between two answers. */
+const LARGEST_ANSWER = 8 * 1024 * 1024
+/** Commands that wait for their answers. */
+const MOST_WAITING = 1000
+
+/** Opens a connection, and signs in. Throws when that does not succeed in time. */
+export async function connect(
+  address: StoreAddress,
+  { clock, within }: { readonly clock: Clock; readonly within: Milliseconds },
+): Promise<Connection> {
+  const connection = new Connection(address, clock)
+  await connection.open(within)
+  return connection
+}
+
+function clientFor(address: StoreAddress) {
+  const { host, port, database, user, password, tls, authorities } = address
+  return createClient({
+    RESP: 2,
+    socket: {
+      ...{ host, port, reconnectStrategy: false },
+      ...(tls ? { tls: true, ca: authorities === undefined ? undefined : [...authorities] } : {}),
+    },
+    ...(user === undefined ? {} : { username: user }),
+    ...(password === undefined ? {} : { password }),
+    database,
+    disableOfflineQueue: true,
+    disableClientInfo: true,
+    maintNotifications: 'disabled',
+    commandsQueueMaxLength: MOST_WAITING,
+  })
+}
+
+export class Connection {
+  readonly #clock: Clock
+  readonly #password: string | undefined
+  readonly #client: ReturnType<typeof clientFor>
+  #sinceAnswer = 0
+  #end: (error: unknown) => void = () => {}
+  #ended: unknown
+  /** Settles with the reason when the connection is no more. */
+  readonly closed: Promise<unknown>
+
+  constructor(address: StoreAddress, clock: Clock) {
+    this.#clock = clock
+    this.#password = address.password
+    this.#client = clientFor(address)
+    this.closed = new Promise(resolve => {
+      this.#end = resolve
+    })
+    this.#client.on('error', error => {
+      // The client throws one when an answer comes that no question waits for.
+      const unasked = error instanceof TypeError
+      this.destroy(unasked ? new Error('the store answers what was not asked') : error)
+    })
+    this.#client.on('end', () => this.destroy(new Error('the store has closed the connection')))
+    const socket = this.#client._ejectSocket()
+    socket.on('data', (chunk: Buffer) => {
+      this.#sinceAnswer += chunk.length
+      if (this.#sinceAnswer <= LARGEST_ANSWER) return
+      this.destroy(new Error(`an answer has more than ${LARGEST_ANSWER} bytes`))
+    })
+    this.#client._insertSocket(socket)
+  }
+
+  async open(within: Milliseconds): Promise<void> {
+    const opened = this.#client.connect().then(() => true)
+    const timely = await inTime(opened, this.#clock, within).catch((error: unknown) => {
+      throw this.#whyEnded(error)
+    })
+    if (timely === true && this.#ended === undefined) return
+    this.destroy(new Error(`the store has not answered in ${within} ms`))
+    throw this.#ended
+  }
+
+  /** What the store answers to a command; throws a StoreRefusal, or why the connection has ended. Has no deadline of its own. */
+  async ask(command: readonly string[]): Promise<unknown> {
+    if (this.#ended !== undefined) throw this.#ended
+    try {
+      const answer: unknown = await this.#client.sendCommand([...command])
+      this.#sinceAnswer = 0
+      return answer
+    } catch (error) {
+      if (!(error instanceof ErrorReply)) throw this.#whyEnded(error)
+      this.#sinceAnswer = 0
+      throw new StoreRefusal(command[0] ?? '', error)
+    }
+  }
+
+  /** Ends the connection, and with it all questions that wait. */
+  destroy(because: unknown): void {
+    if (this.#ended !== undefined) return
+    this.#ended = this.#withoutPassword(because)
+    this.#end(this.#ended)
+    this.#client.destroy()
+  }
+
+  /** The first reason is the true one: the client rejects what waits with one of its own. */
+  #whyEnded(error: unknown): unknown {
+    return this.#ended ?? this.#withoutPassword(error)
+  }
+
+  /** A server that does not know a command says so with the beginning of what came with it, which may be the password. */
+  #withoutPassword(error: unknown): unknown {
+    const password = this.#password
+    if (password === undefined || !(error instanceof Error)) return error
+    const hasIt = error.message.includes(password.slice(0, 20))
+    return hasIt
+      ? new Error(`${error.message.split(' ', 1)[0]} (the answer repeats the password)`)
+      : error
+  }
+}

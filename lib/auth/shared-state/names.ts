@@ -1,0 +1,40 @@
+/**
+ * The names of all keys that an instance has in the shared store. They have one hash tag, so that a cluster keeps them on one node, and one
+ * prefix, so that an access list can name them. Pure.
+ */
+import { createHash } from 'node:crypto'
+
+export interface StoreNames {
+  readonly prefix: string
+  /** The stream of ended sessions. */
+  readonly stream: string
+  /** The key that a new connection writes, to see that it may. */
+  readonly probe: string
+  readonly revoked: (mark: string) => string
+  readonly used: (id: string) => string
+  readonly form: (id: string) => string
+  readonly formsOf: (owner: string) => string
+  readonly tries: (key: string) => string
+  readonly failures: (sender: string) => string
+}
+
+/** The keys of an instance; the same on each machine that has an instance of that name. */
+export function storeNames(instance: string): StoreNames {
+  const prefix = `{authproxy:${instance}}:`
+  const hashed = (kind: string) => (text: string) => `${prefix}${kind}:${digest(text)}`
+  return {
+    prefix,
+    stream: `${prefix}revocations`,
+    probe: `${prefix}probe`,
+    revoked: mark => `${prefix}revoked:${mark}`,
+    used: hashed('used'),
+    form: hashed('form'),
+    formsOf: hashed('forms-of'),
+    tries: hashed('tries'),
+    failures: sender => `${prefix}failures:${sender}`,
+  }
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22)
+}

@@ -1,0 +1,271 @@
+/**
+ * Shares the list of ended sessions: what ends at one instance ends at all, within the time of a message.
+ *
+ * Each instance has the whole list in memory and on its own disk (session/revocation.ts) and asks that alone. The store has a stream of
+ * what ends, which each instance reads as it grows, and a key for each mark, which lapses with the last session it may concern.
+ *
+ * # After each connect, in this order
+ * 1. The ID of the newest message of the stream is read. No ID is kept from before: a replica that has taken over may have lower ones.
+ * 2. The keys are read, page by page, and taken into the list.
+ * 3. What the list has and the keys lack is written to the store: what ended here during an outage, and what a store has lost that came back empty. So
+ *    the list itself is the queue of an outage: bounded, and on disk, as it is.
+ * 4. The stream is read from the ID of step 1 on.
+ *
+ * # Facts
+ * - The mark of one session is its ID, 32 hexadecimal digits; the others are digests of users and NameIDs.
+ * - `before` is a moment of the clock of the instance that ended something, and sessions have theirs from another one's clock. A session that is
+ *   named by its ID has ended whatever these clocks say. For users and NameIDs they have to agree; `authproxy doctor` compares them.
+ * - Who owns the store can end sessions. Nothing that is read here can make one.
+ */
+import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
+import type { Logger } from '../../log/log.ts'
+import {
+  type EndedSessions,
+  marksToRevoke,
+  type Revocation,
+  type RevocationEntry,
+  type RevocationList,
+  type Revoker,
+} from '../session/revocation.ts'
+import type { Connection } from './connection.ts'
+import type { StoreNames } from './names.ts'
+import { LONGEST, type StoreLink } from './store-link.ts'
+
+/** Messages of the stream that are kept, about. */
+const STREAM = '10000'
+/** Marks in one script, and messages in one answer. */
+const AT_ONCE = 100
+/** Keys in one page. */
+const PAGE = '1000'
+/** Marks that are read of the store; more than a list has. */
+const MOST = 250_000
+const BLOCK: Milliseconds = 5000
+/** How far clocks of instances may be apart when a session is named by its ID. */
+const SKEW: Milliseconds = 5 * 60_000
+/** No session lasts longer (`session.lifetime`), so no mark does. */
+const LONGEST_MARK: Milliseconds = 40 * day
+
+type Entry = readonly [mark: string, entry: RevocationEntry]
+
+/** Enters marks that are new, or later than what is there, as keys and in the stream. */
+const REVOKE = `
+for i = 2, #KEYS do
+  local mark, before, lapse = ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
+  local held = redis.call('GET', KEYS[i])
+  if not held or tonumber(string.match(held, '^%d+') or '0') < tonumber(before) then
+    redis.call('SET', KEYS[i], before .. ' ' .. lapse, 'PXAT', lapse)
+    redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'e', mark .. ' ' .. before .. ' ' .. lapse)
+  end
+end
+return 1`
+
+export class SharedRevocations implements EndedSessions {
+  readonly #list: RevocationList
+  readonly #of: {
+    readonly names: StoreNames
+    readonly link: Pick<StoreLink, 'askLater'>
+    readonly dial: (within: Milliseconds) => Promise<Connection>
+    readonly ended: () => void
+    readonly clock: Clock
+    readonly log: Logger
+  }
+  /** Marks that have ended here and are not known to be in the store. */
+  readonly #waiting = new Set<string>()
+
+  constructor(
+    list: RevocationList,
+    of: {
+      readonly names: StoreNames
+      readonly link: Pick<StoreLink, 'askLater'>
+      readonly dial: (within: Milliseconds) => Promise<Connection>
+      readonly ended: () => void
+      readonly clock: Clock
+      readonly log: Logger
+    },
+  ) {
+    this.#list = list
+    this.#of = of
+  }
+
+  /** Ends of sessions that the other instances do not know of yet. */
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  get isWritten(): boolean {
+    return this.#list.isWritten
+  }
+
+  has(session: Parameters<RevocationList['has']>[0]): boolean {
+    return this.#list.has(session)
+  }
+
+  /** Enters a revocation here, where it holds at once, and passes it on, for which the caller does not wait. */
+  async add(which: Revocation, by?: Revoker): Promise<boolean> {
+    const adding = this.#list.add(which, by)
+    const { entries } = this.#list
+    const entered: Entry[] = []
+    for (const mark of marksToRevoke(which)) {
+      const entry = entries.get(mark)
+      if (entry === undefined) continue
+      entered.push([mark, entry])
+      this.#waiting.add(mark)
+    }
+    void this.#publish(entered)
+    const added = await adding
+    await this.#list.takeIn(entered.map(entry => this.#believed(entry)))
+    return added
+  }
+
+  /** Brings list and store together over a new connection, and keeps reading until it ends. Throws what went wrong. */
+  async follow(connection: Connection): Promise<void> {
+    const { clock, dial } = this.#of
+    const reader = await dial(LONGEST)
+    void connection.closed.then(because => reader.destroy(because))
+    const newest = await this.#timely(
+      connection.ask(['XREVRANGE', this.#of.names.stream, '+', '-', 'COUNT', '1']),
+    )
+    const held = await this.#readKeys(connection)
+    await this.#publishMissing(held)
+    this.#waiting.clear()
+    let id = idOf(Array.isArray(newest) ? newest[0] : undefined) ?? '0-0'
+    while (true) {
+      const command = ['XREAD', 'COUNT', String(AT_ONCE), 'BLOCK', String(BLOCK)]
+      const asked = reader.ask([...command, 'STREAMS', this.#of.names.stream, id])
+      const answer = await inTime(asked, clock, BLOCK + LONGEST)
+      if (answer === undefined) throw new Error('the stream of ended sessions is not answered')
+      const messages = messagesIn(answer)
+      id = idOf(messages.at(-1)) ?? id
+      const entries = messages.flatMap(message => entryIn(message) ?? [])
+      const taken = this.#list.takeIn(entries.map(entry => this.#believed(entry)))
+      if (entries.length > 0) this.#of.ended()
+      await taken
+    }
+  }
+
+  /** The marks in the store, which are taken into the list. */
+  async #readKeys(connection: Connection): Promise<ReadonlyMap<string, RevocationEntry>> {
+    const { names } = this.#of
+    const prefix = names.revoked('')
+    const pattern = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}*`
+    const held = new Map<string, RevocationEntry>()
+    let cursor = '0'
+    do {
+      const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', PAGE]
+      const page = await this.#timely(connection.ask(scan))
+      const [next, found]: readonly unknown[] = Array.isArray(page) ? page : []
+      if (typeof next !== 'string' || !Array.isArray(found))
+        throw new Error('SCAN is not answered as it should')
+      cursor = next
+      const keys = found.filter((key): key is string => typeof key === 'string')
+      if (keys.length > 0) {
+        const values = await this.#timely(connection.ask(['MGET', ...keys]))
+        if (!Array.isArray(values)) throw new Error('MGET is not answered as it should')
+        const entries = keys.flatMap(
+          (key, index) => entryOf(`${key.slice(prefix.length)} ${values[index]}`) ?? [],
+        )
+        for (const [mark, entry] of entries) held.set(mark, entry)
+      }
+      if (held.size > MOST) throw new Error(`the store has more than ${MOST} ends of sessions`)
+    } while (cursor !== '0')
+    // At once: the list is written as a whole.
+    await this.#list.takeIn([...held].map(entry => this.#believed(entry)))
+    return held
+  }
+
+  async #publishMissing(held: ReadonlyMap<string, RevocationEntry>): Promise<void> {
+    const now = this.#of.clock.now()
+    const missing: Entry[] = []
+    for (const [mark, entry] of this.#list.entries) {
+      const there = held.get(mark)
+      if (
+        entry.until <= now ||
+        (there !== undefined && (isSessionId(mark) || there.before >= entry.before))
+      )
+        continue
+      missing.push([mark, entry])
+    }
+    for (let at = 0; at < missing.length; at += AT_ONCE) {
+      if (!(await this.#publish(missing.slice(at, at + AT_ONCE)))) {
+        throw new Error('ends of sessions could not be passed on')
+      }
+    }
+    if (missing.length > 0)
+      this.#of.log.info('ends of sessions were passed on', { marks: missing.length })
+  }
+
+  async #publish(entries: readonly Entry[]): Promise<boolean> {
+    if (entries.length === 0) return true
+    const { names, link } = this.#of
+    const keys = [names.stream, ...entries.map(([mark]) => names.revoked(mark))]
+    const values = entries.flatMap(([mark, { before, until }]) => [
+      mark,
+      String(Math.round(before)),
+      String(Math.round(until)),
+    ])
+    const asked = await link.askLater([
+      'EVAL',
+      REVOKE,
+      String(keys.length),
+      ...keys,
+      STREAM,
+      ...values,
+    ])
+    if (!asked.ok) return false
+    for (const [mark] of entries) this.#waiting.delete(mark)
+    return true
+  }
+
+  /** An entry as it counts here. Moments that are far ahead of this clock are not believed. */
+  #believed([mark, { before, until }]: Entry): Entry {
+    const now = this.#of.clock.now()
+    const ended = Math.min(before, now)
+    return [
+      mark,
+      {
+        before: isSessionId(mark) ? ended + SKEW : Math.min(before, now + SKEW),
+        until: Math.min(until, now + LONGEST_MARK),
+      },
+    ]
+  }
+
+  async #timely(asked: Promise<unknown>): Promise<unknown> {
+    const answer = await inTime(asked, this.#of.clock, LONGEST)
+    if (answer === undefined) throw new Error(`the store has not answered in ${LONGEST} ms`)
+    return answer
+  }
+}
+
+function isSessionId(mark: string): boolean {
+  return /^[0-9a-f]{32}$/.test(mark)
+}
+
+/** The messages in an answer to XREAD of one stream; none when it says that there are none. */
+function messagesIn(answer: unknown): readonly unknown[] {
+  if (answer === null) return []
+  const [stream]: readonly unknown[] = Array.isArray(answer) ? answer : []
+  const [, messages]: readonly unknown[] = Array.isArray(stream) ? stream : []
+  if (!Array.isArray(messages) || idOf(messages.at(-1)) === undefined)
+    throw new Error('XREAD is not answered as it should')
+  return messages
+}
+
+/** The ID of a message. */
+function idOf(message: unknown): string | undefined {
+  const [id]: readonly unknown[] = Array.isArray(message) ? message : []
+  return typeof id === 'string' && /^\d{1,20}-\d{1,20}$/.test(id) ? id : undefined
+}
+
+function entryIn(message: unknown): readonly [Entry] | undefined {
+  const [, fields]: readonly unknown[] = Array.isArray(message) ? message : []
+  const [, text]: readonly unknown[] = Array.isArray(fields) ? fields : []
+  return typeof text === 'string' ? entryOf(text) : undefined
+}
+
+/** Reads `MARK BEFORE UNTIL`; undefined for anything else. */
+function entryOf(text: string): readonly [Entry] | undefined {
+  const [, mark, before, until] = /^([A-Za-z0-9_-]{32,43}) (\d{1,15}) (\d{1,15})$/.exec(text) ?? []
+  if (mark === undefined) return undefined
+  return [[mark, { before: Number(before), until: Number(until) }]]
+}

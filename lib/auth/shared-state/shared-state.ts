@@ -1,0 +1,165 @@
+/**
+ * What instances of one name share by a store (Valkey, Redis): ends of sessions, IDs that were used up, kept forms, counts of attempts,
+ * records of failures. Keys are not shared by it: who owns the store must not be able to make a session.
+ *
+ * This file and all it imports are loaded where `state.url` is set alone.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { day } from '../../async/clock.ts'
+import type { Logger } from '../../log/log.ts'
+import { authoritiesIn } from '../backend.ts'
+import type { StateConfig } from '../config/config.ts'
+import type { FormStore } from '../form-preservation/kept-forms.ts'
+import {
+  type FailureRecord,
+  isFailureRecord,
+  type Sender,
+  type SentRecord,
+} from '../pages/failure-records.ts'
+import type { RevocationList } from '../session/revocation.ts'
+import type { Connection } from './connection.ts'
+import { dialStore } from './dial.ts'
+import { storeNames } from './names.ts'
+import { sharedForms } from './shared-forms.ts'
+import { SharedRevocations } from './shared-revocations.ts'
+import { type LinkState, StoreLink } from './store-link.ts'
+
+export interface SharedState {
+  /** The list of ended sessions, shared; undefined where there is none. */
+  readonly revocations: SharedRevocations | undefined
+  readonly forms: FormStore
+  /** Uses IDs up at all instances, all or none. Never throws. */
+  useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
+  /** Uses IDs up that were taken while the store was away, when it is here again. */
+  tellLater(ids: readonly string[], until: Milliseconds): void
+  /** Adds to the counts of keys, and answers what all instances have counted, behind the answer to a request. */
+  countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
+  /** Keeps a record of a failure for the other instances. */
+  keepFailure(record: SentRecord): void
+  /** The records of failures at all instances. */
+  failures(): Promise<readonly FailureRecord[]>
+  readonly link: LinkState
+  /** Ends of sessions that have not been passed on. */
+  readonly waiting: number
+  /** What a person should know of the store now. */
+  remark(): string | undefined
+  close(): Promise<void>
+}
+
+/** Records that are kept for each kind of sender. */
+const MOST_RECORDS = 200
+const LARGEST_RECORD = 16 * 1024
+/** IDs used up during an outage that are told to the store later. */
+const MOST_UNTOLD = 10_000
+const SENDERS: readonly Sender[] = ['user', 'login', 'other', 'refused']
+/** How long attempts count: an attacker who waits for the end has as many again. */
+const TRIES: Milliseconds = 30 * day
+
+const USE = `
+for _, key in ipairs(KEYS) do if redis.call('EXISTS', key) == 1 then return 0 end end
+for _, key in ipairs(KEYS) do redis.call('SET', key, '1', 'PX', ARGV[1]) end
+return 1`
+
+const COUNT = `
+local counts = {}
+for i, key in ipairs(KEYS) do
+  counts[i] = redis.call('INCRBY', key, ARGV[1])
+  redis.call('PEXPIRE', key, ARGV[2], 'NX')
+end
+return counts`
+
+/** Connects to the store, which may be away. Throws a Failure when the authorities cannot be read. */
+export async function openSharedState(of: {
+  readonly config: StateConfig
+  readonly revocations: RevocationList | undefined
+  /** Is told that sessions have ended at another instance. */
+  readonly ended: () => void
+  readonly clock: Clock
+  readonly log: Logger
+}): Promise<SharedState> {
+  const { config, clock, log } = of
+  const names = storeNames(config.instance)
+  const { certificates } = config
+  const authorities = certificates && authoritiesIn(certificates, 'state.certificates')
+  const dial = (within: Milliseconds) =>
+    dialStore(config, authorities || undefined, { clock, within })
+  const untold: Array<{ readonly ids: readonly string[]; readonly until: Milliseconds }> = []
+
+  const use = (ids: readonly string[], until: Milliseconds) => {
+    const keys = ids.map(names.used)
+    const time = Math.max(1, Math.ceil(until - clock.now()))
+    return ['EVAL', USE, String(keys.length), ...keys, String(time)]
+  }
+  const arrived = async (connection: Connection) => {
+    for (const { ids, until } of untold.splice(0)) {
+      if (until > clock.now()) await link.askLater(use(ids, until))
+    }
+    await revocations?.follow(connection)
+  }
+  const link: StoreLink = new StoreLink({ dial, arrived, probe: names.probe, clock, log })
+  const revocations =
+    of.revocations &&
+    new SharedRevocations(of.revocations, { names, link, dial, ended: of.ended, clock, log })
+  await link.open()
+
+  return {
+    revocations,
+    forms: sharedForms(link, names),
+    async useIds(ids, until) {
+      const asked = await link.ask(use(ids, until))
+      if (asked.ok && asked.answer === 1) return 'first'
+      return asked.ok && asked.answer === 0 ? 'again' : 'away'
+    },
+    tellLater(ids, until) {
+      if (untold.length < MOST_UNTOLD) untold.push({ ids, until })
+    },
+    async countTries(keys, by) {
+      const counted = keys.map(names.tries)
+      const command = ['EVAL', COUNT, String(keys.length), ...counted, String(by), String(TRIES)]
+      const asked = await link.askLater(command)
+      if (!asked.ok || !Array.isArray(asked.answer)) return undefined
+      return asked.answer.map(count => (typeof count === 'number' ? count : 0))
+    },
+    keepFailure(record) {
+      const text = JSON.stringify(record)
+      if (text.length > LARGEST_RECORD) return
+      const key = names.failures(record.sender)
+      void link.askLater(['LPUSH', key, text]).then(() => {
+        return link.askLater(['LTRIM', key, '0', String(MOST_RECORDS - 1)])
+      })
+    },
+    async failures() {
+      const found: FailureRecord[] = []
+      for (const sender of SENDERS) {
+        const command = ['LRANGE', names.failures(sender), '0', String(MOST_RECORDS - 1)]
+        const asked = await link.askLater(command)
+        const texts = asked.ok && Array.isArray(asked.answer) ? asked.answer : []
+        found.push(...texts.flatMap(text => recordIn(text) ?? []))
+      }
+      return found.sort((a, b) => a.at - b.at)
+    },
+    get link() {
+      return link.state
+    },
+    get waiting() {
+      return revocations?.waiting ?? 0
+    },
+    remark() {
+      const { problem } = link
+      if (problem === undefined) return undefined
+      const waiting = revocations?.waiting ?? 0
+      const passed = waiting === 0 ? '' : `; ${waiting} ends of sessions wait to be passed on`
+      return `the shared store is away: ${problem}${passed}`
+    },
+    close: () => link.close(),
+  }
+}
+
+function recordIn(text: unknown): FailureRecord | undefined {
+  try {
+    const found: unknown = JSON.parse(String(text))
+    return isFailureRecord(found) ? found : undefined
+  } catch {
+    return undefined
+  }
+}

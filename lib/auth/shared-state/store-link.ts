@@ -1,0 +1,235 @@
+/**
+ * The link of an instance to the shared store: whether the store is here or away, and what that means for a question.
+ *
+ * # States
+ * | State | Event | Next | Besides |
+ * |---|---|---|---|
+ * | away | a connection is open, has signed in and may write | here | the log says how long it was away; `arrived` is told |
+ * | here | a question of a request has no answer after `PATIENCE` | slow | the question is answered `away` |
+ * | slow | an answer comes | here | |
+ * | here, slow | a question has no answer after `LONGEST`, an answer is of another kind, the connection ends, the node is of no use | away | the connection is destroyed; the log says why, once |
+ *
+ * In `slow` and `away` a question of a request is answered `away` at once: of all requests together, those that are under way wait once.
+ * A heartbeat asks each second, so that mostly no request has to find out.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime, pause } from '../../async/deadline.ts'
+import { explainError } from '../../errors.ts'
+import type { Logger } from '../../log/log.ts'
+import { type Connection, StoreRefusal } from './connection.ts'
+
+/** What a request waits for the store at the most. */
+export const PATIENCE: Milliseconds = 50
+/** What other work waits for an answer. */
+export const LONGEST: Milliseconds = 2000
+const HEARTBEAT: Milliseconds = 1000
+/** Time between two attempts to connect. */
+const PAUSES: readonly Milliseconds[] = [100, 200, 500, 1000, 2000]
+
+/** What came of a question: an answer, the error of the store, or no answer in time. */
+export type Asked =
+  | { readonly ok: true; readonly answer: unknown }
+  | { readonly ok: false; readonly because: 'away' | 'refused' }
+
+export type LinkState = 'here' | 'slow' | 'away'
+
+interface LinkOptions {
+  /** Opens a connection to the node that takes writes. Throws why there is none. */
+  readonly dial: (within: Milliseconds) => Promise<Connection>
+  /** Is told of each new connection; what it throws ends that connection. */
+  readonly arrived: (connection: Connection) => Promise<void>
+  /** The key that is written to see that the node takes writes. */
+  readonly probe: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** First words of errors after which the node is of no use: it is loading, a replica, another one's, full, or does not know us. */
+const USELESS = new Set([
+  ...['LOADING', 'READONLY', 'MOVED', 'ASK', 'CLUSTERDOWN', 'MASTERDOWN', 'TRYAGAIN', 'BUSY'],
+  ...['NOAUTH', 'WRONGPASS', 'MISCONF', 'OOM', 'NOREPLICAS', 'UNBLOCKED'],
+])
+
+const away: Asked = { ok: false, because: 'away' }
+const refused: Asked = { ok: false, because: 'refused' }
+
+export class StoreLink {
+  readonly #options: LinkOptions
+  readonly #closing = new AbortController()
+  /** Commands whose refusal has been told since the store was last away. */
+  readonly #told = new Set<string>()
+  #connection: Connection | undefined
+  #state: LinkState = 'away'
+  #since: Milliseconds
+  #why = 'it has not been asked yet'
+  #toldAway = false
+  #running: Promise<void> = Promise.resolve()
+
+  constructor(options: LinkOptions) {
+    this.#options = options
+    this.#since = options.clock.elapsed()
+  }
+
+  get state(): LinkState {
+    return this.#state
+  }
+
+  /** Why the store is away, for people; undefined while it is not. */
+  get problem(): string | undefined {
+    return this.#state === 'away' ? this.#why : undefined
+  }
+
+  /** Connects, and from then on again whenever the connection is lost. Settles after the first attempt. */
+  async open(): Promise<void> {
+    const first = await this.#attempt()
+    this.#running = this.#keepOpen(first)
+  }
+
+  /** Asks for a request, which does not wait longer than `PATIENCE`. Never throws. */
+  async ask(command: readonly string[]): Promise<Asked> {
+    const connection = this.#connection
+    if (connection === undefined || this.#state !== 'here') return away
+    const asked = this.#askOn(connection, command)
+    const timely =
+      (await inTime(asked, this.#options.clock, PATIENCE)) ?? (await arrivedMeanwhile(asked))
+    if (timely !== undefined) return timely
+    if (this.#state === 'here' && this.#connection === connection) {
+      this.#state = 'slow'
+      void asked.then(() => {
+        if (this.#state === 'slow' && this.#connection === connection) this.#state = 'here'
+      })
+    }
+    return away
+  }
+
+  /** Asks behind the back of requests, with a longer deadline. Never throws. */
+  async askLater(command: readonly string[]): Promise<Asked> {
+    const connection = this.#connection
+    return connection === undefined ? away : this.#askOn(connection, command)
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    this.#connection?.destroy(new Error('the service stops'))
+    await this.#running
+  }
+
+  async #askOn(connection: Connection, command: readonly string[]): Promise<Asked> {
+    const answered = connection.ask(command).then(
+      (answer): Asked => ({ ok: true, answer }),
+      (error: unknown): Asked => {
+        if (!(error instanceof StoreRefusal)) return away
+        this.#refusedBy(connection, error)
+        return refused
+      },
+    )
+    const timely = await inTime(answered, this.#options.clock, LONGEST)
+    if (timely !== undefined) return timely
+    connection.destroy(new Error(`${command[0]} has had no answer for ${LONGEST} ms`))
+    return away
+  }
+
+  #refusedBy(connection: Connection, error: StoreRefusal): void {
+    if (USELESS.has(error.word)) return connection.destroy(error)
+    if (this.#told.has(error.message)) return
+    if (this.#told.size < 20) this.#told.add(error.message)
+    this.#options.log.warn('the shared store refuses a command: see state in authproxy.yaml(5)', {
+      error,
+    })
+  }
+
+  /** One connection; undefined when there is none, and why is known then. */
+  async #attempt(): Promise<Connection | undefined> {
+    const { dial, probe, clock } = this.#options
+    let connection: Connection | undefined
+    try {
+      connection = await dial(LONGEST)
+      const written = connection.ask(['SET', probe, '1', 'PX', '60000'])
+      if ((await inTime(written, clock, LONGEST)) !== 'OK') {
+        throw new Error('the store does not answer a write as it should')
+      }
+      this.#arrive(connection)
+      return connection
+    } catch (error) {
+      connection?.destroy(error)
+      this.#leave(error)
+      return undefined
+    }
+  }
+
+  async #keepOpen(first: Connection | undefined): Promise<void> {
+    const { clock } = this.#options
+    const { signal } = this.#closing
+    let connection = first
+    let attempts = 0
+    while (!signal.aborted) {
+      if (connection !== undefined) {
+        attempts = 0
+        this.#leave(await this.#used(connection))
+      }
+      const wait = PAUSES[Math.min(attempts, PAUSES.length - 1)] ?? LONGEST
+      attempts += 1
+      await pause(clock, wait, signal)
+      if (!signal.aborted) connection = await this.#attempt()
+    }
+    connection?.destroy(new Error('the service stops'))
+  }
+
+  /** Keeps a connection under watch; settles with the reason for its end. */
+  async #used(connection: Connection): Promise<unknown> {
+    const { clock, arrived } = this.#options
+    const over = new AbortController()
+    arrived(connection).catch((error: unknown) => connection.destroy(error))
+    const beat = async () => {
+      while (!over.signal.aborted) {
+        await pause(clock, HEARTBEAT, over.signal)
+        if (over.signal.aborted) return
+        const asked = await this.#askOn(connection, ['PING'])
+        if (asked.ok && asked.answer !== 'PONG') {
+          connection.destroy(new Error('PING is not answered with PONG'))
+        }
+      }
+    }
+    const beating = beat()
+    const because = await connection.closed
+    over.abort()
+    await beating
+    return because
+  }
+
+  #arrive(connection: Connection): void {
+    const { clock, log } = this.#options
+    this.#connection = connection
+    this.#state = 'here'
+    this.#told.clear()
+    const time = Math.round(clock.elapsed() - this.#since)
+    if (this.#toldAway) log.info('the shared store is here again', { away_for: time })
+    else log.info('connected to the shared store')
+    this.#toldAway = false
+  }
+
+  #leave(because: unknown): void {
+    const { clock, log } = this.#options
+    if (this.#state !== 'away') this.#since = clock.elapsed()
+    this.#connection = undefined
+    this.#state = 'away'
+    this.#why = explainError(because)
+    if (this.#toldAway || this.#closing.signal.aborted) return
+    this.#toldAway = true
+    log.warn(
+      'the shared store is away: sessions go on, ends of sessions hold here and are passed on later',
+      { error: because },
+    )
+  }
+}
+
+/**
+ * An answer that has come while this process was busy with something else: Node runs timers that are due before it reads from sockets. One turn is enough to
+ * read what is there.
+ */
+function arrivedMeanwhile(asked: Promise<Asked>): Promise<Asked | undefined> {
+  return new Promise(resolve => {
+    void asked.then(resolve)
+    setImmediate(() => setImmediate(resolve, undefined))
+  })
+}

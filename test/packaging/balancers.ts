@@ -1,0 +1,81 @@
+/**
+ * packaging/balancers/haproxy.cfg as it is written, but for addresses and ports, with the real HAProxy and the real apt in front of two
+ * nodes: one is killed while apt runs.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { packageRoot } from '../../lib/package.ts'
+import { directoryFor, fetchThrough, noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { ProxyProcess } from '../fixtures/cache/proxy-process.ts'
+import { lacking } from '../fixtures/process/command.ts'
+import { accepts, eventually, freePort } from '../fixtures/process/ports.ts'
+import { Child } from '../fixtures/sso/child.ts'
+
+t.setTimeout(600_000)
+
+const skip = noLab || lacking('haproxy')
+
+const guide = await readFile(join(packageRoot(), 'docs/several-machines.md'), 'utf8')
+
+t.test('the lines for HAProxy in the guide are those of the file', async t => {
+  const [, block = ''] = /```\n(backend nodes\n[\s\S]*?)```/.exec(guide) ?? []
+  const file = await readFile(join(packageRoot(), 'packaging/balancers/haproxy.cfg'), 'utf8')
+  const lines = block.trimEnd().split('\n')
+  t.ok(lines.length > 5)
+  for (const line of lines) t.match(`${file}\n`, `\n${line}\n`)
+})
+
+t.test('two nodes behind HAProxy, one killed while apt runs', { skip }, async t => {
+  const directory = directoryFor(t)
+  // The balancer asks from an address of its own, so that the test itself reaches the nodes without it.
+  const settings = { proxy_protocol: ['127.0.0.9'], clients: ['127.0.0.1'] }
+  const lab = await setUp(t, { directory, settings })
+  const second = await ProxyProcess.start({
+    directory: join(directory, 'second'),
+    domains: [`127.0.0.1:${lab.origin.port}`],
+    settings: { ...settings, freshness: { floor: '0s', negative: '0s' } },
+  })
+  t.teardown(() => second.stop())
+  const [port, nodes] = [await freePort(), [lab.proxy, second]] as const
+  const text = (await readFile(join(packageRoot(), 'packaging/balancers/haproxy.cfg'), 'utf8'))
+    .replace('bind :3142', `bind 127.0.0.1:${port}`)
+    .replace('192.0.2.11:3142', `127.0.0.1:${nodes[0].port} source 127.0.0.9`)
+    .replace('192.0.2.12:3142', `127.0.0.1:${nodes[1].port} source 127.0.0.9`)
+  const file = join(directory, 'haproxy.cfg')
+  await writeFile(file, text)
+  const haproxy = await Child.start({
+    program: 'haproxy',
+    args: ['-db', '-f', file],
+    ready: () => accepts(port),
+  })
+  t.teardown(() => haproxy.stop())
+
+  const allowed = await fetchThrough(port, '/_cachesvc/allowed')
+  t.equal(allowed.status, 200, 'the node sees the client, which is allowed, and not the balancer')
+  const proxy = `http://127.0.0.1:${port}`
+  const requests = async (node: ProxyProcess): Promise<number> => {
+    const { content } = await fetchThrough(node.port, '/_cachesvc/api/stats')
+    return JSON.parse(content.toString()).totals.requests
+  }
+  const first = await lab.apt('first', { proxy })
+  t.strictSame((await first.update()).code, 0)
+  const counts = [await requests(nodes[0]), await requests(nodes[1])]
+  t.equal(Math.min(...counts), 0, 'a client stays at one node')
+  const [used, other] = counts[0] === 0 ? [nodes[1], nodes[0]] : nodes
+
+  lab.origin.behaviour = 'stall'
+  lab.origin.forget()
+  const apt = await lab.apt('second', { proxy })
+  const running = apt.update()
+  t.ok(await eventually(async () => lab.origin.seen(/./).length > 0, 30_000))
+  // The request that waits goes on waiting; the next ones are answered.
+  lab.origin.behaviour = 'serve'
+  await used.stop('SIGKILL')
+  const update = await running
+  t.strictSame([update.code, update.errors], [0, []], report(update))
+  t.notMatch(update.warnings, [/Failed to fetch/], report(update))
+  t.ok((await requests(other)) > 0, 'the running apt went on at the other node')
+  const next = await (await lab.apt('third', { proxy })).update()
+  t.strictSame([next.code, next.errors, next.warnings], [0, [], []], report(next))
+})
