@@ -141,7 +141,7 @@ t.test(
     const apt = await lab.apt('wrong')
     const update = await apt.update()
     t.equal(update.code, 100, report(update))
-    t.match(update.errors.join(), /520 {2}The origin sent other content/, {
+    t.match(update.errors.join(), /520 {2}Hash Sum mismatch: the origin sent other content/, {
       skip: peerUnderTest,
       ...report(update),
     })

@@ -144,12 +144,20 @@ t.test('wrong content is an error after which apt does not try again, with its c
   const packages: typeof contents = { ...contents, [cut]: 'more content '.repeat(50_000) }
   const { origin, cache, url, clock } = await updated(t, { packages })
   for (const [path, wrong, why] of [
-    [small, 'wrong content', 'The origin sent other content than the archive promises'],
-    [large, 'short', 'The origin sent content of another length than promised'],
+    [
+      small,
+      'wrong content',
+      'Hash Sum mismatch: the origin sent other content than the archive promises',
+    ],
+    [
+      large,
+      'short',
+      'File has unexpected size: the origin sent content of another length than promised',
+    ],
     [
       cut,
       'less content '.repeat(50_000),
-      'The origin sent other content than the archive promises',
+      'Hash Sum mismatch: the origin sent other content than the archive promises',
     ],
   ] as const) {
     origin.at(`/debian/${path}`, file({ content: wrong, lastModified: modified }))

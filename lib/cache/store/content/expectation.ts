@@ -108,7 +108,7 @@ export class Expectation {
       {
         code: 'wrong-digest',
         fault: 'upstream',
-        publicText: 'The origin sent other content than the archive promises.',
+        publicText: 'Hash Sum mismatch: the origin sent other content than the archive promises.',
         facts: { algorithm: this.#digest.algorithm, found, expected: this.#digest.hex, size },
       },
     )
@@ -122,7 +122,8 @@ function wrongSize(found: number, expected: number): Failure {
     {
       code: 'wrong-size',
       fault: 'upstream',
-      publicText: 'The origin sent content of another length than promised.',
+      publicText:
+        'File has unexpected size: the origin sent content of another length than promised.',
       facts: { found, expected },
     },
   )
