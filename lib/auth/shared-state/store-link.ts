@@ -164,8 +164,10 @@ export class StoreLink {
     let attempts = 0
     while (!signal.aborted) {
       if (connection !== undefined) {
-        attempts = 0
+        const begun = clock.elapsed()
         this.#leave(await this.#used(connection))
+        // One that is lost as soon as it is made, such as for an access list that lacks a command, is not made again and again.
+        if (clock.elapsed() - begun >= LONGEST) attempts = 0
       }
       const wait = PAUSES[Math.min(attempts, PAUSES.length - 1)] ?? LONGEST
       attempts += 1
