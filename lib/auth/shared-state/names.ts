@@ -11,9 +11,11 @@ export interface StoreNames {
   /** The key that a new connection writes, to see that it may. */
   readonly probe: string
   readonly revoked: (mark: string) => string
-  readonly used: (id: string) => string
+  readonly used: (mark: string) => string
   readonly form: (id: string) => string
   readonly formsOf: (owner: string) => string
+  /** The names of all counts. */
+  readonly counts: string
   readonly tries: (key: string) => string
   readonly failures: (sender: string) => string
 }
@@ -27,9 +29,10 @@ export function storeNames(instance: string): StoreNames {
     stream: `${prefix}revocations`,
     probe: `${prefix}probe`,
     revoked: mark => `${prefix}revoked:${mark}`,
-    used: hashed('used'),
+    used: mark => `${prefix}used:${mark}`,
     form: hashed('form'),
     formsOf: hashed('forms-of'),
+    counts: `${prefix}counts`,
     tries: hashed('tries'),
     failures: sender => `${prefix}failures:${sender}`,
   }
