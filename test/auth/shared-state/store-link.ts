@@ -131,6 +131,8 @@ t.test('90: answers that are none, too many, or endless end the connection', asy
     ['no RESP', 'HTTP/1.1 400 Bad Request\r\n\r\n'],
     ['more answers than questions', ':1\r\n:1\r\n:1\r\n'],
     ['9 MiB in one answer', resp('x'.repeat(9 * 1024 * 1024))],
+    ['lists of 240 million elements', '*30000000\r\n'.repeat(8)],
+    ['the same in small lists', '*90000\r\n'.repeat(8)],
     ['9 MiB without an end', `$99999999\r\n${'x'.repeat(9 * 1024 * 1024)}`],
   ] as const) {
     const store = await ScriptedStore.listen(t)
