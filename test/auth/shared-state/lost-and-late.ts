@@ -96,7 +96,9 @@ t.test(
 
 t.test('89: what is used while the store is slow alone is told to it at once', async t => {
   const store = await ScriptedStore.listen(t)
+  const readers = pacedReader(store)
   const a = await instance(t, store)
+  await until(() => readers.length > 0)
   for (const name of ['EVAL', 'PING']) store.answers.set(name, () => 'hang')
   void a.use('first', { alone: true })
   await until(() => a.shared.link === 'slow')
