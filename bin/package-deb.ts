@@ -48,7 +48,14 @@ const packages: readonly DebianPackage[] = [
         'troubleshooting.md',
         'migration.md',
       ],
-      ...['snapshots.md', 'offline-sites.md', 'several-machines.md', 'metrics.md', 'glossary.md'],
+      ...[
+        'snapshots.md',
+        'builds.md',
+        'offline-sites.md',
+        'several-machines.md',
+        'metrics.md',
+        'glossary.md',
+      ],
       ...['paid-archives.md', 'recipes/ci-and-images.md'],
     ],
     files: new Map([

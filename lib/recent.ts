@@ -10,3 +10,9 @@ export function recent<K extends string, V extends object | string | number | tr
 ): LRUCache<K, V> {
   return new LRUCache<K, V>({ maxSize: most, sizeCalculation: () => 1 })
 }
+
+/** The same text in memory of its own, to be remembered: V8 makes a part of a text a view of all of it, such as the whole head of a request. */
+export function ownText(text: string): string {
+  const own = Buffer.from(text, 'latin1').toString('latin1')
+  return own === text ? own : text
+}

@@ -351,12 +351,12 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     serves: true,
   })
 
-  // Sockets the service manager hands over take the place of configured addresses: those named `admin` and `checks`, and the first of
-  // the others.
+  // Sockets the service manager hands over take the place of configured addresses: the first ones named `admin` and `checks`, and the
+  // first of the others. Further ones of these names are not taken: a check would be judged as a request for the page `/check`.
   const { sockets } = options.start
   const adminSocket = sockets.find(({ name }) => name === 'admin')
   const checksSocket = sockets.find(({ name }) => name === 'checks')
-  const mainSocket = sockets.find(socket => socket !== adminSocket && socket !== checksSocket)
+  const mainSocket = sockets.find(({ name }) => name !== 'admin' && name !== 'checks')
   const inUse =
     'the address is in use; every instance needs one of its own, and no other program may have it'
   const listens = await startListening(main, mainSocket ?? config.listen, inUse)

@@ -11,18 +11,21 @@ import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { offlineFailure } from './answer/errors.ts'
+import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
 import { Mirrors, patience } from './fetch/mirrors.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins } from './fetch/origin-question.ts'
-import { admitTarget, type Rules } from './policy/policy.ts'
+import { admitRedirect, admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
+import { ChangeCounts } from './suites/change-counts.ts'
 import { suitePolicy } from './suites/policy.ts'
+import { SteadyTime } from './suites/steady-time.ts'
 import { Suites } from './suites/suites.ts'
 
 interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
@@ -70,6 +73,7 @@ export async function answering(parts: AnsweringParts) {
     mirrors,
     refusal: () => (rules().config.offline ? offlineFailure() : undefined),
     admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
+    confined: (to, wanted) => admitRedirect(to, wanted, rules().confinements),
     passes: uri => {
       const { archives, redirects } = rules().config
       return (archiveOf(uri, archives)?.archive.redirects ?? redirects) === 'pass'
@@ -96,6 +100,12 @@ export async function answering(parts: AnsweringParts) {
     onEnd: parts.onAhead,
     settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
   })
+  const confined = new ConfinedContents({ rules, store, log: suiteLog })
+  store.listen({
+    named: entry => confined.note(entry),
+    arriving: ({ entry }) => confined.note(entry),
+    freed: ({ digest }) => confined.forget(digest),
+  })
   const suites = await Suites.open({
     ...shared,
     log: suiteLog,
@@ -105,18 +115,16 @@ export async function answering(parts: AnsweringParts) {
     policyOf: at => suitePolicy(at, rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => ahead.adopted(suite),
+    shares: (digest, key) => confined.sharesUnder(digest, key),
   })
   const negative: NegativeMemory = recent(mostMissing)
-  const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
+  const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
+  const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
+  const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
+  const updates = new Updates({ rules, suites, delays, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
-  const confined = new ConfinedContents({ rules, store, log: suiteLog })
-  store.listen({
-    named: entry => confined.note(entry),
-    arriving: ({ entry }) => confined.note(entry),
-    freed: ({ digest }) => confined.forget(digest),
-  })
   const shares = (digest: string, scope: string | undefined) => confined.shares(digest, scope)
-  const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
+  const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
   const answerer = new Answerer(asked)
   const refreshing = new RefreshSchedule({
     ...shared,
@@ -127,5 +135,8 @@ export async function answering(parts: AnsweringParts) {
     settings: () => (rules().config.offline ? undefined : rules().config.suites),
     random: Math.random,
   })
-  return { fetcher, negative, answerer, suites, updates, ahead, refreshing, shares }
+  return {
+    ...{ fetcher, negative, answerer, suites, updates, ahead, refreshing, delays, changeCounts },
+    shares,
+  }
 }

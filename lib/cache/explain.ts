@@ -11,10 +11,14 @@ import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
 import { formatAuthority } from '../http/message/target.ts'
+import type { SuiteDelays } from './answer/suite-delays.ts'
 import type { Updates } from './answer/suite-updates.ts'
 import { directoriesOf } from './archive/path.ts'
+import { recordedUrl } from './builds/build.ts'
+import type { Builds } from './builds/builds.ts'
 import type { Fetcher } from './fetch/fetch.ts'
 import type { NotStoredReason } from './fetch/found.ts'
+import { delayText } from './operations/delay-text.ts'
 import type { Explanation, RequestFate } from './operations/sources.ts'
 import { parentsOf } from './policy/parents.ts'
 import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
@@ -37,8 +41,10 @@ interface ExplainParts {
   readonly shares?: (digest: string, scope: string | undefined) => boolean
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal'>
+  readonly delays?: Pick<SuiteDelays, 'state'>
   readonly fetcher?: Pick<Fetcher, 'notStored'>
   readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past' | 'all'>
+  readonly builds?: Pick<Builds, 'foresee'>
   /** What is known of the parent proxies; undefined beside the owner of the store. */
   readonly parents?: () => readonly ParentState[]
   readonly now: Milliseconds
@@ -138,6 +144,11 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   if (others.length > 0) {
     find('When it fails', others.map(uri => formatAuthority(uri, uri.scheme)).join(', '))
   }
+  if (destination.build !== undefined) {
+    const verdict = inBuildVerdict(destination.build, recordedUrl(asked), parts.builds)
+    if (verdict !== undefined) return told(verdict)
+    find('Build', `${destination.build}, which records the answer`)
+  }
   find('Key', key)
   find('Entry', entryName(key))
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
@@ -160,6 +171,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   for (const at of archive.kind === 'pool' ? [] : directoriesOf(key)) {
     const refusal = parts.updates?.refusal(at)
     if (refusal !== undefined) find('Kept', refusal)
+    const delay = parts.delays?.state(at)
+    if (delay !== undefined) find('Delayed', delayText(delay))
   }
   const passthrough = admission.allow === 'passthrough'
   const authorization = asked.userinfo !== undefined && credentials
@@ -269,6 +282,36 @@ function unreadTunnel(
   return {
     answer: `apt would tunnel it: the proxy carries it unread and stores nothing. Write ${stored} to have it stored`,
     fate: 'tunnel',
+  }
+}
+
+/** What becomes of a request within a build; undefined when it is answered as any other, and recorded. */
+function inBuildVerdict(
+  name: string,
+  url: string,
+  builds: ExplainParts['builds'],
+): Verdict | undefined {
+  if (builds === undefined) {
+    return {
+      answer: `is answered within the build ${name}, which the running proxy alone can tell`,
+    }
+  }
+  const decision = builds.foresee(name, url)
+  switch (decision.use) {
+    case 'file': {
+      const { size: bytes, digest } = decision.file
+      const answer = `is answered with what the build ${name} has recorded: ${size(bytes)}, SHA-256 ${digest} (recorded)`
+      return { answer, fate: 'hit' }
+    }
+    case 'status':
+      return { answer: `is answered ${decision.given.status}, as it was recorded`, fate: 'failed' }
+    case 'refuse':
+      return {
+        answer: `is answered 409. ${decision.sentence} (${decision.because})`,
+        fate: 'failed',
+      }
+    case 'record':
+      return undefined
   }
 }
 

@@ -14,6 +14,7 @@ import { notKept, notStored, originSaid, refusedResponse } from './answer/errors
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
+import { type BuildAnswers, buildOf } from './builds/answers.ts'
 import {
   type Admitted,
   admitClient,
@@ -31,7 +32,8 @@ import {
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 
-interface PipelineParts extends Pick<Answering, 'answerer' | 'negative' | 'suites'> {
+interface PipelineParts extends Pick<Answering, 'answerer' | 'negative' | 'suites' | 'delays'> {
+  readonly builds: BuildAnswers
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
@@ -116,10 +118,9 @@ interface Admittance {
 function answered(
   request: Request,
   file: FileDestination,
-  { admission, rules: { config }, parts }: Admittance,
+  admittance: Admittance,
 ): Response | Promise<Response> {
-  // 4. Under which key is it stored, and can it change?
-  const { key, archive } = file
+  const { admission, parts } = admittance
   const allowed: AllowedRequest = {
     request,
     file,
@@ -128,15 +129,38 @@ function answered(
     now: request.received,
     via: `1.1 ${parts.pseudonym}`,
   }
+  // Within a build, was it recorded?
+  const build = buildOf(request, file.build)
+  const response =
+    build === undefined
+      ? fromArchive(allowed, admittance)
+      : parts.builds.answer(build, allowed, noted => fromArchive(noted, admittance))
+  return file.underOurAddress
+    ? whenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
+    : response
+}
+
+/** The answer with a file as it is now, or was at a day. */
+function fromArchive(
+  allowed: AllowedRequest,
+  { admission, rules: { config }, parts }: Admittance,
+): Response | Promise<Response> {
+  // 4. Under which key is it stored, and can it change?
+  const { request, file } = allowed
+  const { key, archive } = file
 
   // 5. Does the store have it, is it what the archive says it must be, and may it be used without asking the origin?
   const passthrough = admission.allow === 'passthrough'
   // When routing replaced the host, the credentials are not sent.
   const hasCredentials = file.asked.userinfo !== undefined || request.fields.has('Authorization')
   const authorization = hasCredentials && file.credentials
-  const { answerer, negative, suites } = parts
-  const found = parts.store.peek(key) ?? answerer.stored(key)
-  const response = whenReady(found, reading => {
+  const { answerer, negative, suites, delays } = parts
+  const settled = archive.kind === 'release' ? delays.settle(key) : undefined
+  const found =
+    settled === undefined
+      ? (parts.store.peek(key) ?? answerer.stored(key))
+      : settled.then(() => answerer.stored(key))
+  return whenReady(found, reading => {
     const stored = reading === 'unreadable' ? undefined : reading
     const asked = { key, archive, client: request.client, stored }
     const shared = !passthrough && !authorization
@@ -166,9 +190,6 @@ function answered(
       return answer(decision, known, parts)
     })
   })
-  return file.underOurAddress
-    ? whenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
-    : response
 }
 
 /**
@@ -190,8 +211,11 @@ function answer(
 ): Response | Promise<Response> {
   const { answerer } = parts
   switch (decision.use) {
-    case 'store':
-      return answerer.fromStore(allowed, decision.entry, decision.because)
+    case 'store': {
+      const { file } = allowed
+      const delay = file.archive.kind === 'release' ? parts.delays.reason(file.key) : undefined
+      return answerer.fromStore(allowed, decision.entry, delay ?? decision.because)
+    }
     case 'revalidate':
       return answerer.revalidated(allowed, decision.entry)
     case 'replace':

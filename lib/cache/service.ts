@@ -16,8 +16,12 @@ import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type Answering, answering } from './answering.ts'
+import { BuildAnswers } from './builds/answers.ts'
+import { Builds } from './builds/builds.ts'
+import { MissingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
+import { delayCommands } from './control/delays.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
@@ -124,6 +128,14 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     named: entry => suites.stored(entry),
     arriving: ({ entry, kept }) => suites.arriving(entry, kept),
   })
+  await answers.delays.start()
+  const builds = await Builds.open({
+    cacheDirectory: config.cacheDirectory,
+    store,
+    clock,
+    log: log.child({ part: 'builds' }),
+    settings: () => buildSettings(settings.config),
+  })
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
@@ -134,8 +146,13 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   })
   const warnings = () => settings.warnings
   const watched = { ...counted, verification, listening, https, warnings }
-  const pages = await operationsOf({ ...parts, ...answers, ...watched })
-  const handler = pipeline({ ...parts, ...answers, operations: pages.operations })
+  const pages = await operationsOf({ ...parts, ...answers, builds, ...watched })
+  const handler = pipeline({
+    ...parts,
+    ...answers,
+    builds: new BuildAnswers({ builds, store, suites }),
+    operations: pages.operations,
+  })
   const connect = connectHandler({
     rules,
     clock,
@@ -150,6 +167,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const running = {
     ...options,
     ...answers,
+    builds,
     listening,
     settings,
     https,
@@ -189,7 +207,15 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       sources: pages.sources,
       store,
       negative: answers.negative,
+      builds,
+      missing: new MissingFiles({
+        builds,
+        fetcher: answers.fetcher,
+        rules,
+        log: log.child({ part: 'builds' }),
+      }),
       updates: answers.updates,
+      delayed: delayCommands({ ...answers, store, clock, cacheDirectory: config.cacheDirectory }),
       rules,
       evict: wrong => verification.evict(wrong),
       reload: options.reloadDaemon ?? reload,
@@ -206,7 +232,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing'> {
+    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'> {
+  readonly builds: Builds
   readonly listening: Listening
   readonly settings: RulesInForce
   readonly https: Https
@@ -216,10 +243,16 @@ interface RunningParts
   readonly live: Live
 }
 
+/** The bounds of builds. They never take more than half of the quota, because what they take stays. */
+function buildSettings({ builds, retention }: Config): Config['builds'] {
+  const half = retention.size === 0 ? Number.POSITIVE_INFINITY : retention.size / 2
+  return { ...builds, size: Math.min(builds.size, half) }
+}
+
 /** Gives the store the rules by which contents go. */
-function retain({ store, settings, suites }: RunningParts): void {
+function retain({ store, settings, suites, builds }: RunningParts): void {
   const { retention, expiration, verification } = settings.config
-  const standing = (digest: string) => suites.standing(digest)
+  const standing = (digest: string) => (builds.keeps(digest) ? 'recorded' : suites.standing(digest))
   store.retain({ ...retention, ...expiration, standing })
   store.recheckAfter(verification.maxAge)
 }
@@ -249,12 +282,15 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
 
 /** Ends what runs already when a listener does not open. The store is closed by who opened it. */
 async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, refreshing, suites, days, listening } = parts
+  const { https, verification, ahead, refreshing, delays, suites, days, listening, builds } = parts
   https.stop()
   await verification.close()
   await refreshing.close()
   await ahead.close()
+  await delays.close()
+  await parts.changeCounts.close()
   await suites.close()
+  await builds.close()
   await days.close()
   await listening.close(AbortSignal.abort())
 }
@@ -264,8 +300,8 @@ function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
-  const { listening, settings, clock, store, fetcher, ahead, refreshing, suites } = parts
-  const { https, origin, days, verification, live } = parts
+  const { listening, settings, clock, store, fetcher, ahead, refreshing, delays, suites } = parts
+  const { https, origin, days, verification, live, builds } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
     yield* fetcher.underWay()
@@ -290,9 +326,13 @@ function stopSteps(
       store.answerCommands(undefined)
       return verification.close()
     }),
-    stopStep('break off the reading of indexes', 5000, () => suites.close()),
+    stopStep('break off the reading of indexes', 5000, async () => {
+      await Promise.all([delays.close(), parts.changeCounts.close()])
+      await suites.close()
+    }),
     stopStep('close connections to origins', 5000, () => origin.close()),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
+    stopStep('write the records of builds', 10_000, () => builds.close()),
     stopStep('write the statistics', 5000, () => days.close()),
     stopStep('close the store', 10_000, () => store.close()),
   ]

@@ -6,13 +6,17 @@ _cachesvc() {
     'serve:run the proxy; this is the default'
     'verify-repos:check all stored files, remove wrong ones'
     'explain:say how a request for URL would be answered, and why'
+    'get:fetch a file through the running proxy'
     'list:list stored files'
     'status:say whether the running proxy is well, and what it does'
     'stats:show requests and traffic, today and by day'
     'remove:remove stored files'
     'refresh:have the next request for stored files ask the origin'
+    'changes:list versions of packages that a delay keeps from clients'
+    'release:let through what a delay or a hold keeps from clients'
     'import:take over a bundle, or packages from another cache'
     'export:write stored files as a bundle'
+    'build:list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated'
     'reload:have the running proxy read its configuration again'
     'socket-unit:print the configured addresses for cachesvc.socket of systemd'
   )
@@ -21,11 +25,17 @@ _cachesvc() {
     '--cache-dir[keep stored files in DIR]:DIR:_files -/' \
     '*--listen[listen there; may be repeated; \[IPV6\]\:PORT and \:PORT are understood as well]:ADDRESS\:PORT: ' \
     '--check-config[check the configuration, print all problems, exit]' \
+    '--dump-config[print the configuration in force, with the source of each value and secrets hidden, exit]' \
     '--dry-run[verify-repos, remove, refresh, import\: change nothing, only say what would be changed]' \
     '*--archive[export\: only files of this host, or of this host and path; may be repeated]:PLACE: ' \
-    '*--suite[export\: only this suite, with the packages its indexes name; may be repeated]:NAME: ' \
+    '*--suite[export, changes, release\: only this suite, in a bundle with the packages its indexes name; may be repeated]:NAME: ' \
+    '--now[release\: let through what waits now; this is the default]' \
+    '--until[release\: let through all that comes until DATE, a day or a moment (ISO 8601), in UTC]:DATE: ' \
+    '--reason[release\: why; it is logged and shown]:TEXT: ' \
     '--sort[list\: list by url, by size, the largest first, or by last use, the latest first]:ORDER:(url size used)' \
-    '--json[verify-repos, list, status, stats\: print JSON]' \
+    '(-o --output)'{-o,--output}'[get\: write to FILE and not to standard output]:FILE:_files' \
+    '--format[build\: export a build as a bundle, a list or spdx; the last two are printed when no FILE is named]:FORMAT:(bundle list spdx)' \
+    '--json[verify-repos, list, status, stats, changes, build\: print JSON]' \
     '(-h --help)'{-h,--help}'[print the help and exit]' \
     '(-v --version)'{-v,--version}'[print the version and exit]' \
     '1:command:{ _describe command commands }' \

@@ -102,9 +102,12 @@ t.test(
     const { directory, settings, port } = await startable(t)
     const held = await listening(t)
     const sockets = [['checks', held.fd]] as const
+    // A unit may have several addresses, which have one name.
+    const second = await listening(t)
+    const two = [...sockets, ['checks', second.fd]] as const
     const said = (gateway: AuthproxyProcess) =>
       gateway.lines.filter(({ message }) => message.startsWith('systemd listens'))
-    const none = await AuthproxyProcess.start(t, { directory, settings, sockets })
+    const none = await AuthproxyProcess.start(t, { directory, settings, sockets: two })
     t.match((await none.until('ready'))['status'], `listening on 127.0.0.1:${port}`)
     t.match(said(none), [
       {

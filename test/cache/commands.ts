@@ -1,7 +1,7 @@
 /**
  * `cachesvc list`, `explain` and `--check-config`, as programs beside a running service.
  */
-import { writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
@@ -85,6 +85,34 @@ t.test('list and explain tell what a running service has', async t => {
   t.match((await run('explain', origin.url(deb))).text, /is answered from the store \(immutable\)/)
   t.match(await run('explain', 'ftp://x/y'), { code: 2, text: /Asked for +\S+/ })
   t.match((await run('--check-config')).text, 'no problems')
+  t.match((await run('--dump-config')).text, /^cache_directory: ".+" {2}# \S+\n/)
+})
+
+t.test('get fetches through the running proxy', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  const content = Buffer.alloc(300_000, 'some bytes ')
+  origin.at(deb, file({ content, etag: '"1"' }))
+  origin.at('/cut', reply({ content: 'hello', cut: { at: 3, by: 'reset' } }))
+  const directory = t.testdir({ file: 'before' })
+  const output = join(directory, 'file')
+  const get = async (...words: readonly string[]) => {
+    const at = ['--listen', `127.0.0.1:${cache.port}`, '--cache-dir', cache.directory]
+    return attempt(process.execPath, [program, 'get', ...at, ...words])
+  }
+  t.match(await get(origin.url('/none'), '-o', output), { code: 1, stderr: /404: .*answered 404/ })
+  t.not((await get(origin.url('/cut'), '-o', output)).code, 0)
+  t.equal(await readFile(output, 'utf8'), 'before', 'what was there stays')
+  t.match(await get(origin.url(deb), '-o', output), { code: 0, stderr: /: MISS\n$/ })
+  t.ok((await readFile(output)).equals(content))
+  await cache.quiet()
+  const again = await get(origin.url(deb).replace('http://', ''))
+  t.match(again, { code: 0, stderr: /: HIT\n$/ })
+  t.ok(again.stdout.equals(content), 'to standard output')
+  t.equal((await get('ftp://x/y')).code, 2)
+  t.strictSame(await readdir(directory), ['file'])
+  await cache.stop()
+  t.match(await get(origin.url(deb)), { code: 1, stderr: /does not answer/ })
 })
 
 t.test('verify-repos says so when there is nothing to check', async t => {

@@ -354,6 +354,76 @@ t.test('twelve ways to make the proxy give them away', async t => {
   })
 })
 
+t.test('an archive of the attacker whose Release file names a paid file as its index', async t => {
+  const about = { clients: ['127.0.0.1/32'] }
+  const of = await changingArchives(t, {
+    archives: { paid: about },
+    settings: { verification: { interval: '0s' } },
+  })
+  const [inside, attacker] = [of('paid'), of('attacker')]
+  const { cache, origin } = inside
+  const paidText = 'paid content'
+  const path = 'pool/main/s/stolen_1_all.deb'
+  inside.serve(await inside.ofDay(1, { packages: { [path]: paidText } }))
+  await inside.update()
+  await cache.warm(origin.url(`/paid/${path}`))
+  const first = await attacker.ofDay(1)
+  attacker.serve(first)
+  await attacker.update()
+  await attacker.update()
+  const next = await attacker.ofDay(2)
+  const index = next.get(attacker.index) ?? Buffer.alloc(0)
+  const text = `${next.get(attacker.release)}`
+    .replace(hexOf('sha256', index), hexOf('sha256', paidText))
+    .replaceAll(` ${index.length} `, ` ${paidText.length} `)
+  t.match(text, ` ${hexOf('sha256', paidText)} ${paidText.length} `)
+  next.set(attacker.release, Buffer.from(text))
+  attacker.serve(next)
+  for (let i = 0; i < 3; i += 1) await attacker.update()
+  const named = attacker.hashed(Buffer.from(paidText))
+  for (const wanted of [named, attacker.index]) {
+    const client = await cache.client(outside)
+    const url = origin.url(`/${wanted}`)
+    await client.request('GET', url, { Host: new URL(url).host, ...asked })
+    const { status, text: got } = await client.response()
+    t.not(got, paidText, `${status} ${wanted}`)
+  }
+})
+
+t.test('an archive for some clients whose origin knows this proxy by its address', async t => {
+  const without = { credentials: undefined }
+  const { origin, elsewhere, cache, fromOutside } = await subscriber(t, {}, without)
+  const known = '/paid/pool/main/k/known_1_all.deb'
+  const open = '/open/pool/main/k/known_1_all.deb'
+  origin.at(known, reply({ content: 'for subscribers' }))
+  origin.at(open, reply({ status: 302, fields: { Location: known } }))
+  elsewhere.at('/x.deb', reply({ status: 302, fields: { Location: origin.url(known) } }))
+  elsewhere.at('/y.deb', reply({ status: 301, fields: { Location: elsewhere.url('/x.deb') } }))
+  const spelt = [
+    known.replace('/paid', '/%70aid'),
+    `/${known}`,
+    `/x/%2e%2e${known}`,
+    `${known.replace('/paid', '/%70aid')}?%01`,
+  ].map((path, i) => {
+    elsewhere.at(`/spelt${i}`, reply({ status: 302, fields: { Location: origin.url(path) } }))
+    return elsewhere.url(`/spelt${i}`)
+  })
+  const chain = [elsewhere.url('/x.deb'), elsewhere.url('/y.deb'), origin.url(open)]
+  for (const url of [...chain, ...spelt]) {
+    for (const method of ['GET', 'HEAD'] as const) {
+      const answer = await fromOutside(method, url)
+      t.equal(answer.status, 403, `${method} ${url}`)
+      if (method === 'GET') t.match(answer.text, /archives\[0\]\.clients|no place of an archive/)
+    }
+    t.equal((await cache.get(url)).status, 403, 'it would be stored under a name that is open')
+  }
+  t.strictSame(
+    origin.requests.map(({ target }) => target).filter(target => target !== open),
+    [],
+  )
+  t.equal((await cache.get(origin.url(known))).text, 'for subscribers')
+})
+
 t.test('a file that cannot be used stops the start, and a reload changes nothing', async t => {
   const { origin, cache } = await subscriber(t)
   const archive = (credentials: string) => ({

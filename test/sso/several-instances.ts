@@ -17,11 +17,11 @@ const skip =
   lacking('haproxy') ||
   (storeProgram === undefined && 'SKIPPED: needs redis-server or valkey-server')
 
-/** Opens a WebSocket of the page, which has `closed` for its end then. */
+/** Opens a WebSocket of the page, which has `socketClosed` for its end then. */
 function openSocket(page: Page): Promise<unknown> {
   return page.evaluate(`new Promise((resolve, reject) => {
     const socket = new WebSocket('wss://' + location.host + '/socket')
-    globalThis.closed = new Promise(close => socket.addEventListener('close', () => close(true)))
+    globalThis.socketClosed = new Promise(close => socket.addEventListener('close', () => close(true)))
     socket.onmessage = ({ data }) => resolve(data)
     socket.onerror = () => reject(new Error('the WebSocket failed'))
   })`)
@@ -81,7 +81,7 @@ t.test('three instances', { skip, timeout: 600_000 }, async t => {
     }
     await new Promise(resolve => setTimeout(resolve, 1100))
     await page.goto(`${stage.base}/saml/slo`)
-    for (const other of others) t.equal(await other.evaluate('globalThis.closed'), true)
+    for (const other of others) t.equal(await other.evaluate('globalThis.socketClosed'), true)
     await page.context().close()
   })
 

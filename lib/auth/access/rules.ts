@@ -12,6 +12,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
+import { ownText } from '../../recent.ts'
 import type { Session } from '../session/token.ts'
 import { type AskedPath, askedPath, couldBeFor, isFor, type PathRule } from './path-rule.ts'
 
@@ -207,9 +208,7 @@ function rulesOf(access: AccessRules, path: string): RulesOfPath {
   const found = findRules(access, askedPath(path))
   if (path.length > LONGEST_KNOWN) return found
   if (known.size >= MOST_KNOWN) known.clear()
-  // A text of its own: the path may be a part of the whole head of a request, which would be kept with it.
-  const own = Buffer.from(path, 'latin1').toString('latin1')
-  if (own === path) known.set(own, found)
+  known.set(ownText(path), found)
   return found
 }
 

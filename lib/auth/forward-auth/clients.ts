@@ -3,7 +3,7 @@
  * ones with hundreds of requests, so what was found is remembered with them; whether its session still holds is not among it.
  */
 import { Fields } from '../../http/message/field.ts'
-import { recent } from '../../recent.ts'
+import { ownText, recent } from '../../recent.ts'
 import type { Config } from '../config/config.ts'
 import { withoutOwnCookies } from '../session/cookie.ts'
 import { allowedFields } from './check-answer.ts'
@@ -36,8 +36,9 @@ export class Clients {
     if (more.length > 0 || cookies.length > LONGEST) return fields
     const known = this.#shown.get(cookies)
     if (known !== undefined) return known
-    const alone = Fields.of(['Cookie', cookies])
-    this.#shown.set(cookies, alone)
+    const own = ownText(cookies)
+    const alone = Fields.of(['Cookie', own])
+    this.#shown.set(own, alone)
     return alone
   }
 }

@@ -263,7 +263,9 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
   /** Undefined, and nothing is confirmed, when the file is not as it was left, or is no longer at its path. */
   async #append(lines: readonly string[], left: FileState): Promise<FileState | undefined> {
     const { open, stat } = this.#files
-    const file = await unlessMissing(open(this.#path, constants.O_WRONLY | constants.O_APPEND))
+    // O_NONBLOCK: opening a FIFO in its place would otherwise wait for a reader.
+    const how = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK
+    const file = await unlessMissing(open(this.#path, how))
     if (file === undefined) return undefined
     try {
       const { ino, size } = await file.stat()

@@ -15,6 +15,7 @@ import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { isRecord } from '../../json.ts'
+import { ownText } from '../../recent.ts'
 import type { NameId } from '../../saml/subject.ts'
 import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
@@ -136,7 +137,7 @@ export class SessionTokens {
     if (typeof verified === 'string') return verified
     const session = sessionOf(verified.claims, verified.kid)
     if (session === undefined) return 'malformed'
-    this.#verified.set(token, session)
+    this.#verified.set(ownText(token), session)
     return session
   }
 

@@ -38,13 +38,24 @@ const STREAM = '10000'
 const AT_ONCE = 100
 /** Keys in one page. */
 const PAGE = '1000'
-/** Marks that are read of the store; more than a list has. */
+/** Marks that are read of the store, or counted as waiting; more than a list has. */
 const MOST = 250_000
 const BLOCK: Milliseconds = 5000
 /** How far clocks of instances may be apart when a session is named by its ID. */
 const SKEW: Milliseconds = 5 * 60_000
 /** No session lasts longer (`session.lifetime`), so no mark does. */
 const LONGEST_MARK: Milliseconds = 40 * day
+
+interface SharingParts {
+  readonly names: StoreNames
+  readonly link: Pick<StoreLink, 'askLater'>
+  /** Opens another connection, for the stream. */
+  readonly dial: (within: Milliseconds) => Promise<Connection>
+  /** Is told that sessions have ended at another instance. */
+  readonly ended: () => void
+  readonly clock: Clock
+  readonly log: Logger
+}
 
 type Entry = readonly [mark: string, entry: RevocationEntry]
 
@@ -64,28 +75,11 @@ return 1`
 
 export class SharedRevocations implements EndedSessions {
   readonly #list: RevocationList
-  readonly #of: {
-    readonly names: StoreNames
-    readonly link: Pick<StoreLink, 'askLater'>
-    readonly dial: (within: Milliseconds) => Promise<Connection>
-    readonly ended: () => void
-    readonly clock: Clock
-    readonly log: Logger
-  }
+  readonly #of: SharingParts
   /** Marks that have ended here and are not known to be in the store. */
   readonly #waiting = new Set<string>()
 
-  constructor(
-    list: RevocationList,
-    of: {
-      readonly names: StoreNames
-      readonly link: Pick<StoreLink, 'askLater'>
-      readonly dial: (within: Milliseconds) => Promise<Connection>
-      readonly ended: () => void
-      readonly clock: Clock
-      readonly log: Logger
-    },
-  ) {
+  constructor(list: RevocationList, of: SharingParts) {
     this.#list = list
     this.#of = of
   }
@@ -112,7 +106,7 @@ export class SharedRevocations implements EndedSessions {
       const entry = entries.get(mark)
       if (entry === undefined) continue
       entered.push([mark, entry])
-      this.#waiting.add(mark)
+      if (this.#waiting.size < MOST) this.#waiting.add(mark)
     }
     void this.#publish(entered)
     const added = await adding

@@ -158,7 +158,7 @@ export class RefreshSchedule {
 
 function wordOf(result: RevalidationResult): RefreshResult {
   if (result.use !== 'store') return 'failed'
-  return result.because === 'validated' ? 'confirmed' : 'updated'
+  return result.because === 'changed' ? 'updated' : 'confirmed'
 }
 
 /** Whether a moment lies between two times of the day, by the local time of the machine; from the evening to the morning, too. */

@@ -31,7 +31,7 @@ import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import { originSaid, unavailable } from './errors.ts'
+import { notGiven, originSaid, unavailable } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
@@ -39,6 +39,7 @@ import {
   type StoredReason,
   storedRepresentation,
 } from './representation.ts'
+import type { SuiteDelays } from './suite-delays.ts'
 import type { Updates } from './suite-updates.ts'
 import type { Unavailable } from './unavailable-file.ts'
 
@@ -48,6 +49,7 @@ interface AnswererParts {
   readonly fetcher: Fetcher
   readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'claim' | 'usedBy'>
   readonly updates: Updates
+  readonly delays: SuiteDelays
   readonly negative: NegativeMemory
   readonly clock: Clock
   /** Whether a content may be given under a name that it did not come under; the scope is that of the name. */
@@ -124,13 +126,19 @@ export class Answerer {
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
   async revalidated(allowed: AllowedRequest, entry: Entry): Promise<Response> {
     const { request, file } = allowed
-    const { fetcher, clock, updates, rules } = this.#parts
+    const { fetcher, clock, updates, delays, rules } = this.#parts
     const wanted = wantedOf(allowed, entry)
     if (fetcher.slow.has(file.uri)) {
       if (request.method !== 'HEAD') this.#probe(wanted, entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
-    if (request.method === 'HEAD') return this.#head(allowed, entry)
+    if (request.method === 'HEAD') {
+      // The fields of the origin would be those of a generation that waits.
+      const delay = file.archive.kind === 'release' ? delays.reason(file.key) : undefined
+      return delay === undefined
+        ? this.#head(allowed, entry)
+        : this.fromStore(allowed, entry, delay)
+    }
     if (file.archive.detached && allowed.claim !== undefined) {
       const answer = await this.#signature(allowed, wanted)
       if (answer !== undefined) return answer
@@ -204,7 +212,10 @@ export class Answerer {
     { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
   ): Promise<Response> {
     const { request, file } = allowed
-    const { fetcher, clock } = this.#parts
+    const { fetcher, clock, delays } = this.#parts
+    const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
+    if (withheld === 'other-form') return notGiven(allowed)
+    if (withheld !== undefined) return unavailable(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
     if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
       return this.#head(allowed, undefined)
     }
@@ -294,10 +305,13 @@ export class Answerer {
     if (answer === undefined) return undefined
     let begun = false
     void filling.settled.then(settled => {
-      if (settled.kind !== 'failed') this.#given(allowed, settled.entry, answer, 'given')
+      if (settled.kind !== 'failed') {
+        this.#given(allowed, settled.entry, answer, 'given')
+        return
+      }
+      allowed.recording?.failed(`its content did not come whole (${settled.failure.code})`)
       // What fails before that is the caller's.
-      else if (begun && WrongContent.is(settled.failure))
-        void this.#otherwise(allowed, { gone: false })
+      if (begun && WrongContent.is(settled.failure)) void this.#otherwise(allowed, { gone: false })
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
@@ -314,11 +328,12 @@ export class Answerer {
 
   /** Notes which Release file the client has now: the one it gets, or after a 304 its own, which may be a newer one. */
   #given(
-    { request: { client, fields }, file }: AllowedRequest,
+    { request: { client, fields }, file, recording }: AllowedRequest,
     entry: Entry,
     { status }: Response,
     how: 'given' | 'givenStored',
   ): void {
+    recording?.given(entry)
     if (file.archive.kind !== 'release') return
     const { suites } = this.#parts
     if (status === 304 && !isOwn(entry, fields)) suites.hasAnother(client, entry)

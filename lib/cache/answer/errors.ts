@@ -17,6 +17,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
 import { issuerUnknown } from '../../x509/certificate-problem.ts'
+import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Denied } from '../policy/policy.ts'
@@ -164,6 +165,32 @@ export function notStored(asked: Asked, because: FailReason): Response {
 /** The answer to a request for a file as of a day, of which nothing is kept. */
 export function notKept(asked: Asked, sentence: string): Response {
   return failed(asked, 'no-snapshot', { status: 404, sentence })
+}
+
+/** The answer to a request for a Release file in a form that clients of a delayed suite have not got. */
+export function notGiven(asked: Asked): Response {
+  return failed(asked, 'suite-withheld', {
+    status: 404,
+    sentence:
+      'This archive has a delay or a hold, and its suite is given in the other form, InRelease or Release with Release.gpg, which clients asked for first.',
+  })
+}
+
+/** 409 to what a build does not have. The reason phrase names the file: it is what apt shows. */
+export function notInBuild(asked: Asked, because: BuildRefusal, sentence: string): Response {
+  return failed(asked, because, { status: 409, reason: phrase(sentence), sentence })
+}
+
+/** The status that a build was given in place of a file. */
+export function recordedStatus(asked: Asked, { status, location }: GivenStatus): Response {
+  const fields = Fields.of(
+    ['Location', location],
+    ['X-Cache', 'HIT'],
+    ['Cache-Status', formatCacheStatus(cacheName, { hit: true, detail: 'recorded' })],
+  )
+  const facts = { outcome: 'hit', because: 'recorded', ...asked.file.about } as const
+  const sentence = `The build was answered ${status} when it was recorded.`
+  return sentenceResponse(asked.request, status, sentence, { fields, facts })
 }
 
 function failed(

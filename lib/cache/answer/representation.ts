@@ -21,6 +21,7 @@ import {
 } from '../../http/message/range.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Validators, validatorsOf } from '../../http/message/validator.ts'
+import type { Recording } from '../builds/builds.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
@@ -41,6 +42,8 @@ export interface AllowedRequest {
   readonly claim?: Claim | undefined
   /** The same of a file that is not stored, while the index that may name it is still being read. */
   readonly awaited?: Promise<Claim | undefined> | undefined
+  /** Hears what the client gets, while a build is recorded. */
+  readonly recording?: Pick<Recording, 'given' | 'failed'> | undefined
   /** Milliseconds since the epoch. */
   readonly now: number
   /** Our Via member, such as `1.1 cachesvc`; the same for every answer of a service. */
@@ -207,6 +210,7 @@ const withoutQuestion: ReadonlySet<StoredReason> = new Set<StoreReason>([
   'max-stale',
   'offline',
   'as-released',
+  'recorded',
 ])
 
 /** By what content was verified, in one word for Cache-Status. */

@@ -16,7 +16,7 @@ import { isGone, type RevalidationResult, unchangedResult } from '../fetch/reval
 import type { Rules } from '../policy/policy.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { MissingFiles } from '../suites/adopt.ts'
+import type { MissingFiles, ReleaseFacts } from '../suites/adopt.ts'
 import {
   byHashPaths,
   keyIn,
@@ -27,6 +27,7 @@ import {
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
+import type { SuiteDelays } from './suite-delays.ts'
 import { incomingSuffix, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
 import {
   firstPause,
@@ -40,8 +41,9 @@ import { pathIn, pathOf, type Unavailable } from './unavailable-file.ts'
 interface UpdatesParts {
   readonly rules: () => Rules
   readonly suites: Suites
+  readonly delays: SuiteDelays
   readonly fetcher: Fetcher
-  readonly store: Pick<Store, 'get' | 'put' | 'remove' | 'content'>
+  readonly store: Pick<Store, 'get' | 'put' | 'amend' | 'remove' | 'content'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -100,9 +102,10 @@ export class Updates {
     }
   }
 
-  /** Whether `check` answers for an entry: it is the Release file of an adopted suite. */
+  /** Whether `check` answers for an entry: it is the Release file of an adopted suite, or one that a delay keeps. */
   governs(entry: Entry): boolean {
-    return this.#parts.suites.governs(entry)
+    const { suites, delays } = this.#parts
+    return suites.governs(entry) || delays.isKept(entry)
   }
 
   /** Why clients get the Release of before, in the suite with this key; undefined when they get the origin's. */
@@ -235,7 +238,8 @@ export class Updates {
 
   /** Asks for Release when a suite has no InRelease any more, and the reverse: that is its newer Release file. */
   async #askForOther(key: string): Promise<void> {
-    const { fetcher, store } = this.#parts
+    const { fetcher, store, delays } = this.#parts
+    if (delays.withholds(key) !== undefined) return
     const name = key.endsWith('/InRelease') ? 'Release' : 'InRelease'
     const other = `${parentOf(key)}/${name}`
     const uri = parseUri(other)
@@ -305,7 +309,7 @@ export class Updates {
   #noted({ key }: Entry, updated: RevalidationResult): RevalidationResult {
     const at = parentOf(key)
     if (updated.use === 'store') {
-      this.#behind.caughtUp(at, updated.because === 'validated' ? 'confirmed' : 'updated')
+      this.#behind.caughtUp(at, updated.because === 'changed' ? 'updated' : 'confirmed')
     } else if (updated.use !== 'stale') this.#behind.caughtUp(at, 'updated')
     else if (this.#behind.paused(at) === undefined) {
       const { because } = updated
@@ -319,11 +323,15 @@ export class Updates {
     entry: Entry,
     { onChanged, hurry }: { readonly onChanged: () => void; readonly hurry: AbortSignal },
   ): Promise<RevalidationResult> {
-    const { fetcher, store, clock } = this.#parts
+    const { fetcher, store, clock, delays } = this.#parts
     const at = parentOf(entry.key)
     const key = `${entry.key}${incomingSuffix}`
-    let found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
-    if (found.kind === 'validated') {
+    const delayed = delays.restraint(at) !== undefined
+    const newest = delayed ? await delays.newest(at, entry) : entry
+    let found = await fetcher.fetch({ ...wanted, key, stored: newest }).found
+    if (newest !== entry || (delayed && found.kind === 'answered')) {
+      if (found.kind !== 'filling') return this.#asBefore(entry, found)
+    } else if (found.kind === 'validated') {
       if (await this.#signatureFits(wanted, found.entry)) return unchangedResult(found)
       // The file may have been replaced by one with an older date, of which an origin without ETag says 304 for ever.
       found = await fetcher.fetch({ ...wanted, key, stored: undefined, insist: true }).found
@@ -332,6 +340,10 @@ export class Updates {
     const settled = await found.filling.settled
     if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
     const same = settled.entry.digest === entry.digest
+    if (newest !== entry && settled.entry.digest === newest.digest) {
+      store.remove(key)
+      return this.#asBefore(entry, { kind: 'validated', entry: newest })
+    }
     if (settled.kind === 'passed' || !(await settled.kept)) {
       return same ? { use: 'store', because: 'validated', entry } : this.#unstorable(entry)
     }
@@ -351,8 +363,12 @@ export class Updates {
         pair === undefined && heldFor < longestHold
           ? this.#heldBack(candidate, [{ ...unknownSignature, left: longestHold - heldFor }])
           : await this.#prepared(candidate, entry, signature)
+      if (delayed) {
+        if ('use' in kept) return kept
+        return await this.#waits(entry, { release: come, signature }, kept.facts)
+      }
       // Where the one before was not adopted, what it names is not kept with it either: clients could not use it.
-      if (kept !== undefined && this.#isKept(entry)) return kept
+      if ('use' in kept && this.#isKept(entry)) return kept
       if (signature !== undefined) store.put({ ...signature, key: signatureKey(at) })
       return this.#place(come, 'changed')
     } finally {
@@ -361,14 +377,55 @@ export class Updates {
     }
   }
 
+  /** The origin has no newer Release file than the one that waits: clients get what is theirs. An archive that is gone is gone. */
+  async #asBefore(
+    entry: Entry,
+    found: Exclude<FetchOutcome, { kind: 'filling' }>,
+  ): Promise<RevalidationResult> {
+    const result = unchangedResult(found)
+    if (result.use === 'store') return this.#delayed(entry)
+    if (result.use === 'answer' && isGone(result.status)) {
+      this.#parts.store.remove(entry.key)
+      await this.removed([entry.key])
+    }
+    return result
+  }
+
+  /** A new generation waits until its time has come, which may be now. */
+  async #waits(
+    entry: Entry,
+    arrived: { readonly release: Entry; readonly signature: Entry | undefined },
+    facts: ReleaseFacts | undefined,
+  ): Promise<RevalidationResult> {
+    // One that may not be adopted is not given before its time, even if the one before has expired.
+    if (facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+    await this.#parts.delays.wait(parentOf(entry.key), arrived, facts)
+    return this.#delayed(entry)
+  }
+
+  /** The Release file that clients get now. The origin was asked, so it need not be asked again at once. */
+  async #delayed(entry: Entry): Promise<RevalidationResult> {
+    const { delays, store, clock } = this.#parts
+    await delays.settle(entry.key)
+    const now = await store.get(entry.key)
+    if (now === undefined) return { use: 'again' }
+    const confirmed = { ...now, validated: clock.now(), initialAge: 0 }
+    store.amend(confirmed)
+    const newer = now.digest === entry.digest ? 'validated' : 'changed'
+    const because = delays.reason(entry.key) ?? newer
+    return { use: 'store', because, entry: confirmed }
+  }
+
   /**
    * What clients get when the new Release file cannot be stored, so that it cannot be checked nor its indexes be kept with it: the
    * new one and its indexes as they come, as without this mechanism. Where a signature is required they get the one before.
    */
   #unstorable(entry: Entry): RevalidationResult {
     const { rules, log } = this.#parts
-    const policy = suitePolicy(parentOf(entry.key), rules().config)
-    if (policy?.verify !== 'require' || !this.#isKept(entry)) return { use: 'again' }
+    const at = parentOf(entry.key)
+    const policy = suitePolicy(at, rules().config)
+    const needed = policy?.verify === 'require' || this.#parts.delays.restraint(at) !== undefined
+    if (!needed || !this.#isKept(entry)) return { use: 'again' }
     log.warn('a new Release file cannot be stored; clients get the one before', { key: entry.key })
     return { use: 'stale', because: 'stale-suite-incomplete' }
   }
@@ -428,12 +485,12 @@ export class Updates {
     return { use: 'store', because, entry }
   }
 
-  /** Fetches what the new Release names. What clients get instead of it; undefined when it may take the old one's place. */
+  /** Fetches what the new Release names. What clients get instead of it, or what it says when it may take the old one's place. */
   async #prepared(
     candidate: Candidate,
     entry: Entry,
     signedBy: Entry | undefined,
-  ): Promise<RevalidationResult | undefined> {
+  ): Promise<RevalidationResult | Pick<MissingFiles, 'facts'>> {
     const { suites, log } = this.#parts
     const { at } = candidate
     const { digest, size } = candidate.release
@@ -447,7 +504,7 @@ export class Updates {
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
     if (missing.dropped !== undefined) this.#behind.noteDropped(at, missing.dropped)
     const lacking = await this.#fetchAll(candidate, missing)
-    if (lacking.length === 0) return undefined
+    if (lacking.length === 0) return missing
     const expired = this.#expired(entry)
     if (!expired && lacking.some(({ left }) => left > 0)) return this.#heldBack(candidate, lacking)
     log.warn('a new Release file names files that cannot be had; clients get it without them', {
@@ -455,7 +512,7 @@ export class Updates {
       missing: lacking.map(({ path, because }) => `${path}: ${because}`),
       ...(expired && { because: 'the one before has expired' }),
     })
-    return undefined
+    return missing
   }
 
   /** Clients get the Release file of before, for the sake of these files. */

@@ -3,6 +3,7 @@
  */
 import { Piece } from '../../bytes/piece.ts'
 import { explainError } from '../../errors.ts'
+import type { Build } from '../builds/build.ts'
 import type { PutResult } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 
@@ -16,6 +17,7 @@ export const leftOutReasons = {
   'not-a-file': 'no plain files',
   unreadable: 'unreadable',
   'not-stored': 'not stored',
+  build: 'records of builds that are there already, or are none',
 } as const
 
 export type LeftOutReason = keyof typeof leftOutReasons
@@ -35,6 +37,8 @@ export interface ImportCounts {
   /** Files the store had already. */
   known: number
   readonly leftOut: LeftOut[]
+  /** Records of builds. */
+  readonly builds: Build[]
 }
 
 /** Why a file is left out that the store may have in a newer version. */

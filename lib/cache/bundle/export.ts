@@ -9,6 +9,12 @@ import { contentName, identityName, identityText, manifestLine, manifestName } f
 import { blocksOf } from './indexed.ts'
 import type { Sink } from './sink.ts'
 
+/** A member that is neither a content nor a part of the manifest. */
+export interface ExtraMember {
+  readonly name: string
+  readonly text: string
+}
+
 interface ExportParts {
   readonly store: ReadableStore
   readonly sink: Sink
@@ -17,6 +23,8 @@ interface ExportParts {
   readonly by: string
   /** Whether a file, named by its key, goes into the bundle. */
   readonly chosen: (key: string) => boolean
+  /** Further members, at its end. */
+  readonly members?: readonly ExtraMember[] | undefined
   /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
@@ -76,6 +84,7 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
     if (lines.length === partEntries) await writePart()
   }
   if (lines.length > 0) await writePart()
+  for (const { name, text } of parts.members ?? []) await writeText(name, text)
   return { files: named.size, bytes, leftOut }
 }
 

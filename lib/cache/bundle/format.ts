@@ -4,6 +4,7 @@
  *     cachesvc-bundle.json          {"version":1,"made":"2026-01-01T00:00:00.000Z","by":"cachesvc 0.1.0"}
  *     sha256/ab/abcd…               a content under its SHA-256, once however many files have it
  *     manifest/000001.jsonl         a line for each file: {"url":…,"size":…,"sha256":…,"lastModified":…,…,"fields":[…]}
+ *     builds/NAME.jsonl             the record of a build, when it is one's; a cachesvc that knows none passes it over
  *
  * A directory of these, or a tar archive with the members in this order: contents before the part of the manifest that names
  * them. So both are written and read in one pass. The digests make a bundle as good as its source: contents that are not what
@@ -12,6 +13,8 @@
 import { Fields } from '../../http/message/field.ts'
 import { parseTarget } from '../../http/message/target.ts'
 import { isRecord } from '../../json.ts'
+import { isBuildName } from '../builds/build.ts'
+import { buildSuffix } from '../builds/build-file.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
 import { checkEntry, type Entry, maxEntryBytes } from '../store/entry.ts'
 
@@ -49,6 +52,17 @@ export function manifestName(part: number): string {
 
 export function isManifest(name: string): boolean {
   return /^manifest\/\d+\.jsonl$/.test(name)
+}
+
+/** The name of the member with the record of a build. */
+export function buildMember(name: string): string {
+  return `builds/${name}${buildSuffix}`
+}
+
+/** The name of the build whose record a member is; undefined for other members. */
+export function buildOfMember(member: string): string | undefined {
+  const [, name] = /^builds\/(.+)\.jsonl$/.exec(member) ?? []
+  return name !== undefined && isBuildName(name) ? name : undefined
 }
 
 export function manifestLine(entry: Entry): string {

@@ -7,12 +7,15 @@ import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { explainError, Failure } from '../../errors.ts'
+import { explainError, Failure, unlessMissing } from '../../errors.ts'
 import { readBounded } from '../../files/bounded-file.ts'
+import { decodeBuild } from '../builds/build-file.ts'
+import { mostRecordBytes } from '../builds/builds.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { entryUnreadable, type ImportCounts, type LeftOut, storeContent } from './adopt.ts'
 import {
+  buildOfMember,
   contentName,
   digestNamed,
   identityName,
@@ -37,7 +40,7 @@ export async function importBundle(
   isDirectory: boolean,
   parts: ImportParts,
 ): Promise<ImportCounts> {
-  const imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [] }
+  const imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [], builds: [] }
   try {
     const bundle = new Bundle(parts, imported, isDirectory ? path : undefined)
     await bundle.read(
@@ -83,7 +86,7 @@ class Bundle {
       } else if (digest !== undefined) await this.#content(digest, size, content)
       else if (isManifest(name)) {
         for await (const line of linesOf(content)) await this.#entry(line)
-      }
+      } else if (buildOfMember(name) !== undefined) await this.#build(name, content)
     }
     if (!identified) throw new Error('it is empty')
   }
@@ -98,6 +101,26 @@ class Bundle {
     const wrong = /should (be|have)/.test(kept.because)
     const reason = wrong ? 'other-content' : 'not-stored'
     this.#missing.set(digest, { reason, because: kept.because })
+  }
+
+  async #build(member: string, content: AsyncIterable<Buffer>): Promise<void> {
+    const { builds, leftOut } = this.#imported
+    const pieces: Buffer[] = []
+    let bytes = 0
+    for await (const piece of content) {
+      bytes += piece.length
+      if (bytes <= mostRecordBytes) pieces.push(piece)
+    }
+    const build =
+      bytes > mostRecordBytes ? 'it is too large' : decodeBuild(Buffer.concat(pieces).toString())
+    const because =
+      typeof build === 'string'
+        ? build
+        : build.name === buildOfMember(member)
+          ? undefined
+          : 'it is that of another build'
+    if (because !== undefined) leftOut.push({ name: member, reason: 'build', because })
+    else if (typeof build !== 'string') builds.push(build)
   }
 
   /** Whether the content is there and the entry, unless nothing is to be stored, was put. */
@@ -167,7 +190,9 @@ async function* manifestBelow(directory: string, leftOut: LeftOut[]): AsyncGener
       leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
     }
   }
-  for (const name of names.filter(isManifest).sort()) {
+  const builds = (await unlessMissing(readdir(join(directory, 'builds')))) ?? []
+  const records = builds.map(name => `builds/${name}`).filter(name => buildOfMember(name))
+  for (const name of [...names.filter(isManifest).sort(), ...records.sort()]) {
     yield { name, size: 0, content: readable(name) }
   }
 }

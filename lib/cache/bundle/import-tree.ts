@@ -66,7 +66,7 @@ export async function importTree(parts: TreeParts): Promise<ImportCounts> {
 }
 
 class Tree {
-  readonly imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [] }
+  readonly imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [], builds: [] }
   readonly #parts: TreeParts
   readonly #candidates: Candidate[] = []
   readonly #byDigest = new Map<string, Candidate[]>()

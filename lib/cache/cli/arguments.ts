@@ -1,6 +1,7 @@
 /**
  * The command line of cachesvc: its commands and options, and the text of `--help`.
  */
+import { day } from '../../async/clock.ts'
 import { type CommandLine, pathOption, program } from '../../command-line.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
 import { expected, type Read, right } from '../../config/reading.ts'
@@ -17,6 +18,27 @@ function readListOrder(text: string): Read<ListOrder> {
   return order === undefined ? expected(text, 'url, size or used') : right(order)
 }
 
+/** A moment as milliseconds since the epoch. A day means its end. */
+function readMoment(text: string): Read<number> {
+  const isDay = /^\d{4}-\d\d-\d\d$/.test(text)
+  const parsed = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN
+  if (Number.isNaN(parsed))
+    return expected(text, 'a day such as 2026-11-01 or a moment such as 2026-11-01T08:00Z')
+  return right(isDay ? parsed + day : parsed)
+}
+
+/** What a build is exported as. */
+const buildFormats = ['bundle', 'list', 'spdx'] as const
+
+export type BuildFormat = (typeof buildFormats)[number]
+
+function readBuildFormat(text: string): Read<BuildFormat> {
+  const format = buildFormats.find(one => one === text)
+  return format === undefined ? expected(text, 'bundle, list or spdx') : right(format)
+}
+
 export const cachesvc = program({
   name: 'cachesvc',
   usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...'],
@@ -26,6 +48,7 @@ export const cachesvc = program({
     serve: { summary: 'run the proxy; this is the default' },
     'verify-repos': { summary: 'check all stored files, remove wrong ones' },
     explain: { operands: 'URL', summary: 'say how a request for URL would be answered, and why' },
+    get: { operands: 'URL', summary: 'fetch a file through the running proxy' },
     list: { operands: '[PATTERN]', summary: 'list stored files' },
     status: { summary: 'say whether the running proxy is well, and what it does' },
     stats: { summary: 'show requests and traffic, today and by day' },
@@ -34,11 +57,24 @@ export const cachesvc = program({
       operands: 'URL|PATTERN',
       summary: 'have the next request for stored files ask the origin',
     },
+    changes: {
+      operands: 'ARCHIVE',
+      summary: 'list versions of packages that a delay keeps from clients',
+    },
+    release: {
+      operands: 'ARCHIVE',
+      summary: 'let through what a delay or a hold keeps from clients',
+    },
     import: {
       operands: 'FILE|DIR',
       summary: 'take over a bundle, or packages from another cache',
     },
     export: { operands: 'FILE|DIR', summary: 'write stored files as a bundle' },
+    build: {
+      operands: '[ACTION] [NAME] [FILE]',
+      summary:
+        'list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated',
+    },
     reload: { summary: 'have the running proxy read its configuration again' },
     'socket-unit': { summary: 'print the configured addresses for cachesvc.socket of systemd' },
   },
@@ -57,6 +93,9 @@ export const cachesvc = program({
       help: 'listen there; may be repeated; [IPV6]:PORT and :PORT are understood as well',
     },
     'check-config': { help: 'check the configuration, print all problems, exit' },
+    'dump-config': {
+      help: 'print the configuration in force, with the source of each value and secrets hidden, exit',
+    },
     'dry-run': {
       of: ['verify-repos', 'remove', 'refresh', 'import'],
       help: 'change nothing, only say what would be changed',
@@ -68,11 +107,19 @@ export const cachesvc = program({
       help: 'only files of this host, or of this host and path; may be repeated',
     },
     suite: {
-      of: ['export'],
+      of: ['export', 'changes', 'release'],
       value: 'NAME',
       many: true,
-      help: 'only this suite, with the packages its indexes name; may be repeated',
+      help: 'only this suite, in a bundle with the packages its indexes name; may be repeated',
     },
+    now: { of: ['release'], help: 'let through what waits now; this is the default' },
+    until: {
+      of: ['release'],
+      value: 'DATE',
+      read: readMoment,
+      help: 'let through all that comes until DATE, a day or a moment (ISO 8601), in UTC',
+    },
+    reason: { of: ['release'], value: 'TEXT', help: 'why; it is logged and shown' },
     sort: {
       of: ['list'],
       value: 'ORDER',
@@ -80,7 +127,24 @@ export const cachesvc = program({
       read: readListOrder,
       help: 'list by `url`, by `size`, the largest first, or by last use, `used`, the latest first',
     },
-    json: { of: ['verify-repos', 'list', 'status', 'stats'], help: 'print JSON' },
+    output: {
+      short: 'o',
+      of: ['get'],
+      value: 'FILE',
+      read: pathOption,
+      help: 'write to FILE and not to standard output',
+    },
+    format: {
+      of: ['build'],
+      value: 'FORMAT',
+      default: 'bundle',
+      read: readBuildFormat,
+      help: 'export a build as a `bundle`, a `list` or `spdx`; the last two are printed when no FILE is named',
+    },
+    json: {
+      of: ['verify-repos', 'list', 'status', 'stats', 'changes', 'build'],
+      help: 'print JSON',
+    },
   },
   notes: `Environment:
   CACHESVC_CONFIG          configuration file when --config is not given

@@ -11,8 +11,10 @@ import { count, countOf, size } from '../../figures.ts'
 import { createLog, type Logger } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
+import { contentsOf, isKeepingKey } from '../builds/build.ts'
+import { addRecord, readBuilds } from '../builds/builds.ts'
 import { type ImportCounts, type LeftOutReason, leftOutReasons } from '../bundle/adopt.ts'
-import { exportBundle } from '../bundle/export.ts'
+import { type ExtraMember, exportBundle } from '../bundle/export.ts'
 import { identityName } from '../bundle/format.ts'
 import { importBundle } from '../bundle/import-bundle.ts'
 import { importTree } from '../bundle/import-tree.ts'
@@ -21,6 +23,7 @@ import { openSink } from '../bundle/sink.ts'
 import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'
 import { mustBeOwner } from '../store/owner.ts'
+import type { ReadableStore } from '../store/reading.ts'
 import { openStore } from '../store/store.ts'
 import type { RetentionRules } from '../store/upkeep/rules.ts'
 import { openAdopted, standingOf } from '../suites/known-suites.ts'
@@ -71,6 +74,12 @@ export async function printImport(
             found = bytes
           },
         })
+    for (const build of dryRun ? [] : imported.builds) {
+      const because = await addRecord(config.cacheDirectory, build)
+      if (because !== undefined) {
+        imported.leftOut.push({ name: build.name, reason: 'build', because })
+      }
+    }
   } finally {
     line.end()
     await store.close()
@@ -92,17 +101,27 @@ export async function importRules(
 ): Promise<RetentionRules> {
   const { cacheDirectory, retention, suites } = config
   const adopted = await openAdopted({ ...around, cacheDirectory, memory: suites.memory })
-  const standing = (digest: string) =>
-    put.has(digest) ? 'generation' : standingOf(adopted, digest)
+  const records = await readBuilds(cacheDirectory)
+  const recorded = records.map(({ record }) =>
+    'because' in record ? record.digests : contentsOf([record]),
+  )
+  const standing = (digest: string) => {
+    if (recorded.some(one => one === 'unknown' || one.has(digest))) return 'recorded'
+    return put.has(digest) ? 'generation' : standingOf(adopted, digest)
+  }
   return { ...retention, unusedDays: 0, versions: 0, standing }
 }
 
 /** Files of one reason that are listed. */
 const mostListed = 10
 
-function summary({ files, bytes, known, leftOut }: ImportCounts, dryRun: boolean): string {
+function summary({ files, bytes, known, leftOut, builds }: ImportCounts, dryRun: boolean): string {
   const did = dryRun ? 'would import' : 'imported'
   const lines = [`${did} ${countOf(files, 'file')}, ${size(bytes)}`]
+  for (const { name, answers } of builds) {
+    if (leftOut.some(one => one.reason === 'build' && one.name === name)) continue
+    lines.push(`the build ${name}, ${countOf(answers.size, 'answer')}`)
+  }
   if (known > 0) lines.push(`${countOf(known, 'file')} stored already`)
   for (const reason of Object.keys(leftOutReasons) as LeftOutReason[]) {
     const these = leftOut.filter(one => one.reason === reason)
@@ -130,8 +149,25 @@ async function readableStats(path: string): Promise<Stats> {
 
 /** A failure when there is nothing to export. Throws when the bundle cannot be written; then none is there. */
 export function printExport(path: string, config: Config, choice: Choice): Promise<ExitCode> {
-  return withStore(config, async store => {
+  return exportChosen(path, config, async store => {
     const { chosen, unread } = await chosenFrom(store, choice)
+    // Contents that are kept for builds go with their builds.
+    return { chosen: key => !isKeepingKey(key) && chosen(key), unread }
+  })
+}
+
+type Choosing = Awaited<ReturnType<typeof chosenFrom>> & {
+  readonly members?: readonly ExtraMember[]
+}
+
+/** The same for files that a function of the store chooses, and further members. */
+export function exportChosen(
+  path: string,
+  config: Config,
+  choose: (store: ReadableStore) => Promise<Choosing>,
+): Promise<ExitCode> {
+  return withStore(config, async store => {
+    const { chosen, unread, members } = await choose(store)
     for (const { key, because } of unread) {
       await complain(
         `${key} cannot be read, so packages that only it names are missing: ${because}`,
@@ -147,7 +183,7 @@ export function printExport(path: string, config: Config, choice: Choice): Promi
     }
     try {
       const by = `cachesvc ${packageVersion()}`
-      const exported = await exportBundle({ store, sink, now, chosen, by, onRead })
+      const exported = await exportBundle({ store, sink, now, chosen, members, by, onRead })
       line.end()
       for (const { key, because } of exported.leftOut) await complain(`left out ${key}: ${because}`)
       if (exported.files === 0) {

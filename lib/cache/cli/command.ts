@@ -1,11 +1,14 @@
 /**
  * The commands of cachesvc. Each loads what it needs when it runs.
  */
+import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
+import type { Override } from '../../config/dump.ts'
 import { Failure } from '../../errors.ts'
+import { formatAuthority } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
-import { type Config, surroundings } from '../config/config.ts'
+import { type Config, namedCacheDirectory, surroundings } from '../config/config.ts'
 import { configCheck, defaultConfigFile, loadConfig } from '../config/load-config.ts'
 import type { Line } from './arguments.ts'
 import { complain } from './terminal.ts'
@@ -17,7 +20,8 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     return loadConfig(options.config, overrides, surroundings({ serves: run === 'serve' }))
   }
   const withFiles = () => load().then(withFilesChecked)
-  const loaded = await (run === 'serve' || options['check-config'] ? withFiles() : load())
+  const { 'check-config': checks, 'dump-config': dumps } = options
+  const loaded = await (checks || (run === 'serve' && !dumps) ? withFiles() : load())
   for (const warning of loaded.warnings) await complain(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
     for (const problem of loaded.problems) await complain(problem)
@@ -32,7 +36,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     return askService(cacheDirectory, { do: run, json: options.json })
   }
   const { value: config, warnings, file } = loaded
-  if (options['check-config']) {
+  if (checks) {
     if (file === defaultConfigFile && options['cache-dir'] === undefined) {
       const { serviceDirectoryProblem } = await import('./service-directory.ts')
       const problem = await serviceDirectoryProblem(config.cacheDirectory)
@@ -44,6 +48,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     await print(`${file ?? 'the defaults'}: no problems\n`)
     return exitCodes.success
   }
+  if (dumps) return dumpConfig(loaded, options)
   const ask = async (request: object): Promise<ExitCode> => {
     const { askService } = await import('./ask.ts')
     return askService(config.cacheDirectory, request)
@@ -59,6 +64,10 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'explain': {
       const { printExplanation } = await import('./ask.ts')
       return printExplanation(of, config, options.config)
+    }
+    case 'get': {
+      const { printFile } = await import('./get.ts')
+      return printFile(of, config, options.output)
     }
     case 'list': {
       const { printList } = await import('./list.ts')
@@ -79,6 +88,20 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { archive: archives, suite: suites } = options
       return printExport(resolve(of), config, { archives, suites })
     }
+    case 'changes':
+      return ask({ do: run, of, suites: options.suite, json })
+    case 'release': {
+      const { until, now, reason } = options
+      if (now && until !== undefined) {
+        await complain('--now and --until exclude each other')
+        return exitCodes.usage
+      }
+      return ask({ do: run, of, suites: options.suite, until, reason, by: callerName() })
+    }
+    case 'build': {
+      const { runBuild } = await import('./build.ts')
+      return runBuild(operands, config, { json, format: options.format })
+    }
     case 'status':
     case 'stats':
     case 'reload':
@@ -89,6 +112,17 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { verifyRepos } = await import('../verify/command.ts')
       return verifyRepos(config, { json, dryRun })
     }
+  }
+}
+
+/** Who runs this command: the user who called sudo, where it was. */
+function callerName(): string {
+  const { SUDO_USER } = process.env
+  if (SUDO_USER !== undefined && SUDO_USER !== '') return SUDO_USER
+  try {
+    return userInfo().username
+  } catch {
+    return String(process.getuid?.() ?? 'unknown')
   }
 }
 
@@ -106,6 +140,33 @@ async function likelyConfig(
   return checked.ok ? checked.value : undefined
 }
 
+/** Prints every setting. `--cache-dir` and the variable for it come before the file, as `--listen` does. */
+async function dumpConfig(
+  { value: { cacheDirectory }, file }: Extract<Loaded, { readonly ok: true }>,
+  options: Line['options'],
+): Promise<ExitCode> {
+  const { dumpSettings } = await import('../../config/dump.ts')
+  const { looseSettings } = await import('../../config/config-file.ts')
+  const { settings } = await import('../config/settings.ts')
+  const found = file === undefined ? {} : await looseSettings(file)
+  const { listen = [], 'cache-dir': named } = options
+  const overrides = new Map<string, Override>()
+  const directory = (source: string) =>
+    overrides.set('cache_directory', { value: cacheDirectory, source })
+  if (named !== undefined) directory('--cache-dir')
+  else if (namedCacheDirectory(surroundings({ serves: false })) !== undefined)
+    directory('CACHESVC_CACHE_DIR')
+  else if (found['cache_directory'] === undefined) directory('default')
+  if (listen.length > 0) {
+    const value = listen.map(({ address, port }) =>
+      address === undefined ? `:${port}` : formatAuthority({ host: address, port }),
+    )
+    overrides.set('listen', { value, source: '--listen' })
+  }
+  await print(dumpSettings(settings, { found, file: file ?? 'no file', overrides }))
+  return exitCodes.success
+}
+
 async function printSocketUnit({ listen }: Config): Promise<ExitCode> {
   const { socketUnit } = await import('../../http/server/listen.ts')
   await print(socketUnit(listen))
@@ -119,17 +180,24 @@ async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
   if (!loaded.ok) return loaded
   const { authorityProblem } = await import('../intercept/authority.ts')
   const { originAuthorities } = await import('../fetch/origin-client.ts')
+  const { OriginCredentials } = await import('../fetch/origin-credentials.ts')
   const config: Config = loaded.value
   const problems = [
     await authorityProblem(config, systemClock.now()),
-    await originAuthorities(config.https.originCa).then(
-      () => undefined,
-      error => {
-        if (error instanceof Failure) return error.message
-        throw error
-      },
-    ),
+    await problemOf(() => originAuthorities(config.https.originCa)),
+    await problemOf(() => OriginCredentials.read(config.archives, process.env)),
   ].filter(problem => problem !== undefined)
   const { warnings, file } = loaded
   return problems.length > 0 ? { ok: false, problems, warnings, file } : loaded
+}
+
+/** The sentence of the Failure that is thrown; undefined when none is. */
+async function problemOf(read: () => unknown): Promise<string | undefined> {
+  try {
+    await read()
+    return undefined
+  } catch (error) {
+    if (error instanceof Failure) return error.message
+    throw error
+  }
 }

@@ -28,10 +28,16 @@ export function checkRouting(config: Config): {
       ...refusedAt(['remap', i, 'to'], to, policy),
     )
   })
-  config.archives.forEach(({ origins, clients, credentials, redirects }, i) => {
+  config.archives.forEach((archive, i) => {
+    const { origins, clients, credentials, redirects, verify, delay, hold } = archive
     const at = (j: number): Remark['path'] => ['archives', i, 'origins', j]
     if (origins.length === 0) {
       problems.push(remark(['archives', i, 'origins'], 'has no origin; write at least one'))
+    }
+    if (verify === 'off' && (delay > 0 || hold !== undefined)) {
+      const name = delay > 0 ? 'delay' : 'hold'
+      const says = 'needs Release files that are read: set verify to prefer or require'
+      problems.push(remark(['archives', i, name], says))
     }
     origins.forEach((origin, j) => {
       const other = origins.findIndex(one => isSame(sampleOf(one), sampleOf(origin)))

@@ -11,6 +11,7 @@ import {
   oneOf,
   secretText,
   size,
+  text,
 } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -21,7 +22,7 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
-import { hostName, hostPattern, httpUrl, mirror, timesOfDay } from './setting-kinds.ts'
+import { calendarDay, hostName, hostPattern, httpUrl, mirror, timesOfDay } from './setting-kinds.ts'
 
 export const archives = listOfGroups(
   'list of groups',
@@ -38,6 +39,23 @@ export const archives = listOfGroups(
     ),
     signed_by: setting(listOf(absolutePath, 'paths'), []).says(
       'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
+    ),
+    delay: setting(
+      duration('0s', '60d'),
+      '0s',
+      'archives:\n  - origins: [archive.example.org/debian]\n    delay: 72h',
+    ).says(
+      'Age from which clients get a new Release file, with the indexes it names: whole suites, so that what they get fits together. It counts from the signed `Date` or from when cachesvc first saw it, whichever is later. Newer ones are fetched and wait. The delay gives way when the Release file of clients is about to pass its `Valid-Until`. The first Release file of a suite is given at once. Set `suites.refresh` as well, so that new ones are seen when they come.',
+    ),
+    hold: optional(
+      calendarDay,
+      'none',
+      'archives:\n  - origins: [archive.example.org/debian]\n    hold: "2026-11-01"',
+    ).says(
+      'Day (UTC) at which the suites of this archive are frozen: clients get no Release file with a later `Date`. It does not give way to `Valid-Until`, and takes back nothing that clients have got already.',
+    ),
+    except: setting(listOf(text, 'suites'), ['*-security*', '*/updates']).says(
+      'Suites that `delay` and `hold` do not apply to, by what follows `dists/` in their URLs; `*` stands for any text. The default is the names of security suites: name them again in a list of your own.',
     ),
     redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
@@ -109,6 +127,19 @@ export const suites = group(
     ),
     wait: setting(duration('0s', '20s'), '5s').says(
       'Time limit for the last block of a file that is fetched while an index which may name it is still being read, and for an index that is stored. After that the file is sent without being compared with it.',
+    ),
+  },
+)
+
+export const builds = group(
+  'Builds that can be repeated: what a build was given is recorded, and given again byte for byte ([builds](builds.md)).',
+  {
+    clients: setting(listOf(network, 'networks'), [], 'builds:\n  clients: [192.0.2.0/28]').says(
+      'Networks whose clients may begin a recording by naming a build that is not there. With networks here, only their clients add to recordings. Without, `cachesvc build record` alone begins one, and every client adds to it. Each client may ask for what is recorded.',
+    ),
+    most: setting(integer(1, 10_000), 100).says('Most builds, recorded and locked.'),
+    size: setting(size('1M', '1024T'), '10G').says(
+      'Most bytes of what builds were given, each content counted once. It stays whatever `retention` and `expiration` say, until the build is removed. With `retention.size` it is at most half of that. Beyond, files are given and not recorded, and `cachesvc build lock` says which.',
     ),
   },
 )

@@ -1,6 +1,7 @@
 /**
  * The kinds of settings that only the caching proxy has: host patterns, places of routing rules, a parent proxy.
  */
+import { day, type Milliseconds } from '../../async/clock.ts'
 import { canonicalHost, readPort, splitPort, unbracketed } from '../../config/address-kinds.ts'
 import { readProxyUrl } from '../../config/proxy-url.ts'
 import { expected, type Read, right, wrong } from '../../config/reading.ts'
@@ -79,6 +80,19 @@ export const timesOfDay: Kind<TimesOfDay> = kind(
     return times.from === times.until
       ? wrong('the two times are the same; leave the setting out for any time')
       : right(times)
+  },
+)
+
+/** A day, `2026-11-01`: the moment at which it ends, by UTC. */
+export const calendarDay: Kind<Milliseconds> = kind(
+  { name: 'day', json: { ...string, pattern: '^\\d{4}-\\d\\d-\\d\\d$' } },
+  found => {
+    const begin =
+      typeof found === 'string' && /^\d{4}-\d\d-\d\d$/.test(found) ? Date.parse(found) : Number.NaN
+    // Date.parse takes the 31st of February for a day of March.
+    return Number.isNaN(begin) || new Date(begin).toISOString().slice(0, 10) !== found
+      ? expected(found, 'a day', 'such as "2026-11-01"')
+      : right(begin + day)
   },
 )
 

@@ -16,6 +16,7 @@ import {
 } from '../../config/settings.ts'
 import {
   archives,
+  builds,
   freshness,
   https,
   limits,
@@ -129,7 +130,7 @@ export const settings = group('', {
     'parent_proxy:\n  - url: http://branch.example.org:3128\n    only: [.corp.example.org]\n  - url: http://proxy.example.org:3128\n    except: [192.0.2.7]\n  - direct',
   ).says(
     'HTTP proxy for all requests to origins, tunnels included: its URL alone, `parent_proxy: http://proxy.example.org:3128`, or a group of its `url`, of `only`, the hosts that are asked by way of it, and of `except`, the hosts that are not, patterns as under `domains`. Hosts that no parent is for are asked directly. The URL can have a user name and password, percent-encoded; they are never logged, and no other parent gets them. The default port is 80.',
-    'A list of up to eight has several parents, in the order in which they are tried. The next one is tried when one cannot be connected to within 3 seconds, gives no answer for 10 seconds, does not accept the credentials (407), or answers 502, 503 or 504. A parent that cannot be connected to, gives no answer or refuses the credentials is passed over for 10 seconds, and twice as long with each further failure, up to 5 minutes. Other refusals are answers, and no other way is tried: name the hosts under `only` or `except`. When all parents of a host fail, its requests fail, unless the last member of the list is the word `direct`: then they are sent directly.',
+    'A list of up to eight has several parents, in the order in which they are tried. The next one is tried when one cannot be connected to within 3 seconds, gives no answer for 10 seconds, does not accept the credentials (407), or answers 502, 503 or 504. A parent that cannot be connected to, gives no answer or refuses the credentials is passed over for 10 seconds, and twice as long with each further failure, up to 5 minutes. For what an origin can have caused (no answer, or a 407 to a request for http) it is passed over only while it answers no other request. Other refusals are answers, and no other way is tried: name the hosts under `only` or `except`. When all parents of a host fail, its requests fail, unless the last member of the list is the word `direct`: then they are sent directly.',
     'The parent answers for hosts that it refuses or cannot reach, and such an answer looks like one of the origin. So a 4xx other than 401, 404 and 410 is told as that of the parent, and a stored file is served in its place. The variables `http_proxy`, `https_proxy` and `no_proxy` of the environment have no effect; the log says so at the start when one is set.',
   ),
   user_agent: optional(
@@ -216,6 +217,7 @@ export const settings = group('', {
   }),
 
   suites,
+  builds,
   retention,
   verification,
   freshness,

@@ -1,6 +1,6 @@
 /**
- * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, reload,
- * and the removals of verify-repos.
+ * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, build,
+ * reload, and the removals of verify-repos.
  * A request is `{ do: 'status', json: true }` and the like.
  */
 
@@ -16,6 +16,8 @@ import { countOf, size } from '../../figures.ts'
 import { isRecord } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
+import type { Builds } from '../builds/builds.ts'
+import type { MissingFiles } from '../builds/missing-files.ts'
 import { explanationText } from '../explain.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
@@ -25,6 +27,7 @@ import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
 import type { Wrong } from '../verify/report.ts'
+import { buildAnswer } from './builds.ts'
 import { chosenBy, proposal, refresh, remove } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
 
@@ -35,8 +38,12 @@ export interface ControlParts {
     'list' | 'get' | 'amend' | 'remove' | 'removeContents' | 'unremovable'
   >
   readonly negative: NegativeMemory
+  readonly builds: Builds
+  readonly missing: Pick<MissingFiles, 'begin'>
   readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
+  /** The commands about delayed suites. */
+  readonly delayed: (act: 'release' | 'changes', request: unknown) => Promise<CommandAnswer>
   readonly evict: (wrong: Wrong) => Promise<Fate>
   readonly reload: Reload
   /** What the last reload has to say beside problems. */
@@ -68,6 +75,14 @@ export function control(parts: ControlParts): RequestHandler {
       case 'remove':
       case 'refresh':
         return changed(act, String(of), parts)
+      case 'release':
+      case 'changes':
+        return parts.delayed(act, request)
+      case 'build': {
+        const { act: verb, name, file } = isRecord(request) ? request : {}
+        const asked = { act: String(verb), name: String(name), file: String(file) }
+        return buildAnswer(parts.builds, parts.missing, { ...asked, json: json === true })
+      }
       case 'reload':
         return reloadAnswer(parts.reload, parts.remarks)
       default:

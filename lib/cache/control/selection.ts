@@ -2,6 +2,7 @@
  * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
  */
 import { countOf } from '../../figures.ts'
+import { isKeepingKey } from '../builds/build.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
@@ -14,10 +15,14 @@ type Chosen = (key: string) => boolean
 
 /**
  * What a URL or pattern means; a sentence when it means nothing. A URL means the file that a request for it is answered with, so
- * it is routed as a request is. A pattern means all files whose whole URL it fits; `*` in it fits any text.
+ * it is routed as a request is. A pattern means all files whose whole URL it fits; `*` in it fits any text. Contents that are kept for
+ * builds are never meant: they go with their builds.
  */
 export function chosenBy(text: string, rules: Rules): Chosen | string {
-  if (text.includes('*')) return patternSelection(text)
+  if (text.includes('*')) {
+    const fits = patternSelection(text)
+    return key => !isKeepingKey(key) && fits(key)
+  }
   const urls = text.includes('://') ? [text] : [`http://${text}`, `https://${text}`]
   const keys = new Set(urls)
   for (const url of urls) {

@@ -4,6 +4,8 @@
 
 import { count, countOf, elapsedText, percent, rate, size } from '../../figures.ts'
 import { formatAuthority } from '../../http/message/target.ts'
+import { redactUrl } from '../../log/redact.ts'
+import { delayText } from '../operations/delay-text.ts'
 import { reachableAt, type ServiceState, serviceState } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
@@ -38,6 +40,12 @@ export async function statusOf(sources: OperationsSources) {
       received,
       ...(length !== undefined && { length }),
     })),
+    delayed: sources.suites().flatMap(({ name, delay }) => {
+      if (delay === undefined) return []
+      const { because } = delay.state.choice
+      const waiting = delay.state.waiting.length
+      return [{ suite: redactUrl(name), because, waiting, text: delayText(delay.state) }]
+    }),
     store: {
       directory: config.cacheDirectory,
       files: objects,
@@ -88,6 +96,9 @@ export function statusText(status: Status): string {
     line('Downloads', downloads.length === 0 ? 'none' : `${count(downloads.length)} running`),
     ...rows,
     ...(more > 0 ? [line('', `and ${count(more)} more`)] : []),
+    ...status.delayed
+      .slice(0, mostListed)
+      .map(({ suite, text }, n) => line(n === 0 ? 'Delayed' : '', `${suite}: ${text}`)),
     line('Store', `${countOf(store.files, 'file')}, ${size(store.bytes)}${free}`),
     line('', store.directory),
   ].join('')

@@ -72,6 +72,12 @@ const failures = {
     'the stored content is still being checked',
     'The stored file is still being checked after an unclean stop; try again.',
   ],
+  // Its suite has a delay or a hold: what the origin has may be newer than what may be given.
+  RELEASE_UNREADABLE: [
+    'internal',
+    'the stored Release file of a delayed suite cannot be read',
+    'The Release file of this delayed suite cannot be read now, and a newer one is not given in its place; try again.',
+  ],
   NOT_JOINABLE: [
     'internal',
     'a fetch from {origin} is under way that cannot be joined',

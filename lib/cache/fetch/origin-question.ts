@@ -3,7 +3,8 @@
  * fields that each origin is sent, with nothing of the client in them; the origins are asked in turn (mirrors.ts); the redirects of
  * each are followed as far as the policy admits (RFC 9110 section 15.4), or left to the client.
  *
- * Each hop passes the same admission as a client's request, and https never leads back to http. Credentials are those that this proxy
+ * Each hop passes the same admission as a client's request, and https never leads back to http. A file of an archive that some clients
+ * alone may have is not fetched by a redirect from elsewhere, which would store it under a name that is open. Credentials are those that this proxy
  * itself has for the archive of the file (origin-credentials.ts): a hop gets them at the place that was asked first, and none
  * that comes after a hop elsewhere.
  */
@@ -11,13 +12,15 @@ import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatUri, parseTarget, type TargetUri } from '../../http/message/target.ts'
-import type { Admission, DenyRule } from '../policy/policy.ts'
+import type { Admission, Denied, DenyRule } from '../policy/policy.ts'
 import type { Answer, Mirrors, Question } from './mirrors.ts'
 import type { FileCredentials } from './origin-credentials.ts'
 
 interface FollowParts {
   readonly origin: OriginClient
   readonly admit: (uri: TargetUri) => Admission
+  /** The refusal to follow a redirect there for the file that is wanted; undefined when it may be. */
+  readonly confined: (uri: TargetUri, wanted: TargetUri) => Denied | undefined
   /** Whether the client is to follow the redirects of this target itself. */
   readonly passes: (uri: TargetUri) => boolean
   /** Called when an origin refuses credentials of this proxy. */
@@ -61,7 +64,8 @@ export function askOrigins(parts: AskParts): Ask {
     return mirrors.ask(question, (uri, others, hurry) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
       const { deadlines, signal } = hurry ?? {}
-      const asked = { method, fields, fresh, within, deadlines, signal, credentials }
+      const { uri: wanted } = question
+      const asked = { method, fields, fresh, within, deadlines, signal, credentials, wanted }
       return follow(uri, asked, parts)
     })
   }
@@ -82,7 +86,7 @@ export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): Return
 type Asked = Pick<
   OriginRequest,
   'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal'
-> & { readonly credentials: FileCredentials | undefined }
+> & { readonly wanted: TargetUri; readonly credentials: FileCredentials | undefined }
 
 /** Redirects in a row that are followed; a chain of archives rarely has two. */
 const maxRedirects = 5
@@ -93,14 +97,14 @@ const maxRedirects = 5
  */
 async function follow(
   from: TargetUri,
-  { method, fields, fresh, within, deadlines, signal, credentials }: Asked,
-  { origin, admit, passes, onRefused }: FollowParts,
+  { method, fields, fresh, within, deadlines, signal, credentials, wanted }: Asked,
+  { origin, admit, confined, passes, onRefused }: FollowParts,
 ): Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }> {
   let uri = from
   let own = credentials
   const chain: string[] = []
   for (;;) {
-    const admission = admit(uri)
+    const admission = (uri === from ? undefined : confined(uri, wanted)) ?? admit(uri)
     if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
     const { trusted } = admission
     if (!isSameServer(uri, from)) own = undefined

@@ -6,14 +6,18 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import type { Fields } from '../../http/message/field.ts'
-import type { StaleReason } from '../rfc9111/outcome.ts'
+import type { DelayReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { FetchOutcome, FetchUnderWay, IncomingContent, OriginAnswer } from './found.ts'
 import { isRedirect } from './origin-question.ts'
 
 /** What a client gets of a stored file that the origin was asked about, when nothing is arriving. */
 export type RevalidationResult =
-  | { readonly use: 'store'; readonly because: 'validated' | 'changed'; readonly entry: Entry }
+  | {
+      readonly use: 'store'
+      readonly because: 'validated' | 'changed' | DelayReason
+      readonly entry: Entry
+    }
   | { readonly use: 'stale'; readonly because: StaleReason }
   /** The content came and was not stored; it must be fetched once more. */
   | { readonly use: 'again' }

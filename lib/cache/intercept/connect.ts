@@ -4,15 +4,16 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
-import { Failure } from '../../errors.ts'
+import { type Facts, Failure } from '../../errors.ts'
 import type { Dialler } from '../../http/client/dialling/dialler.ts'
 import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import { appendVia, runsInCircle, viaChain } from '../../http/proxy/via.ts'
-import type { ConnectHandler } from '../../http/server/options.ts'
+import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
 import { byWayOf, parentIn, refusalOf, refusedResponse } from '../answer/errors.ts'
+import { type BuildRefusal, buildNamedByProxyUser } from '../builds/build.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
 import { effectiveTarget } from '../request/request-target.ts'
@@ -52,17 +53,26 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
 
     // 3. Is the tunnel refused, intercepted or carried through unread?
     const origin = formatAuthority(authority)
+    const build = buildNamedByProxyUser(request.fields)
     const { mode, rule } = tunnelMode(authority, policy)
     if (mode === 'refuse') {
       const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
       return refusedResponse(request, { deny: 'https.refuse_domains', sentence })
     }
     if (mode === 'intercept') {
-      const opening = { socket, head, authority, client: request.client.address, adopt }
+      const within: Adopt = (secure, end) =>
+        adopt(secure, build === undefined ? end : { ...end, label: build })
+      const opening = { socket, head, authority, client: request.client.address, adopt: within }
       const taken = await parts.https.interceptor?.open(opening)
       if (taken !== undefined) {
         return { status: 200, sent: 0, facts: { outcome: 'intercept', origin, ...taken } }
       }
+    }
+    if (build !== undefined) {
+      const because: BuildRefusal = 'unread-tunnel'
+      const facts = { outcome: 'failed', because, origin, build } satisfies OutcomeFacts & Facts
+      const sentence = `A build cannot have what goes through a tunnel unread: write http://HTTPS///${origin}/ in place of https://${origin}/, or have the tunnel intercepted.`
+      return textResponse(409, sentence, { facts })
     }
     if (parts.rules().config.offline) {
       const facts = { outcome: 'failed', because: 'offline', origin } satisfies OutcomeFacts

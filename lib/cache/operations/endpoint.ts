@@ -10,6 +10,7 @@ import { isIP, isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { Unremovable } from '../store/store.ts'
 import { behindCautions } from './behind-text.ts'
+import { delayCautions } from './delay-text.ts'
 import type { Listener, OperationsSources } from './sources.ts'
 
 /** What `Acquire::http::Proxy` and the examples are made of. */
@@ -149,10 +150,14 @@ export function upkeepCautions(sources: UpkeepSources): readonly string[] {
   const full = because === undefined ? [] : [`nothing new is stored: ${because}`]
   const left = sources.unremovable()
   const stays = left.contents === 0 ? [] : [unremovableText(left, sources.config.cacheDirectory)]
-  return [...full, ...stays, ...behindCautions(sources.suites())]
+  const suites = sources.suites()
+  return [...full, ...stays, ...behindCautions(suites), ...delayCautions(sources)]
 }
 
-type UpkeepSources = Pick<OperationsSources, 'suites' | 'nothingStored' | 'unremovable' | 'config'>
+type UpkeepSources = Pick<
+  OperationsSources,
+  'suites' | 'notDelayed' | 'nothingStored' | 'unremovable' | 'config'
+>
 
 /** What is wrong with contents that could not be removed, and how to mend it. */
 export function unremovableText(left: Unremovable, directory: string): string {

@@ -17,6 +17,8 @@ const gauges = {
   files_being_written: 'Files not yet whole on disk.',
   stored_objects: 'Stored targets.',
   stored_bytes: 'Bytes of stored content, each content once.',
+  builds: 'Builds that are recorded or locked.',
+  build_bytes: 'Bytes of contents that stay because builds were given them, each counted once.',
   unremovable_contents: 'Removed contents whose files the file system did not let go.',
   damaged_contents: 'Stored contents found damaged when they were read, since the start.',
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
@@ -24,6 +26,8 @@ const gauges = {
   suites_being_adopted: 'Suites whose indexes are being read.',
   suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
+  waiting_generations:
+    'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
     'Suites whose signature apt refuses by now: its policy has ended an algorithm, or the key has expired.',
   distrusting_clients: 'Clients remembered as rejecting our certificates, once for each host.',

@@ -3,6 +3,7 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
+import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { IncomingFile } from '../fetch/found.ts'
@@ -13,6 +14,7 @@ import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { Unremovable } from '../store/store.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/room.ts'
+import type { ChangeCount } from '../suites/changes.ts'
 import type { Generation } from '../suites/generation.ts'
 
 /** A value that is asked for once a request, at once or later. */
@@ -32,6 +34,8 @@ export interface OperationsSources {
   readonly addresses: () => readonly string[]
   /** Removed contents whose files the file system did not let go. */
   readonly unremovable: () => Unremovable
+  /** How many builds there are, and the bytes of the contents that stay for them. */
+  readonly builds: () => { readonly count: number; readonly bytes: number }
   /** The name that the machine gives itself. */
   readonly hostname: string
   readonly httpsMode: HttpsMode
@@ -50,6 +54,8 @@ export interface OperationsSources {
   readonly verification: () => Verification
   /** The suites whose indexes files are compared with, the one adopted last first. */
   readonly suites: () => readonly SuiteState[]
+  /** Suites that a delay or a hold is for and has no effect on, because they are not adopted. */
+  readonly notDelayed: () => readonly string[]
   /** Metrics in the Prometheus text format 0.0.4. */
   readonly metrics: Source<string>
   readonly certificate: Source<Buffer | undefined>
@@ -96,6 +102,15 @@ export interface SuiteState
   readonly behind: ReleaseBehind | undefined
   /** Why the Release file that the origin has now is not given to clients, in words; undefined when it is. */
   readonly refusal?: string | undefined
+  /** What a delay or a hold keeps from clients, when its archive has one. */
+  readonly delay?: SuiteDelayed | undefined
+}
+
+/** What a delay or a hold keeps from clients. */
+export interface SuiteDelayed {
+  readonly state: DelayState
+  /** How many packages the newest that waits would change; undefined until they are counted, which this begins. */
+  readonly changes: () => ChangeCount | 'unknown' | undefined
 }
 
 /** The check of everything stored. */

@@ -6,6 +6,7 @@ import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { Answering } from '../answering.ts'
+import type { Builds } from '../builds/builds.ts'
 import { explain } from '../explain.ts'
 import type { Https } from '../intercept/https.ts'
 import type { Listening } from '../listening.ts'
@@ -22,7 +23,10 @@ import { operations } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
 interface OperationsParts
-  extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher' | 'shares'> {
+  extends Pick<
+    Answering,
+    'suites' | 'updates' | 'negative' | 'fetcher' | 'shares' | 'delays' | 'changeCounts'
+  > {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules
@@ -36,12 +40,13 @@ interface OperationsParts
   /** What is counted; the values that are read at each look are added to it. */
   readonly metrics: CacheMetrics
   readonly verification: Verification
+  readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
 }
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, https, store, suites, updates, negative, origin } = parts
-  const { fetcher, shares } = parts
+  const { clock, version, rules, https, store, suites, updates, delays } = parts
+  const { negative, origin, fetcher, shares } = parts
   const { statistics, activity, metrics, verification, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -54,6 +59,8 @@ export async function operationsOf(parts: OperationsParts) {
     files_being_written: () => store.writing,
     stored_objects: () => store.usage().objects,
     stored_bytes: () => store.usage().bytes,
+    builds: () => parts.builds.all.length,
+    build_bytes: () => parts.builds.bytes,
     unremovable_contents: () => store.unremovable.contents,
     damaged_contents: () => store.damaged,
     filesystem_free_bytes: () => space?.free ?? 0,
@@ -61,6 +68,8 @@ export async function operationsOf(parts: OperationsParts) {
     suites_being_adopted: () => suites.adopting,
     ...https.gauges,
     suites_behind: () => suitesBehind(parts).length,
+    waiting_generations: () =>
+      suites.all.reduce((sum, { at }) => sum + (delays.state(at)?.waiting.length ?? 0), 0),
     refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
@@ -113,15 +122,18 @@ export async function operationsOf(parts: OperationsParts) {
     health: () => store.health(),
     nothingStored: () => store.full,
     unremovable: () => store.unremovable,
+    builds: () => ({ count: parts.builds.all.length, bytes: parts.builds.bytes }),
     verification: () => verification,
     suites: () => suiteStates(parts),
+    notDelayed: () => delays.without,
     metrics: async () => {
       space = await store.fileSystem()
       return metrics.text()
     },
     explain: url =>
       explain(url, {
-        ...{ rules: rules(), store, shares, suites, updates, negative, fetcher, parents },
+        ...{ rules: rules(), store, shares, suites, updates, delays, negative, fetcher, parents },
+        builds: parts.builds,
         now: clock.now(),
       }),
   }
@@ -130,7 +142,9 @@ export async function operationsOf(parts: OperationsParts) {
 }
 
 /** Suites of which clients get an earlier Release file than the origin has, for the longest time first. */
-function suitesBehind(parts: Pick<Answering, 'suites' | 'updates'>): readonly SuiteBehind[] {
+function suitesBehind(
+  parts: Pick<Answering, 'suites' | 'updates' | 'delays' | 'changeCounts'>,
+): readonly SuiteBehind[] {
   return suiteStates(parts)
     .flatMap(({ name, behind }) => {
       if (behind === undefined || !isBehind(behind)) return []
@@ -159,13 +173,25 @@ function signatureEnds({ suites }: Pick<Answering, 'suites'>): readonly Signatur
 function suiteStates({
   suites,
   updates,
-}: Pick<Answering, 'suites' | 'updates'>): readonly SuiteState[] {
+  delays,
+  changeCounts,
+}: Pick<Answering, 'suites' | 'updates' | 'delays' | 'changeCounts'>): readonly SuiteState[] {
   const states = suites.all.flatMap(({ at, generations: [generation] }) => {
     if (generation === undefined) return []
     const { date, adopted, validUntil, signature, contents } = generation
     const bytes = contents.reduce((sum, { size }) => sum + size, 0)
     const about = { date, adopted, validUntil, signature, files: contents.length, bytes }
-    return [{ name: at, ...about, behind: updates.behind(at), refusal: updates.refusal(at) }]
+    const state = delays.state(at)
+    const last = state?.waiting.at(-1)
+    const changes = () =>
+      last &&
+      changeCounts.of({
+        name: `${generation.release.digest} ${last.release.digest}`,
+        before: contents,
+        after: last.contents,
+      })
+    const [behind, refusal] = [updates.behind(at), updates.refusal(at)]
+    return [{ name: at, ...about, behind, refusal, ...(state && { delay: { state, changes } }) }]
   })
   return states.reverse()
 }

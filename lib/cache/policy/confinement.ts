@@ -1,9 +1,10 @@
 /**
  * Archives whose files some clients alone may have (`archives[].clients`). Pure.
  */
-import type { TargetUri } from '../../http/message/target.ts'
+import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import { AddressSet } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
+import type { Place } from '../config/setting-kinds.ts'
 import { archiveOf } from './routing.ts'
 
 /** An archive with `clients`. */
@@ -26,7 +27,7 @@ export function confinementsOf({ archives }: Pick<Config, 'archives'>): Confinem
     if (clients.length === 0 || first === undefined) return []
     return [
       {
-        origins,
+        origins: origins.map(bothSchemes),
         scope: first.text,
         setting: `archives[${i}].clients`,
         clients: AddressSet.fromCidrs(clients),
@@ -34,6 +35,13 @@ export function confinementsOf({ archives }: Pick<Config, 'archives'>): Confinem
       },
     ]
   })
+}
+
+/** A host is confined by https and by http, where both have their usual ports. */
+function bothSchemes(origin: Place): Place {
+  const { scheme, port } = origin
+  const usual = port === undefined || (scheme !== undefined && port === defaultPort(scheme))
+  return usual ? { ...origin, scheme: undefined, port: undefined } : origin
 }
 
 /** The first that a target lies in. */

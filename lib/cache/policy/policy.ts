@@ -10,11 +10,17 @@
  *   listed is reached at public addresses only: the origin client checks that after DNS, and this file checks addresses that
  *   are written out.
  */
-import { type Authority, formatAuthority } from '../../http/message/target.ts'
+import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
-import { type Confinement, type Confinements, confinementsOf } from './confinement.ts'
+import { canonicalUri } from '../store/key.ts'
+import {
+  type Confinement,
+  type Confinements,
+  confinementOf,
+  confinementsOf,
+} from './confinement.ts'
 import {
   closestPattern,
   type HostList,
@@ -163,6 +169,25 @@ export function admitToArchive(
   return deny(
     'archives.clients',
     `${client} is in no network under \`${setting}\`; add its network there to let it have files of this archive.`,
+  )
+}
+
+/** The refusal to follow a redirect into a confined archive for a file that is not of it; undefined when it may be followed. */
+export function admitRedirect(
+  to: TargetUri,
+  wanted: TargetUri,
+  confinements: Confinements,
+): Denied | undefined {
+  if (confinements.length === 0) return undefined
+  // A Location is spelt as its author likes.
+  const place = canonicalUri(to)
+  if (place === undefined) return deny('archives.clients', 'It leads to no place of an archive.')
+  const confinement = confinementOf(place, confinements)
+  if (confinement === undefined) return undefined
+  if (confinementOf(wanted, confinements)?.scope === confinement.scope) return undefined
+  return deny(
+    'archives.clients',
+    `It leads into an archive whose files are for the clients under \`${confinement.setting}\`; ask for them there.`,
   )
 }
 

@@ -28,7 +28,13 @@ import { type Confinement, confinementOf } from '../policy/confinement.ts'
 import { type Admission, admitTarget, parentOf, type Rules } from '../policy/policy.ts'
 import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
 import { canonicalUri } from '../store/key.ts'
-import { effectiveTarget, type NoFile, refusals, type TargetParts } from './request-target.ts'
+import {
+  effectiveTarget,
+  type NoFile,
+  placeWithinOwn,
+  refusals,
+  type TargetParts,
+} from './request-target.ts'
 
 /** What every answer about one target has in common. */
 export interface About {
@@ -64,6 +70,8 @@ export interface FileDestination {
   readonly about: About
   /** The end of the day as of which it is wanted; undefined for the present. */
   readonly asOf: Milliseconds | undefined
+  /** The name of a build that stands in the path. */
+  readonly build: string | undefined
   /** Whether credentials sent for what was asked may go to where it is fetched. */
   readonly credentials: boolean
   /** The archive whose files some clients alone may have; undefined when it is in none. */
@@ -130,6 +138,7 @@ function destinationOf(request: TargetParts, rules: Rules): Destination {
     archive,
     about: aboutFile(key, archive, { uri, policy: rules.policy }),
     asOf: asked.asOf,
+    build: asked.build,
     credentials: carriesCredentials(spelt, uri),
     confinement: confinementOf(uri, rules.confinements),
     admission: admitBoth(spelt, uri, rules),
@@ -197,9 +206,11 @@ function prefixed(location: string, target: Target, from: TargetUri): string {
   const uri = parseUri(url.href)
   if ('problem' in uri) return location
   const byProxy = target.form === 'absolute' && target.uri.host === 'https'
+  const { path = '' } = target.form === 'absolute' ? target.uri : { path: '', ...target }
+  const within = placeWithinOwn(path)
   const place = formatUri(uri)
-    .replace(/^http:\/\//, '/')
-    .replace(/^https:\/\//, byProxy ? 'http://HTTPS///' : '/HTTPS///')
+    .replace(/^http:\/\//, `${within}/`)
+    .replace(/^https:\/\//, byProxy ? 'http://HTTPS///' : `${within}/HTTPS///`)
   return place + hash
 }
 

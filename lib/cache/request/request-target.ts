@@ -12,6 +12,7 @@
  *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
  * - Below `/_cachesvc/snapshot/` and a date the path is that of a sources.list that begins with our address. `apt --snapshot`
  *   puts its ID (`20260801T000000Z`) and the path of the source into a template, which doubles slashes.
+ *   So it is below `/_cachesvc/build/` and the name of a build.
  * - asterisk-form asks about the proxy itself; a load balancer checks it so.
  * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
  */
@@ -40,6 +41,8 @@ type EffectiveTarget =
       readonly mode: FetchMode
       /** The moment as of which the file is wanted, the end of a day or of a second; undefined for the present. */
       readonly asOf?: Milliseconds
+      /** The name of the build that it is asked for, as it stands in the path. */
+      readonly build?: string
     }
   | NoFile
 
@@ -204,6 +207,11 @@ const fileSuffixes: ReadonlySet<string> = new Set([
 ])
 
 function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
+  const [, build, below] = BUILD.exec(target.path) ?? []
+  if (build !== undefined) {
+    const asked = fromOwnPath({ ...target, path: below ?? '' }, userinfo)
+    return asked.kind === 'fetch' ? { ...asked, build } : asked
+  }
   const [, date, rest] = SNAPSHOT.exec(target.path) ?? []
   if (date === undefined) return { kind: 'operations', ...pathAndQueryOf(target) }
   const asOf = endOfDay(date) ?? endOfSecond(date)
@@ -214,6 +222,16 @@ function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
 
 /** `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…` */
 const SNAPSHOT = new RegExp(`^${operationsPrefix}/+snapshot/+([^/]*)(.*)$`, 's')
+
+/** `/_cachesvc/build/NAME/archive.example.org/debian/…` */
+const BUILD = new RegExp(`^${operationsPrefix}/+build/+([^/]*)(.*)$`, 's')
+
+/** What stands before the host in the path of a snapshot or a build; empty for other paths. */
+export function placeWithinOwn(path: string): string {
+  return WITHIN.exec(path)?.[0] ?? ''
+}
+
+const WITHIN = new RegExp(`^${operationsPrefix}/+(?:snapshot|build)/+[^/]*(?=/)`)
 
 /** The last millisecond of a day, UTC. */
 function endOfDay(date: string): Milliseconds | undefined {

@@ -33,7 +33,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { type Entry, neverConfirmed, type Reading } from '../store/entry.ts'
-import type { HitReason, MissReason, StaleReason } from './outcome.ts'
+import type { DelayReason, HitReason, MissReason, StaleReason } from './outcome.ts'
 
 /** A request for a file that the policy has admitted, and all that is known of the file. */
 export interface FileRequest {
@@ -66,7 +66,7 @@ interface SuitesSay {
 /** The keys the origin answered 404 for, each with the moment until which that holds. The moment can be past. */
 export type NegativeMemory = LRUCache<string, Milliseconds>
 
-export type StoreReason = Exclude<HitReason, 'validated' | StaleReason>
+export type StoreReason = Exclude<HitReason, 'validated' | DelayReason | StaleReason>
 type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
 type OriginReason = Extract<
   MissReason,

@@ -20,7 +20,15 @@ export type HitReason =
   | 'max-stale'
   | 'offline'
   | 'as-released'
+  | DelayReason
+  | 'recorded'
   | StaleReason
+
+/**
+ * Why a Release file answers although a newer one is known: the archive has a `delay`, or a `hold`. The origin has been asked as
+ * ever.
+ */
+export type DelayReason = 'suite-delayed' | 'suite-held'
 
 /**
  * Why a stored file answers that the origin has not confirmed:

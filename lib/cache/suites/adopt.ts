@@ -98,7 +98,12 @@ export interface MissingFiles {
   readonly byHash: boolean
   /** Paths that the adopted Release file names and the new one does not, so many at most. */
   readonly dropped?: ReadonlySet<string>
+  /** What the new Release file says; undefined when it may not be adopted. */
+  readonly facts?: ReleaseFacts
 }
+
+/** What a Release file says that may be adopted, and the files that clients use of those it names. */
+export type ReleaseFacts = Pick<Generation, 'date' | 'validUntil' | 'signature' | 'contents'>
 
 type PackedIndex = ListedContent & { readonly kind: PackageIndex }
 
@@ -143,7 +148,8 @@ async function adopt(job: Job): Promise<Adoption> {
   }
   if (used !== undefined) {
     const dropped = await droppedBy(release, job.adopted, layout)
-    return { missing: { files: missing, byHash, dropped }, refused }
+    const facts = { date, validUntil, signature, contents: [...stored, ...missing] }
+    return { missing: { files: missing, byHash, dropped, facts }, refused }
   }
   await makeDirectory(layout.suites)
   const tables = new TableMaker(layout, mostTableBytes)

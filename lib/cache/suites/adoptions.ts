@@ -58,6 +58,8 @@ export interface SuiteMeans {
   /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly snapshotDays: () => number
+  /** Whether a content of the store may be given under this key, whatever archive it came from. */
+  readonly shares: (digest: string, key: string) => boolean
 }
 
 interface AdoptionsParts extends SuiteMeans, AdoptedSuites {
@@ -274,9 +276,12 @@ export class Adoptions {
     return expired ? { files: [], byHash: false } : undefined
   }
 
-  /** Gives the files clients use names by digest, so that they stay when other content takes their plain names. */
+  /**
+   * Gives the files clients use names by digest, so that they stay when other content takes their plain names. The store may have such a
+   * content from another archive, whose files are for some clients alone: then it gets no name in this one.
+   */
   async #anchor(at: string, generation: Generation): Promise<void> {
-    const { store, clock } = this.#parts
+    const { store, clock, shares } = this.#parts
     const now = clock.now()
     const { contents, date } = generation
     const releases = releasesOf(generation).flatMap(({ name, signedBy, ...release }) => {
@@ -287,7 +292,10 @@ export class Adoptions {
     const times = { stored: now, validated: now, initialAge: 0, lastModified }
     for (const listed of [...contents, ...releases]) {
       const { digest, size } = listed
-      const [, ...names] = keysOf(at, listed)
+      const [plain = '', ...names] = keysOf(at, listed)
+      const own = [plain, ...names].map(key => store.read(key))
+      const came = (await Promise.all(own)).some(entry => hasContent(entry, listed))
+      if (!came && !shares(digest, plain)) continue
       for (const key of names) {
         if ((await store.read(key)) !== undefined) continue
         store.put({ key, fields: [], digest, size, ...times, verified: { by: 'name' } })

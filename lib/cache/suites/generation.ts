@@ -91,6 +91,40 @@ export interface Generation {
   readonly contents: readonly ListedContent[]
 }
 
+/** A newer generation that clients do not get yet, because of a delay or a hold. Its Release file is stored under its digest. */
+export interface WaitingGeneration
+  extends Pick<Generation, 'release' | 'date' | 'validUntil' | 'signature' | 'contents'> {
+  /** When it was first seen, by `SteadyTime`. */
+  readonly seen: Milliseconds
+  /** The same by the clock of the machine, for people. */
+  readonly noticed: Milliseconds
+  /** The operator who let it through. */
+  readonly released?: Permission | undefined
+}
+
+/** That an operator lets generations through, and why. */
+export interface Permission {
+  readonly by: string
+  readonly reason: string
+  /** By the clock of the machine. */
+  readonly at: Milliseconds
+}
+
+/** The same for all that come until a moment. */
+export interface OpenPermission extends Permission {
+  readonly until: Milliseconds
+}
+
+/** The Release file that clients of a suite get while its archive has a delay or a hold, and why it was given. */
+export interface Given {
+  readonly digest: string
+  readonly because: 'first' | 'ripe' | 'released' | 'expiring'
+  /** By the clock of the machine. */
+  readonly since: Milliseconds
+  /** The operator who let it through. */
+  readonly permission?: Permission | undefined
+}
+
 /** A suite with its generations, the adopted one first. */
 export interface Suite {
   /** The key of its directory, without a slash at the end. */
@@ -98,6 +132,11 @@ export interface Suite {
   readonly generations: readonly Generation[]
   /** The moment since which the origin has another Release file that clients do not get, because files of it cannot be had. */
   readonly heldSince?: Milliseconds | undefined
+  /** The generations that clients do not get yet, in the order in which they were first seen. */
+  readonly waiting?: readonly WaitingGeneration[] | undefined
+  /** By the name of the Release file. */
+  readonly given?: Readonly<Partial<Record<ReleaseFile['name'], Given>>> | undefined
+  readonly open?: OpenPermission | undefined
 }
 
 /** Past generations that are kept in any case beside the adopted one. */
@@ -199,8 +238,29 @@ export function withNextGeneration(
     return days > 0 && until > since && last && files <= mostPastFiles
   })
   const generations = [{ ...next, adopted }, ...kept]
-  const { heldSince } = suite ?? {}
-  return { at, generations, ...(once && heldSince !== undefined && { heldSince }) }
+  const { heldSince, waiting = [], given, open } = suite ?? {}
+  const stays = ({ date, release }: WaitingGeneration): boolean =>
+    releaseIn(next, release.digest) === undefined &&
+    (date === undefined || next.date === undefined || date > next.date)
+  return {
+    at,
+    generations,
+    ...(once && heldSince !== undefined && { heldSince }),
+    ...delayedState({ waiting: waiting.filter(stays), given, open }),
+  }
+}
+
+/** What there is of a delay, for a suite. */
+function delayedState({
+  waiting = [],
+  given,
+  open,
+}: Pick<Suite, 'waiting' | 'given' | 'open'>): Pick<Suite, 'waiting' | 'given' | 'open'> {
+  return {
+    ...(waiting.length > 0 && { waiting }),
+    ...(given !== undefined && { given }),
+    ...(open !== undefined && { open }),
+  }
 }
 
 /** The generation of a suite that was the adopted one at a moment; undefined before the oldest that is kept. */
@@ -223,14 +283,17 @@ export function decodeSuite(text: string): Suite | undefined {
     return undefined
   }
   if (!isSuite(value)) return undefined
-  const { at, generations, heldSince } = value
-  return { at, generations, ...(heldSince !== undefined && { heldSince }) }
+  const { at, generations, heldSince, ...state } = value
+  return { at, generations, ...(heldSince !== undefined && { heldSince }), ...delayedState(state) }
 }
 
 function isSuite(value: unknown): value is Suite {
   if (!isRecord(value) || value['version'] !== version) return false
-  const { at, generations, heldSince } = value
+  const { at, generations, heldSince, waiting, given, open } = value
   return (
+    optional(listOf(isWaiting))(waiting) &&
+    optional(isGivenByName)(given) &&
+    optional(isOpen)(open) &&
     isText(at) &&
     (heldSince === undefined || isNumber(heldSince)) &&
     Array.isArray(generations) &&
@@ -277,19 +340,45 @@ const isReleaseFile = recordOf({
   signedBy: optional(recordOf(content)),
 })
 
+const isSignature = recordOf({
+  is: oneOf('good', 'unknown-key', 'bad', 'unsigned', 'unchecked'),
+  by: optional(isText),
+  owner: optional(isText),
+  ends: optional(recordOf({ at: isNumber, because: isText })),
+})
+
 const isGeneration = recordOf({
   release: isReleaseFile,
   twin: optional(isReleaseFile),
   date: optional(isNumber),
   validUntil: optional(isNumber),
   byHash: oneOf(true, false),
-  signature: recordOf({
-    is: oneOf('good', 'unknown-key', 'bad', 'unsigned', 'unchecked'),
-    by: optional(isText),
-    owner: optional(isText),
-    ends: optional(recordOf({ at: isNumber, because: isText })),
-  }),
+  signature: isSignature,
   adopted: isNumber,
   indexes: listOf(recordOf({ table: isSha256, root: isText })),
   contents: listOf(recordOf(listed)),
+})
+
+const permission = { by: isText, reason: isText, at: isNumber }
+
+const isOpen = recordOf({ ...permission, until: isNumber })
+
+const isGiven = recordOf({
+  digest: isSha256,
+  because: oneOf('first', 'ripe', 'released', 'expiring'),
+  since: isNumber,
+  permission: optional(recordOf(permission)),
+})
+
+const isGivenByName = recordOf({ InRelease: optional(isGiven), Release: optional(isGiven) })
+
+const isWaiting = recordOf({
+  release: isReleaseFile,
+  date: optional(isNumber),
+  validUntil: optional(isNumber),
+  signature: isSignature,
+  contents: listOf(recordOf(listed)),
+  seen: isNumber,
+  noticed: isNumber,
+  released: optional(recordOf(permission)),
 })

@@ -143,8 +143,11 @@ export class KnownSuites {
   async put(suite: Suite): Promise<void> {
     this.#suites.delete(suite.at)
     await this.#write(suite)
-    const [oldest] = this.#suites.keys()
-    if (this.#suites.size > mostSuites && oldest !== undefined) await this.forget(oldest)
+    if (this.#suites.size <= mostSuites) return
+    // Without what is known of it, a delayed suite would be given anew at once: those that clients bring go first.
+    const delayed = ({ given }: Suite): boolean => given !== undefined
+    const oldest = this.all.find(one => !delayed(one)) ?? this.all[0]
+    if (oldest !== undefined) await this.forget(oldest.at)
   }
 
   /** Notes since when a newer Release file of a suite is held back; undefined when none is. */
@@ -152,6 +155,15 @@ export class KnownSuites {
     const suite = this.#suites.get(at)
     if (suite !== undefined && suite.heldSince !== heldSince)
       await this.#write({ ...suite, heldSince })
+  }
+
+  /** Notes what waits in a suite, and why clients get what they get. */
+  async noteDelay(
+    at: string,
+    state: Partial<Pick<Suite, 'waiting' | 'given' | 'open'>>,
+  ): Promise<void> {
+    const suite = this.#suites.get(at)
+    if (suite !== undefined) await this.#write({ ...suite, ...state })
   }
 
   async #write(suite: Suite): Promise<void> {
@@ -200,8 +212,8 @@ export class KnownSuites {
     this.#named.clear()
     for (const suite of this.#suites.values()) {
       this.#bases.set(baseOf(suite), suite)
-      for (const one of suite.generations) {
-        const releases = releasesOf(one)
+      for (const one of [...suite.generations, ...(suite.waiting ?? [])]) {
+        const releases = 'seen' in one ? [one.release] : releasesOf(one)
         const signatures = releases.flatMap(({ signedBy }) => signedBy ?? [])
         const files = [...releases, ...signatures, ...one.contents]
         for (const { digest } of files) this.#named.add(digest)

@@ -131,6 +131,16 @@ export class Suites {
     return this.#known.all
   }
 
+  /** The suite in the directory with this key, when it is known. */
+  at(key: string): Suite | undefined {
+    return this.#known.at(key)
+  }
+
+  /** Notes what waits in a suite, and why clients get what they get. */
+  noteDelay(at: string, state: Parameters<KnownSuites['noteDelay']>[1]): Promise<void> {
+    return this.#known.noteDelay(at, state)
+  }
+
   /** Suites that are being adopted. */
   get adopting(): number {
     return this.#adoptions.count

@@ -55,7 +55,7 @@ export interface Request {
   /** Whether the client's connection to us is TLS. */
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
-  readonly tunnelEnd?: Authority
+  readonly tunnelEnd?: TunnelEnd
   /** The person or program for whom a handler has let it through, as the handler notes it. */
   holder?: object | undefined
   /** Moment the head had arrived, milliseconds since the epoch. */
@@ -64,6 +64,11 @@ export interface Request {
   readonly signal: AbortSignal
   /** Ends as `signal` fires, without the cost of a signal; requests of a server have it. */
   readonly lifetime?: Lifetime
+}
+
+/** Where a tunnel leads, and what the handler that opened it notes for the requests within. */
+export interface TunnelEnd extends Authority {
+  readonly label?: string
 }
 
 export interface Response {

@@ -9,8 +9,8 @@ import { Lifetime } from '../../async/lifetime.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
 import { type Member, Members } from '../../members.ts'
 import { Fields } from '../message/field.ts'
-import type { Peer, Request, SendInterim } from '../message/message.ts'
-import type { Authority, Target, TargetReader } from '../message/target.ts'
+import type { Peer, Request, SendInterim, TunnelEnd } from '../message/message.ts'
+import type { Target, TargetReader } from '../message/target.ts'
 import { checkRequest, type Refusal } from '../wire/request-rules.ts'
 import {
   bytesTaken,
@@ -109,7 +109,7 @@ export class Connections {
   }
 
   /** Enters a TLS connection that lies in another one; `end` is where the CONNECT on that one wanted to go. */
-  addWithin(below: Connection, socket: Socket, end: Authority): Connection {
+  addWithin(below: Connection, socket: Socket, end: TunnelEnd): Connection {
     const { client, local } = below
     return this.#enter(socket, { client, local, secure: true, tunnelEnd: end })
   }
@@ -342,7 +342,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
   readonly connection: Lifetime
   readonly local: Peer
   readonly secure: boolean
-  readonly tunnelEnd?: Authority
+  readonly tunnelEnd?: TunnelEnd
   readonly received: Milliseconds
   /** The moment of `received` on the monotonic clock. */
   readonly begun: Milliseconds

@@ -4,8 +4,7 @@
 import type { Socket } from 'node:net'
 import type { SecureContext, TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Exchange, Handler, Peer, Request, Response } from '../message/message.ts'
-import type { Authority } from '../message/target.ts'
+import type { Exchange, Handler, Peer, Request, Response, TunnelEnd } from '../message/message.ts'
 import type { HeadLimits } from '../wire/request-rules.ts'
 
 export interface HttpServerOptions {
@@ -87,4 +86,4 @@ export interface TakenOver {
  * is `end`. Settles with the number of requests when the connection has closed. The server's limits and its end hold for it
  * as for any other.
  */
-export type Adopt = (socket: TLSSocket, end: Authority) => Promise<number>
+export type Adopt = (socket: TLSSocket, end: TunnelEnd) => Promise<number>

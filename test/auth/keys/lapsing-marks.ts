@@ -2,12 +2,14 @@
  * Marks that lapse, on disk: what was confirmed is found again after any crash, power cut or failure, whichever processes run at
  * that moment.
  */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { filesOfMarks, LapsingMarks } from '../../../lib/auth/keys/lapsing-marks.ts'
 import { writeFileAtomically } from '../../../lib/files/atomic-file.ts'
 import { readBounded } from '../../../lib/files/bounded-file.ts'
-import type { FileCalls } from '../../../lib/files/file-calls.ts'
+import { type FileCalls, systemFiles } from '../../../lib/files/file-calls.ts'
 import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
 import { type Mishap, processFiles } from '../../fixtures/store/memory-file-calls.ts'
 import { MemoryFiles } from '../../fixtures/store/memory-files.ts'
@@ -314,6 +316,39 @@ t.test('a line is not confirmed by a file that a start has read meanwhile', asyn
   const three = await opened(path, calls)
   t.same([...three.marks.keys()].sort(), ['a', 'b'])
   for (const keeper of [one, two, three]) await keeper.close()
+})
+
+t.test('whatever is put in the place of the file, each mark is written', async t => {
+  const path = pathIn(t.testdir())
+  const things: ReadonlyArray<(at: string) => void> = [
+    at => execFileSync('mkfifo', [at]),
+    at => mkdirSync(at),
+    at => symlinkSync(`${path}.elsewhere`, at),
+    at => symlinkSync('/dev/full', at),
+    at => writeFileSync(at, 'x'.repeat(100)),
+    () => undefined,
+  ]
+  for (const [i, put] of things.entries()) {
+    const keeper = new Keeper(path, systemFiles)
+    await keeper.open()
+    await keeper.add(`${i} a`)
+    const [own = ''] = (await filesOfMarks(path)).filter(name => !name.endsWith('.old'))
+    rmSync(own)
+    put(own)
+    await keeper.add(`${i} b`)
+    if (i === 1) rmSync(own, { recursive: true })
+    await keeper.add(`${i} c`)
+    await keeper.add(`${i} d`)
+    const next = new Keeper(path, systemFiles)
+    await next.open()
+    t.strictSame(
+      [...next.marks.keys()].filter(name => name.startsWith(`${i}`)),
+      ['a', 'b', 'c', 'd'].map(letter => `${i} ${letter}`),
+    )
+    await keeper.close()
+    await next.close()
+  }
+  t.notOk(existsSync(`${path}.elsewhere`), 'nothing is written through a link')
 })
 
 t.test('a process of an older version is heard as long as it runs', async t => {

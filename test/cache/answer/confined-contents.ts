@@ -3,7 +3,9 @@
  */
 import t from 'tap'
 import { ConfinedContents } from '../../../lib/cache/answer/confined-contents.ts'
-import { confinementsOf } from '../../../lib/cache/policy/confinement.ts'
+import { fetchedKey, keepingKey } from '../../../lib/cache/builds/build.ts'
+import { confinementOf, confinementsOf } from '../../../lib/cache/policy/confinement.ts'
+import { parseUri } from '../../../lib/http/message/target.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 
@@ -15,7 +17,7 @@ function contents(
   origins: readonly string[] = [paid, second],
 ) {
   const archives = origins.map(origin => ({ origins: [origin], clients: ['192.0.2.0/24'] }))
-  const state = { archives: archives as readonly object[], fails: false }
+  const state = { archives: archives as readonly object[], fails: false, unnamed: 'unnamed' }
   const log = createMemoryLog()
   const confined = new ConfinedContents({
     rules: () => ({
@@ -27,7 +29,7 @@ function contents(
         if (state.fails) throw new Error('the disk fails')
         yield stored.map(([key, digest]) => ({ key, digest, size: 1, lastUsed: 0 }))
       },
-      names: digest => !digest.startsWith('unnamed'),
+      names: digest => digest !== state.unnamed,
     },
     log,
   })
@@ -45,6 +47,11 @@ t.test('nothing is shared until the store is read; then each content in its scop
     [url(paid), 'c'],
     [url(second), 'd'],
     [url(paid), 'd'],
+    [keepingKey('e'), 'e'],
+    [url('open.example.org'), 'f'],
+    [keepingKey('f'), 'f'],
+    [url(paid), 'g'],
+    [keepingKey('g'), 'g'],
   ])
   t.equal(confined.shares('b'), false, 'not yet')
   await soon()
@@ -59,6 +66,11 @@ t.test('nothing is shared until the store is read; then each content in its scop
     ['d', second, true],
     ['d', paid, true],
     ['d', undefined, false],
+    ['e', undefined, false],
+    ['e', paid, false],
+    ['f', undefined, true],
+    ['g', undefined, false],
+    ['g', paid, true],
     ['unnamed', undefined, false],
     ['unnamed', paid, false],
   ] as const
@@ -73,9 +85,17 @@ t.test('what comes later, what goes, other archives, a failing disk', async t =>
   confined.note({ key: url(paid), digest: 'e' })
   await soon()
   t.equal(confined.shares('e'), false)
+  confined.note({ key: keepingKey('e'), digest: 'e' })
+  t.equal(confined.shares('e'), false, 'that a build has it opens nothing')
+  confined.note({ key: fetchedKey('f'), digest: 'f' })
+  t.equal(confined.shares('f'), false, 'nor that it was fetched for one')
   confined.note({ key: url('open.example.org'), digest: 'e' })
   t.equal(confined.shares('e'), true, 'it came from an open archive as well')
   confined.forget('a')
+  t.equal(confined.shares('a'), false, 'another entry that names it is arriving')
+  state.unnamed = 'a'
+  confined.forget('a')
+  state.unnamed = ''
   t.equal(confined.shares('a'), true, 'the store has it under an open name alone')
   state.archives = [{ origins: [second], clients: ['192.0.2.0/24'] }]
   t.equal(confined.shares('z'), false, 'read anew')
@@ -95,3 +115,54 @@ t.test('what comes later, what goes, other archives, a failing disk', async t =>
   await soon()
   t.equal(confined.shares('z'), true, 'and is read again')
 })
+
+t.test(
+  'what comes while the archive is not confined, or another one is, is confined later',
+  async t => {
+    for (const meanwhile of [[], [second]]) {
+      const { confined, state } = contents([])
+      const before = state.archives
+      confined.shares('a')
+      await soon()
+      state.archives = meanwhile.map(origin => ({ origins: [origin], clients: ['192.0.2.0/24'] }))
+      confined.note({ key: url(paid), digest: 'a' })
+      state.archives = before
+      t.equal(confined.shares('a'), false, 'not until the store is read anew')
+    }
+  },
+)
+
+t.test('a reading that began before a change does not end the next one', async t => {
+  const { confined, state } = contents([[url(paid), 'a']])
+  const before = state.archives
+  confined.shares('a')
+  await Promise.resolve()
+  state.archives = []
+  confined.note({ key: url(paid), digest: 'b' })
+  state.archives = before
+  t.equal(confined.shares('b'), false)
+  await soon()
+  t.equal(confined.shares('a'), false)
+})
+
+t.test(
+  'an archive is confined by http and by https, where both have their usual ports',
+  async t => {
+    for (const [origin, ...found] of [
+      ['https://archive.example.org/paid', true, true, false, false],
+      ['http://archive.example.org:80/paid', true, true, false, false],
+      ['archive.example.org/paid', true, true, false, false],
+      ['https://archive.example.org:8443/paid', false, false, true, false],
+    ] as const) {
+      const confinements = confinementsOf(
+        config(JSON.stringify({ archives: [{ origins: [origin], clients: ['192.0.2.0/24'] }] })),
+      )
+      const places = ['http://', 'https://', 'https://:8443', 'http://:8443'].map(place => {
+        const [scheme, port] = place.split('//')
+        const uri = parseUri(`${scheme}//archive.example.org${port}/paid/x`)
+        return 'problem' in uri || confinementOf(uri, confinements) !== undefined
+      })
+      t.strictSame(places, found, origin)
+    }
+  },
+)

@@ -53,6 +53,7 @@ t.test('without a file everything has its default', t => {
       contact: '',
     },
     expiration: { unusedDays: 90 },
+    builds: { clients: [], most: 100, size: 10_737_418_240 },
     suites: {
       keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],
       memory: 67_108_864,

@@ -34,13 +34,13 @@ async function bench(t: T, https: Readonly<Record<string, unknown>> = {}, more =
     ...more,
   })
   const ca = await service.page('/_cachesvc/cachesvc.crt')
-  const connect = async (to = `127.0.0.1:${port}`, head = '') => {
+  const connect = async (to = `127.0.0.1:${port}`, head = '', field = '') => {
     const client = await RawClient.connect(t, service.port)
-    await client.write(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n\r\n${head}`)
+    await client.write(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n${field}\r\n${head}`)
     return { client, answer: await client.response({ to: 'CONNECT' }) }
   }
-  const opened = async (to?: string, servername?: string) => {
-    const { client, answer } = await connect(to)
+  const opened = async (to?: string, servername?: string, field?: string) => {
+    const { client, answer } = await connect(to, '', field)
     t.equal(answer.status, 200)
     return client.secure(t, {
       ca,
@@ -82,6 +82,31 @@ t.test('the same pipeline runs inside: miss, hit, HEAD, range, many in a row', a
   t.ok(totals.hits >= 3 && totals.misses >= 11 && totals.requests === totals.hits + totals.misses)
   const logged = service.log.lines.find(({ facts }) => facts['target'] === `${host}/pool/a.deb`)
   t.match(logged?.facts, { client: '127.0.0.1', key: `https://${host}/pool/a.deb` })
+})
+
+t.test('a build that the CONNECT names is that of the requests inside', async t => {
+  const more = { builds: { clients: ['127.0.0.1'] }, freshness: { floor: '0s' } }
+  const { opened, host, origin, service } = await bench(t, {}, more)
+  const field = `Proxy-Authorization: Basic ${Buffer.from('build:image').toString('base64')}\r\n`
+  const within = async (name?: string) => {
+    const client = await opened(host, name, field)
+    const { status, text } = await client.get('/dists/a', {
+      Host: name ? `${name}:${origin.port}` : host,
+    })
+    return [status, text]
+  }
+  t.strictSame(await within(), [200, content])
+  const recorded = () => service.log.lines.some(({ facts }) => facts['because'] === 'recorded')
+  t.ok(await eventually(async () => (await within()).join() === `200,${content}` && recorded()))
+  origin.at('*', file({ content: 'another', etag: '"2"' }))
+  t.strictSame(await within(), [200, content], 'the first answer is the answer')
+  t.strictSame(await within('localhost'), [200, 'another'], 'of a host in the handshake as well')
+  const plain = await opened()
+  const update = { Host: host, 'Cache-Control': 'no-cache' }
+  t.equal((await plain.get('/dists/a', update)).text, 'another', 'others get the new one')
+  const builds = service.log.lines.filter(({ facts }) => facts['build'] === 'image')
+  t.ok(builds.length >= 4)
+  t.notOk(origin.requests.some(({ fields }) => fields.has('Proxy-Authorization')))
 })
 
 t.test('what is asked inside is the origin’s, and has to be', async t => {

@@ -11,6 +11,8 @@ function metrics(): CacheMetrics {
     ...{ files_being_written: none, stored_objects: none, stored_bytes: none },
     ...{
       damaged_contents: none,
+      builds: none,
+      build_bytes: none,
       unremovable_contents: none,
       filesystem_free_bytes: none,
       store_writable: none,
@@ -18,7 +20,8 @@ function metrics(): CacheMetrics {
     ...{ adopted_suites: none, suites_being_adopted: none, distrusting_clients: none },
     ...{ authority_expiry_timestamp_seconds: undefined, verification_timestamp_seconds: none },
     ...{ verification_files: none, verification_wrong_files: none },
-    ...{ suites_behind: none, suites_behind_seconds: none, refused_signatures: none },
+    ...{ suites_behind: none, suites_behind_seconds: none, waiting_generations: none },
+    refused_signatures: none,
   }
   metrics.read(
     gauges,

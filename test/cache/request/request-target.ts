@@ -33,9 +33,10 @@ function ask(line: string, { hosts = [], secure = false, within, local }: Ask = 
     case 'operations':
       return `operations ${answer.path}${answer.query === undefined ? '' : `?${answer.query}`}`
     case 'fetch': {
-      const { mode, uri, asOf } = answer
+      const { mode, uri, asOf, build } = answer
       const day = asOf === undefined ? '' : ` as of ${new Date(asOf).toISOString()}`
-      return `${mode} ${formatUri(uri)}${uri.userinfo === undefined ? '' : ` as ${uri.userinfo}`}${day}`
+      const within = build === undefined ? '' : ` in ${build}`
+      return `${mode} ${formatUri(uri)}${uri.userinfo === undefined ? '' : ` as ${uri.userinfo}`}${day}${within}`
     }
     case 'connect':
       return `connect ${formatAuthority(answer.authority)}`
@@ -109,6 +110,24 @@ t.test('absolute-form is the proxy', async t => {
     [`http://${OWN}/_cachesvc/snapshot/2026-11-31/archive.example.org/d`, 'refuse 400'],
     [`http://${OWN}/_cachesvc/snapshot/+002026-11-20/archive.example.org/d`, 'refuse 400'],
     [`http://${OWN}/_cachesvc/snapshot/2026-11-20/_cachesvc/stats`, 'refuse 404'],
+    [
+      `http://${OWN}/_cachesvc/build/base/archive.example.org/d/x?y`,
+      'prefix http://archive.example.org/d/x?y in base',
+    ],
+    [
+      `http://${OWN}/_cachesvc//build//base//HTTPS///archive.example.org/d`,
+      'https-prefix https://archive.example.org/d in base',
+    ],
+    [
+      `http://${OWN}/_cachesvc/build/..%2f/archive.example.org/d`,
+      'prefix http://archive.example.org/d in ..%2f',
+    ],
+    [`http://${OWN}/_cachesvc/build/base`, 'refuse 404'],
+    [`http://${OWN}/_cachesvc/build/base/_cachesvc/stats`, 'refuse 404'],
+    [
+      `http://${OWN}/_cachesvc/builds/base/archive.example.org/d`,
+      'operations /_cachesvc/builds/base/archive.example.org/d',
+    ],
   ] as const) {
     // RFC 9112 section 3.2.2: the target counts, whatever Host says.
     for (const hosts of [[], ['archive.example.org'], [OWN]]) {

@@ -79,6 +79,9 @@ t.test('the policy of an archive is that of the place it is stored under', async
     clients: [],
     credentials: undefined,
     store: 'permitted',
+    delay: 0,
+    hold: undefined,
+    except: [],
   } as const
   const archives = [{ origins: [origin], ...archive }]
   const of = (at: string, verify: 'require' | 'off' = 'require') =>

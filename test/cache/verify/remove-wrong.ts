@@ -14,7 +14,10 @@ const key = 'http://archive.example.org/pool/a_1_all.deb'
 const clock = systemClock
 
 /** Parts of a service that a removal does not ask. */
-const unasked = {} as Pick<ControlParts, 'sources' | 'negative' | 'rules' | 'updates'>
+const unasked = {} as Pick<
+  ControlParts,
+  'sources' | 'negative' | 'builds' | 'missing' | 'rules' | 'updates' | 'delayed'
+>
 
 const wrongOf = (digest: string, because: Wrong['because'] = 'content'): Wrong => ({
   key,

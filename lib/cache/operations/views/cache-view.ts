@@ -18,6 +18,7 @@ import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { signatureEndText } from '../../suites/apt-policy.ts'
 import { behindText } from '../behind-text.ts'
+import { delayText } from '../delay-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */
@@ -32,6 +33,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   const now = clock.now()
   const usage = await sources.usage()
   const suites = sources.suites()
+  const builds = sources.builds()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   // df does the same: room that is reserved for root counts neither as used nor as free.
@@ -55,6 +57,8 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     reserved: reserved > 0 && size(reserved),
     ...holdingsView(await sources.holdings(), sources.activity().archives),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
+    builds:
+      builds.count > 0 && `${countOf(builds.count, 'build')} and ${size(builds.bytes)} of files`,
     fresh: {
       index: duration(index),
       other: duration(other),
@@ -94,7 +98,7 @@ function holdingsView(holdings: CountedHoldings | undefined, archives: readonly 
 }
 
 function suiteView({ name, date, signature, ...suite }: SuiteState, now: Milliseconds): View {
-  const { adopted, validUntil, files, bytes, behind, refusal } = suite
+  const { adopted, validUntil, files, bytes, behind, refusal, delay } = suite
   const expired = validUntil !== undefined && validUntil < now
   return {
     name,
@@ -109,6 +113,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
     ends: signature.ends === undefined ? false : signatureEndText(signature.ends, now),
     files: countOf(files, 'file'),
     size: size(bytes),
+    delay: delay !== undefined && delayText(delay.state, delay.changes()),
     behind: refusal ?? (behind !== undefined && behindText(behind)),
   }
 }

@@ -4,10 +4,10 @@
 import type { EntryTable } from '../catalogue/entry-table.ts'
 
 /**
- * What adopted indexes say of a content: it is a part of a generation that is kept, such an index names it, or neither is
- * known.
+ * What is known of a content: a build was given it, so that it stays; it is a part of a generation that is kept; an adopted index
+ * names it; or none of these.
  */
-export type Standing = 'generation' | 'named' | 'unknown'
+export type Standing = 'recorded' | 'generation' | 'named' | 'unknown'
 
 export interface RetentionRules {
   /** Entries that no client asked for in so many days go; 0 keeps them for ever. */
@@ -45,12 +45,17 @@ const mostVictims = 4_096
 
 /** Beyond any last use in seconds, so that standing comes before use. */
 const standingStep = 2 ** 33
-const steps: Readonly<Record<Standing, number>> = { unknown: 0, named: 1, generation: 2 }
+const steps: Readonly<Record<Exclude<Standing, 'recorded'>, number>> = {
+  unknown: 0,
+  named: 1,
+  generation: 2,
+}
 
-/** The rank of the content of a row; undefined when the row is free or not the first of those that name its content. */
+/** The rank of the content of a row; undefined when it stays, and when the row is free or not the first of those that name its content. */
 export function rankOf(table: EntryTable, row: number, rules: RetentionRules): number | undefined {
   if (table.length(row) === 0 || !table.isFirst(row)) return undefined
   const standing = rules.standing?.(table.digest(row)) ?? 'unknown'
+  if (standing === 'recorded') return undefined
   return table.recency(row) + steps[standing] * standingStep
 }
 

@@ -7,15 +7,18 @@
  * - A parent fails when it takes no connection, does not accept our credentials, or gives no answer in time. A refusal (4xx) is an
  *   answer. So is 502, 503 or 504: then the next way is tried for this request, and the parent is not passed over, because the
  *   origin may be what fails.
- * - To an http origin only the parent knows whether the origin or the parent is silent. A parent that has answered another
- *   request meanwhile is not silent.
+ * - Only the parent knows whether the origin or the parent is silent. A parent that has answered another request meanwhile is not
+ *   silent.
+ * - What comes in answer to an http request may be what the origin sent: a 407, what is no HTTP, the end of the connection. The next
+ *   way is tried. The parent is passed over for it when it has answered no request for a minute, so that an origin cannot have the
+ *   parents passed over for all others.
  * - When all parents are passed over, they are tried all the same.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { Rests } from '../../../async/rests.ts'
 import { type Authority, formatAuthority } from '../../message/target.ts'
-import type { OriginFailure } from '../errors.ts'
-import type { Parent } from './parent-proxy.ts'
+import { OriginFailure } from '../errors.ts'
+import { ConnectRefused, type Parent } from './parent-proxy.ts'
 
 /** A parent proxy by which a request goes; undefined: directly. */
 export type Way = Parent | undefined
@@ -52,6 +55,9 @@ type Known = Mutable<ParentState> & { heard: Milliseconds }
 const shortConnect: Milliseconds = 3000
 const shortFields: Milliseconds = 10_000
 
+/** For how long an answer speaks for a parent. */
+const trust: Milliseconds = 60_000
+
 const onlyDirectly: readonly Way[] = [undefined]
 
 export class Parents {
@@ -64,7 +70,7 @@ export class Parents {
     this.#clock = clock
     this.#rules = rules
     this.#rests = new Rests(clock)
-    const nothing = { answered: 0, failed: 0, because: undefined, heard: -1 }
+    const nothing = { answered: 0, failed: 0, because: undefined, heard: Number.NEGATIVE_INFINITY }
     this.#known = new Map(
       rules.parents.map(parent => [parent, { ...nothing, name: formatAuthority(parent) }]),
     )
@@ -99,10 +105,13 @@ export class Parents {
   failed(way: Way, failure: OriginFailure, begun: Milliseconds): boolean {
     const known = way && this.#known.get(way)
     if (known === undefined || !isOfParent(failure)) return false
-    if (failure.phase !== 'parent-proxy' && known.heard > begun) return false
+    const meanwhile = known.heard > begun
+    if (failure.phase !== 'parent-proxy' && meanwhile) return false
     const { status = 0 } = failure.facts
     known.failed += 1
     if (typeof status === 'number' && status >= 500) return true
+    const lately = !failure.timedOut && this.#clock.elapsed() - known.heard < trust
+    if (!isCertain(failure) && (meanwhile || lately)) return true
     const news = known.because === undefined
     known.because = failure.message
     this.#rests.note(known.name)
@@ -124,6 +133,11 @@ function isOfParent({ phase, fault, facts: { status } }: OriginFailure): boolean
   if (fault !== 'upstream') return false
   if (phase !== 'parent-proxy') return phase === 'send' || phase === 'fields'
   return typeof status !== 'number' || status === 407 || status >= 500
+}
+
+/** Whether the parent itself has failed, and not the origin: it could not be connected to, or has refused a CONNECT. */
+function isCertain({ cause }: OriginFailure): boolean {
+  return cause instanceof OriginFailure || cause instanceof ConnectRefused
 }
 
 /** What is waited for at a parent. */

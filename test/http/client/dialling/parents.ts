@@ -154,8 +154,10 @@ t.test('407, 502, 503 and 504 go to the next, other answers count', async t => {
   second.at('*', reply({}))
   first.at('*', reply({ status: 407 }))
   t.equal(await status(), 200)
-  t.match(changes, [/ORIGIN_PARENT_PROXY_STATUS/])
-  clock.advance(1)
+  t.strictSame(changes, [], 'the origin may have sent it')
+  clock.advance(60_000)
+  t.equal(await status(), 200)
+  t.match(changes, [/ORIGIN_PARENT_PROXY_STATUS/], 'nothing else has come for a minute')
 })
 
 t.test('what may not be sent twice is not, and what was never sent goes on', async t => {
@@ -244,4 +246,49 @@ t.test('a request that is given up tries no other way', async t => {
   stop.abort()
   await t.rejects(waiting, { code: 'ORIGIN_ABORTED' })
   t.strictSame([changes, second.requests.length], [[], 0])
+})
+
+t.test('no origin has the parents passed over for others', async t => {
+  const [first, second] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  const good = 'http://good.example.org/'
+  const { client, clock, changes } = clientBy(t, [at(first.port), at(second.port)])
+  first.at(good, reply({ content: 'by the first' }))
+  second.at('*', reply({ content: 'by the second' }))
+  const from = async (target: string) => textOf((await client.request(asking(target))).content)
+  t.equal(await from(good), 'by the first')
+  const answers: ReadonlyArray<Parameters<typeof first.at>[1]> = [
+    reply({ status: 407, fields: { 'Proxy-Authenticate': 'Basic realm="x"' } }),
+    answer => answer.write('HTTP/1.1 200 OK\r\nno field\r\n\r\n'),
+    answer => answer.write(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(300_000)}\r\n\r\n`),
+    answer => answer.reset(),
+  ]
+  for (const [i, bad] of answers.entries()) {
+    clock.advance(20_000)
+    const target = `http://bad.example.org/${i}`
+    first.at(target, bad)
+    t.equal(await from(target), 'by the second', `${i}`)
+    t.equal(await from(good), 'by the first')
+  }
+  t.strictSame(changes, [])
+})
+
+t.test('an origin that is silent to CONNECT, while the parent answers others', async t => {
+  const [first, second] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  const good = 'http://good.example.org/'
+  const { client, clock, changes } = clientBy(t, [at(first.port), at(second.port)])
+  first.at(good, reply({ content: 'by the first' }))
+  first.at('bad.example.org:443', () => Promise.resolve())
+  second.at('*', async answer => {
+    await answer.write('HTTP/1.1 200 OK\r\n\r\n')
+    answer.takeOver()
+  })
+  const authority = { host: 'bad.example.org', port: 443 }
+  const { signal } = new AbortController()
+  const dialled = client.dialler.dial({ authority, use: 'tunnel', trusted: true, signal })
+  await first.arrived('bad.example.org:443')
+  clock.advance(1)
+  t.equal(await textOf((await client.request(asking(good))).content), 'by the first')
+  clock.advance(10_000)
+  ;(await dialled).transport.destroy()
+  t.strictSame(changes, [])
 })

@@ -1,0 +1,497 @@
+/**
+ * Keeps new generations of suites from clients for as long as `delay` and `hold` of their archives say.
+ *
+ * What clients get is the Release file under its plain name. A new one of the origin is stored under its digest, with the indexes that
+ * clients use, and waits. Before each look-up of a Release file, and each minute, `choose` says which one is to stand under the plain
+ * name; what is put there is adopted as any Release file is. A Release file that came there by another way, such as the import of a
+ * bundle, is taken for a new one that waits.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
+import { SingleFlight } from '../../async/single-flight.ts'
+import { explainError } from '../../errors.ts'
+import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
+import type { Rules } from '../policy/policy.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import type { ReleaseFacts } from '../suites/adopt.ts'
+import {
+  type Choice,
+  choose,
+  type Restraint,
+  restrainsAny,
+  restraintOf,
+  withWaiting,
+} from '../suites/delay.ts'
+import {
+  type Content,
+  type Generation,
+  type Given,
+  generationOf,
+  keyIn,
+  keysOf,
+  type OpenPermission,
+  type Permission,
+  type ReleaseFile,
+  releasesOf,
+  type Suite,
+  suiteOfRelease,
+  type WaitingGeneration,
+} from '../suites/generation.ts'
+import type { SteadyTime } from '../suites/steady-time.ts'
+import type { Suites } from '../suites/suites.ts'
+
+interface SuiteDelaysParts {
+  readonly rules: () => Rules
+  readonly suites: Pick<Suites, 'all' | 'at' | 'prepare' | 'noteDelay' | 'removed'>
+  readonly store: Pick<Store, 'get' | 'put' | 'has'>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly steady: SteadyTime
+}
+
+type ReleaseName = ReleaseFile['name']
+
+/** A Release file that has come, with its detached signature if it has one. */
+interface Arrived {
+  readonly release: Entry
+  readonly signature: Entry | undefined
+}
+
+/** Why clients keep an earlier generation, and what waits. */
+export interface DelayState {
+  readonly restraint: Restraint
+  readonly choice: Choice
+  readonly given: Given | undefined
+  /** The Date of the generation that clients get. */
+  readonly date: Milliseconds | undefined
+  readonly waiting: readonly WaitingGeneration[]
+  readonly open: OpenPermission | undefined
+  /** By `SteadyTime`. */
+  readonly now: Milliseconds
+}
+
+/** How often it is looked whether a generation is old enough, and how many looks lie between two notes of the time. */
+const betweenLooks: Milliseconds = 60_000
+const looksBetweenNotes = 10
+
+const mostWarned = 1000
+/** A suite is adopted within seconds, if it can be. */
+const longestAdoption: Milliseconds = 60_000
+const mostUnknown = 100
+
+export class SuiteDelays {
+  readonly #parts: SuiteDelaysParts
+  readonly #settling = new SingleFlight<void>()
+  /** SHA-256 of Release files of which the log has said that they expire. */
+  readonly #warned = recent<string, true>(mostWarned)
+  /** Suites that a delay is for and that are not adopted, with the moment at which a client first asked for them, by `elapsed`. */
+  readonly #unknown = recent<string, Milliseconds>(mostUnknown)
+  #rules: Rules | undefined
+  #restrains = false
+  #looks = 0
+  #stopLooking: (() => void) | undefined
+
+  constructor(parts: SuiteDelaysParts) {
+    this.#parts = parts
+  }
+
+  /** Puts in place what is to be given now, and looks again each minute. Never rejects. */
+  async start(): Promise<void> {
+    await this.#settleAll()
+    this.#stopLooking = repeat(this.#parts.clock, betweenLooks, () => this.#look())
+  }
+
+  async close(): Promise<void> {
+    this.#stopLooking?.()
+    if (this.#active) await this.#parts.steady.save()
+  }
+
+  /** Whether any archive has a delay or a hold. */
+  get #active(): boolean {
+    const rules = this.#parts.rules()
+    if (this.#rules !== rules) {
+      this.#rules = rules
+      this.#restrains = restrainsAny(rules.config)
+    }
+    return this.#restrains
+  }
+
+  /** What is kept of a suite of which clients have got a generation; undefined when nothing is. */
+  restraint(at: string): Restraint | undefined {
+    if (!this.#active || this.#parts.suites.at(at) === undefined) return undefined
+    return restraintOf(at, this.#parts.rules().config)
+  }
+
+  /**
+   * Has the right Release file stand under this key, its own or that of its signature. Undefined when nothing is kept of its suite. Never
+   * rejects.
+   */
+  settle(key: string): Promise<void> | undefined {
+    if (!this.#active) return undefined
+    const at = suiteOfRelease(key)
+    if (at === undefined) return undefined
+    const restraint = this.restraint(at)
+    this.#noteUnknown(at)
+    if (restraint === undefined) return undefined
+    const name = nameOf(key)
+    return this.#settling.run(`${at}/${name}`, async () => {
+      try {
+        await this.#settle(at, name, restraint)
+      } catch (error) {
+        const because = explainError(error)
+        this.#parts.log.warn('a delay could not be applied', { suite: at, because })
+      }
+    })
+  }
+
+  /**
+   * Why a Release file that the store cannot give is not to be fetched either: its suite is kept at an earlier generation, of which
+   * clients have got the other form, or whose content cannot be read now. What the origin has would be a newer one.
+   */
+  withholds(key: string): 'other-form' | 'unreadable' | undefined {
+    const at = suiteOfRelease(key)
+    const suite = at === undefined ? undefined : this.#parts.suites.at(at)
+    if (suite === undefined || this.restraint(suite.at) === undefined) return undefined
+    const name = nameOf(key)
+    const digest = digestGiven(suite, name)
+    if (digest === undefined) return 'other-form'
+    if (!key.endsWith('.gpg')) return 'unreadable'
+    return releaseOf(suite, name, digest)?.signedBy === undefined ? 'other-form' : 'unreadable'
+  }
+
+  /** Whether an entry is a Release file of a suite that is kept: a newer one may not take its place at once. */
+  isKept({ key }: Entry): boolean {
+    const at = this.#active && !key.endsWith('.gpg') ? suiteOfRelease(key) : undefined
+    return at !== undefined && this.restraint(at) !== undefined
+  }
+
+  /** Why clients keep an earlier Release file under this key; undefined when they get the newest that is known. */
+  reason(key: string): 'suite-delayed' | 'suite-held' | undefined {
+    if (!this.#active) return undefined
+    const because = this.state(suiteOfRelease(key) ?? '', nameOf(key))?.choice.because
+    if (because === 'delayed') return 'suite-delayed'
+    return because === 'held' ? 'suite-held' : undefined
+  }
+
+  /** What is known of a delay of a suite; undefined when it has none. */
+  state(at: string, name?: ReleaseName): DelayState | undefined {
+    const restraint = this.restraint(at)
+    const suite = this.#parts.suites.at(at)
+    if (restraint === undefined || suite === undefined) return undefined
+    const which = name ?? suite.generations[0]?.release.name ?? 'InRelease'
+    const digest = digestGiven(suite, which)
+    if (digest === undefined) return undefined
+    const now = this.#parts.steady.now()
+    const { open } = suite
+    return {
+      restraint,
+      choice: this.#choice(suite, which, { digest, restraint }),
+      given: suite.given?.[which],
+      date: factsOf(suite, digest)?.date,
+      waiting: waitingOf(suite, which).filter(({ release }) => release.digest !== digest),
+      open: open !== undefined && this.#isOpen(open) ? open : undefined,
+      now,
+    }
+  }
+
+  /** Suites that a delay or a hold is for, and that clients get as they come, because their Release files may not be adopted. */
+  get without(): readonly string[] {
+    if (!this.#active) return []
+    const before = this.#parts.clock.elapsed() - longestAdoption
+    return [...this.#unknown.entries()].flatMap(([at, since]) => {
+      const is = since < before && this.#isUnknown(at)
+      return is ? [at] : []
+    })
+  }
+
+  /** The newest Release file of this name that is known: the waiting one that came last, or the one that clients get. */
+  async newest(at: string, entry: Entry): Promise<Entry> {
+    const suite = this.#parts.suites.at(at)
+    const last = suite && waitingOf(suite, nameOf(entry.key)).at(-1)
+    const key = last && hashedKey(at, last.release.name, last.release)
+    const found = key === undefined ? undefined : await this.#parts.store.get(key)
+    return found !== undefined && this.#parts.store.has(found.digest) ? found : entry
+  }
+
+  /** A new generation has come, with what clients use of it: from now on it waits. */
+  async wait(at: string, { release, signature }: Arrived, facts: ReleaseFacts): Promise<void> {
+    const { suites, clock, log, steady } = this.#parts
+    const name = nameOf(release.key)
+    const signedBy = signature && { digest: signature.digest, size: signature.size }
+    const file: ReleaseFile = {
+      name,
+      digest: release.digest,
+      size: release.size,
+      ...(signedBy && { signedBy }),
+    }
+    const { date, validUntil, contents } = facts
+    if (date !== undefined) steady.proved(date)
+    this.#keep(at, name, release)
+    if (signature !== undefined) this.#keep(at, 'Release.gpg', signature)
+    const suite = suites.at(at)
+    if (suite === undefined) return
+    const waiting = suite.waiting ?? []
+    const known = waiting.find(one => one.release.digest === release.digest)
+    // Its other form may have come before it.
+    const same = known ?? waiting.find(one => date !== undefined && one.date === date)
+    const next: WaitingGeneration = {
+      release: file,
+      date,
+      validUntil,
+      signature: facts.signature,
+      contents,
+      seen: same?.seen ?? steady.now(),
+      noticed: same?.noticed ?? clock.now(),
+      ...(same?.released !== undefined && { released: same.released }),
+    }
+    await Promise.all([
+      suites.noteDelay(at, { waiting: withWaiting(waiting, next), given: allGiven(suite) }),
+      steady.save(),
+    ])
+    if (known !== undefined) return
+    const dated = date === undefined ? {} : { date: new Date(date).toISOString() }
+    log.info('a new generation of a suite waits', { suite: at, release: release.digest, ...dated })
+  }
+
+  /**
+   * Lets the waiting generations of a suite through, or with `until` all that come until then. Answers how many waited; undefined for a
+   * suite without a delay.
+   */
+  async release(
+    at: string,
+    permission: Permission,
+    until?: Milliseconds,
+  ): Promise<number | undefined> {
+    const { suites, log } = this.#parts
+    const suite = suites.at(at)
+    if (suite === undefined || this.restraint(at) === undefined) return undefined
+    const waiting = suite.waiting ?? []
+    await suites.noteDelay(
+      at,
+      until === undefined
+        ? { waiting: waiting.map(one => ({ ...one, released: permission })) }
+        : { open: { ...permission, until } },
+    )
+    const { by, reason } = permission
+    log.info('an operator lets generations of a suite through', {
+      suite: at,
+      by,
+      reason,
+      waiting: waiting.length,
+      ...(until !== undefined && { until: new Date(until).toISOString() }),
+    })
+    for (const name of releaseNames) await this.settle(`${at}/${name}`)
+    return waiting.length
+  }
+
+  #isUnknown(at: string): boolean {
+    const { suites, rules } = this.#parts
+    return suites.at(at) === undefined && restraintOf(at, rules().config) !== undefined
+  }
+
+  #noteUnknown(at: string): void {
+    if (!this.#isUnknown(at)) this.#unknown.delete(at)
+    else if (!this.#unknown.has(at)) this.#unknown.set(at, this.#parts.clock.elapsed())
+  }
+
+  #look(): Promise<void> | undefined {
+    if (!this.#active && !this.#parts.suites.all.some(hasState)) return undefined
+    this.#looks += 1
+    return this.#settleAll().then(() =>
+      this.#looks % looksBetweenNotes === 0 ? this.#parts.steady.save() : undefined,
+    )
+  }
+
+  async #settleAll(): Promise<void> {
+    const { suites } = this.#parts
+    for (const suite of suites.all) {
+      const { at } = suite
+      if (this.restraint(at) !== undefined) {
+        for (const name of releaseNames) await this.settle(`${at}/${name}`)
+      } else if (hasState(suite)) {
+        await suites.noteDelay(at, { waiting: undefined, given: undefined, open: undefined })
+      }
+    }
+  }
+
+  async #settle(at: string, name: ReleaseName, restraint: Restraint): Promise<void> {
+    const { suites, store } = this.#parts
+    const suite = suites.at(at)
+    const digest = suite && digestGiven(suite, name)
+    const key = keyIn(at, name)
+    if (suite === undefined || digest === undefined || key === undefined) return
+    const entry = await store.get(key)
+    const signed = name === 'Release' && releaseOf(suite, name, digest)?.signedBy !== undefined
+    const unsigned = signed && (await store.get(`${at}/Release.gpg`)) === undefined
+    if (entry?.digest !== digest || unsigned) {
+      if (entry !== undefined && entry.digest !== digest) await this.#takeAway(at, entry)
+      if (!(await this.#place(at, releaseOf(suite, name, digest)))) {
+        // Clients get the next one as the first.
+        await suites.removed([key])
+        return
+      }
+    }
+    const latest = suites.at(at)
+    if (latest === undefined) return
+    if (latest.given === undefined) await suites.noteDelay(at, { given: allGiven(latest) })
+    const choice = this.#choice(latest, name, { digest, restraint })
+    const next = latest.waiting?.find(({ release }) => release.digest === choice.digest)
+    if (next !== undefined) await this.#give(latest, next, choice)
+    if (choice.expires) this.#warn(at, choice.digest ?? digest)
+  }
+
+  /** A Release file stands where it must not: it waits from now on, if it may be adopted at all. */
+  async #takeAway(at: string, release: Entry): Promise<void> {
+    const { suites, store, log } = this.#parts
+    const name = nameOf(release.key)
+    const signature = name === 'Release' ? await store.get(`${at}/Release.gpg`) : undefined
+    const { digest, size } = release
+    const signedBy = signature && { digest: signature.digest, size: signature.size }
+    const file: ReleaseFile = { name, digest, size, ...(signedBy && { signedBy }) }
+    const facts = (await suites.prepare(at, file))?.facts
+    if (facts !== undefined) await this.wait(at, { release, signature }, facts)
+    else
+      log.warn('a stored Release file is not given: it may not be adopted', { suite: at, digest })
+  }
+
+  /** Gives clients a generation that has waited. */
+  async #give(suite: Suite, next: WaitingGeneration, choice: Choice): Promise<void> {
+    const { suites, clock, log } = this.#parts
+    const { at } = suite
+    const { because } = choice
+    if (because !== 'ripe' && because !== 'released' && because !== 'expiring') return
+    const { name, digest } = next.release
+    const permission = because === 'released' ? (next.released ?? suite.open) : undefined
+    const given = { digest, because, since: clock.now(), ...(permission && { permission }) }
+    const before = suite.given
+    await suites.noteDelay(at, { given: { ...allGiven(suite), [name]: given } })
+    if (!(await this.#place(at, next.release))) {
+      const waiting = suites.at(at)?.waiting?.filter(({ release }) => release.digest !== digest)
+      await suites.noteDelay(at, { given: before, waiting })
+      log.warn('a generation that waited is lost', { suite: at, release: digest })
+      return
+    }
+    const facts = {
+      suite: at,
+      because,
+      release: digest,
+      ...(permission && { by: permission.by, reason: permission.reason }),
+    }
+    if (because === 'expiring') {
+      log.warn('clients get a generation before its time: the one before is about to expire', facts)
+    } else log.info('clients get a generation that waited', facts)
+  }
+
+  /** Puts a Release file and its signature under their plain names. Whether the store has them. */
+  async #place(at: string, file: ReleaseFile | undefined): Promise<boolean> {
+    const { store } = this.#parts
+    if (file === undefined) return false
+    const { name, signedBy } = file
+    const files: ReadonlyArray<readonly [string, Content]> = [
+      ...(signedBy === undefined ? [] : [['Release.gpg', signedBy] as const]),
+      [name, file],
+    ]
+    const entries: Entry[] = []
+    for (const [path, content] of files) {
+      const [key, hashed] = [keyIn(at, path), hashedKey(at, path, content)]
+      const found = hashed === undefined ? undefined : await store.get(hashed)
+      if (key === undefined || found === undefined || !store.has(found.digest)) return false
+      const { verified: _, ...entry } = found
+      entries.push({ ...entry, key })
+    }
+    return entries.every(entry => store.put(entry).stored)
+  }
+
+  #keep(at: string, path: string, entry: Entry): void {
+    const key = hashedKey(at, path, entry)
+    if (key !== undefined) this.#parts.store.put({ ...entry, key, verified: { by: 'name' } })
+  }
+
+  #choice(
+    suite: Suite,
+    name: ReleaseName,
+    { digest, restraint }: { readonly digest: string; readonly restraint: Restraint },
+  ): Choice {
+    const { steady } = this.#parts
+    const { open } = suite
+    const { date, validUntil } = factsOf(suite, digest) ?? {}
+    return choose({
+      given: { digest, date, validUntil },
+      waiting: waitingOf(suite, name)
+        .filter(({ release }) => release.digest !== digest)
+        .map(one => ({ ...one, digest: one.release.digest })),
+      restraint,
+      openUntil: open !== undefined && this.#isOpen(open) ? open.until : undefined,
+      now: steady.now(),
+    })
+  }
+
+  /** Neither time is past it: a clock that was set back opens nothing anew. */
+  #isOpen({ until }: OpenPermission): boolean {
+    const { clock, steady } = this.#parts
+    return Math.max(clock.now(), steady.now()) < until
+  }
+
+  #warn(at: string, digest: string): void {
+    if (this.#warned.get(digest)) return
+    this.#warned.set(digest, true)
+    this.#parts.log.warn('the generation that clients get is about to expire', {
+      suite: at,
+      release: digest,
+    })
+  }
+}
+
+const releaseNames: readonly ReleaseName[] = ['InRelease', 'Release']
+
+function nameOf(key: string): ReleaseName {
+  return key.endsWith('/InRelease') ? 'InRelease' : 'Release'
+}
+
+function hasState({ waiting, given, open }: Suite): boolean {
+  return waiting !== undefined || given !== undefined || open !== undefined
+}
+
+function waitingOf({ waiting = [] }: Suite, name: ReleaseName): readonly WaitingGeneration[] {
+  return waiting.filter(({ release }) => release.name === name)
+}
+
+/** SHA-256 of the Release file that clients get; undefined when they have got the other form. */
+function digestGiven(suite: Suite, name: ReleaseName): string | undefined {
+  const [adopted] = suite.generations
+  const ofAdopted = adopted && releasesOf(adopted).find(release => release.name === name)
+  return suite.given?.[name]?.digest ?? ofAdopted?.digest
+}
+
+/** What is given under each name, so that it stays when the other form changes. */
+function allGiven(suite: Suite): Partial<Record<ReleaseName, Given>> {
+  const given: Partial<Record<ReleaseName, Given>> = { ...suite.given }
+  const [adopted] = suite.generations
+  for (const { name, digest } of adopted === undefined ? [] : releasesOf(adopted)) {
+    given[name] ??= { digest, because: 'first', since: adopted?.adopted ?? 0 }
+  }
+  return given
+}
+
+function factsOf(
+  suite: Suite,
+  digest: string,
+): Pick<Generation, 'date' | 'validUntil'> | undefined {
+  return (
+    generationOf(suite, digest) ?? suite.waiting?.find(({ release }) => release.digest === digest)
+  )
+}
+
+function releaseOf(suite: Suite, name: ReleaseName, digest: string): ReleaseFile | undefined {
+  const generations = suite.generations.flatMap(releasesOf)
+  return [...generations, ...(suite.waiting ?? []).map(({ release }) => release)].find(
+    release => release.name === name && release.digest === digest,
+  )
+}
+
+/** The key under which a Release file or its signature is stored beside the one that clients get. */
+function hashedKey(at: string, path: string, { digest, size }: Content): string | undefined {
+  return keysOf(at, { path, digest, size })[1]
+}

@@ -1,0 +1,115 @@
+/**
+ * Answers requests that name a build: from its record, or as any other request, and then records the answer.
+ */
+import type { Request, Response } from '../../http/message/message.ts'
+import { notInBuild, recordedStatus } from '../answer/errors.ts'
+import { type AllowedRequest, represent, storedRepresentation } from '../answer/representation.ts'
+import type { Store } from '../store/store.ts'
+import type { Suites } from '../suites/suites.ts'
+import { buildNamedByProxyUser, type GivenFile, keepingEntry, recordedUrl } from './build.ts'
+import { isRecordedStatus } from './build-file.ts'
+import type { Builds, Recording } from './builds.ts'
+
+interface BuildAnswersParts {
+  readonly builds: Builds
+  readonly store: Pick<Store, 'content'>
+  readonly suites: Pick<Suites, 'givenStored'>
+}
+
+/** The build that a request names: in its URL, by the user of the proxy's URL, or in the CONNECT of its tunnel. */
+export function buildOf(
+  { fields, tunnelEnd }: Pick<Request, 'fields' | 'tunnelEnd'>,
+  inUrl: string | undefined,
+): string | undefined {
+  return inUrl ?? tunnelEnd?.label ?? buildNamedByProxyUser(fields)
+}
+
+export class BuildAnswers {
+  readonly #parts: BuildAnswersParts
+
+  constructor(parts: BuildAnswersParts) {
+    this.#parts = parts
+  }
+
+  /** The answer within the build `name`. `plain` answers as without a build, and tells the recording what the client gets. */
+  async answer(
+    name: string,
+    allowed: AllowedRequest,
+    plain: (allowed: AllowedRequest) => Response | Promise<Response>,
+  ): Promise<Response> {
+    const { builds } = this.#parts
+    const url = recordedUrl(allowed.file.asked)
+    const decision = builds.decide(name, url, allowed.request.client.address)
+    switch (decision.use) {
+      case 'file':
+        return inBuild(name, await this.#recorded(name, url, { allowed, file: decision.file }))
+      case 'status':
+        return inBuild(name, recordedStatus(allowed, decision.given))
+      case 'refuse':
+        return inBuild(name, notInBuild(allowed, decision.because, decision.sentence))
+      case 'record':
+        return inBuild(name, await record(builds.recording(name, url), allowed, plain))
+    }
+  }
+
+  async #recorded(
+    name: string,
+    url: string,
+    { allowed, file }: { readonly allowed: AllowedRequest; readonly file: GivenFile },
+  ): Promise<Response> {
+    const { builds, store, suites } = this.#parts
+    const entry = keepingEntry(file, allowed.now)
+    if (await builds.hasContent(file)) {
+      const representation = storedRepresentation(entry, 'recorded', allowed, (first, last) =>
+        store.content(entry, first, last ?? entry.size - 1),
+      )
+      const answer = await represent(allowed, representation)
+      if (answer !== undefined) {
+        const { key, archive } = allowed.file
+        // What the client asks for next, and is not recorded yet, is what this Release file names.
+        if (archive.kind === 'release' && builds.named(name)?.locked === undefined) {
+          suites.givenStored(allowed.request.client, { ...entry, key })
+        }
+        return answer
+      }
+    }
+    const sentence = `${url} is missing: the build ${name} has ${file.size} bytes with the SHA-256 ${file.digest}, and the store does not have them any more.`
+    return notInBuild(allowed, 'not-kept', sentence)
+  }
+}
+
+function inBuild(name: string, response: Response): Response {
+  return { ...response, facts: { ...response.facts, build: name } }
+}
+
+/** Answers as without a build, and notes the answer. */
+async function record(
+  recording: Recording,
+  allowed: AllowedRequest,
+  plain: (allowed: AllowedRequest) => Response | Promise<Response>,
+): Promise<Response> {
+  let response: Response
+  try {
+    response = await plain({ ...allowed, recording })
+  } catch (error) {
+    recording.failed('answering it failed')
+    throw error
+  }
+  const { status, fields, facts } = response
+  const because = String(facts?.['because'] ?? '')
+  if (isRecordedStatus(status)) {
+    recording.answered({ status, location: fields.get('Location') })
+  } else if (status >= 400 && status !== 412 && status !== 416) {
+    recording.failed(`it was answered ${status} (${because})`)
+  } else if (unrecorded.has(because) || allowed.request.method === 'HEAD') {
+    recording.failed(
+      unrecorded.has(because)
+        ? `it was passed through without being stored (${because})`
+        : 'it was asked for with HEAD alone',
+    )
+  }
+  return response
+}
+
+/** Reasons for which a response is passed through. */
+const unrecorded: ReadonlySet<string> = new Set(['authorization', 'no-store', 'passthrough'])

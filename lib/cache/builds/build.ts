@@ -1,0 +1,152 @@
+/**
+ * A build: what one run of a program was given, file by file, so that a later run gets the same bytes. Values and decisions; knows
+ * neither files nor sockets.
+ *
+ * # Facts
+ * - apt, curl and wget take the host, the port and the user of a proxy's URL, and drop its path. So a build is named by a URL
+ *   prefix, `/_cachesvc/build/NAME/`, or by the user of the proxy's URL: `http://build:NAME@proxy:3142/`.
+ * - apt asks for optional files and goes on after a 404, so that a 404 is a part of what a build was given.
+ * - apt updates more than once within a build. While a build is recorded, the first answer to a URL is its answer from then on;
+ *   otherwise a later run would get lists of one day and packages of another.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import type { Fields } from '../../http/message/field.ts'
+import { formatUri, type TargetUri } from '../../http/message/target.ts'
+import type { Entry } from '../store/entry.ts'
+import { canonicalUri } from '../store/key.ts'
+
+/** A file that was given: its content by digest, and the fields it came with. */
+export type GivenFile = Pick<Entry, 'digest' | 'size' | 'lastModified' | 'fields'>
+
+/** That there was no file: 404 or 410, or a redirect with its place. */
+export interface GivenStatus {
+  readonly status: number
+  readonly location?: string | undefined
+}
+
+export type GivenAnswer = GivenFile | GivenStatus
+
+export interface Build {
+  readonly name: string
+  /** When the recording began. */
+  readonly begun: Milliseconds
+  /** When it was locked; undefined while it is recorded. */
+  readonly locked: Milliseconds | undefined
+  /** Whether the service was killed while it was recorded: what came last may be missing. */
+  readonly interrupted: boolean
+  /** What was given, by URL. */
+  readonly answers: ReadonlyMap<string, GivenAnswer>
+  /** URLs that were asked for and are not recorded, each with the reason in words. */
+  readonly lacking: ReadonlyMap<string, string>
+}
+
+/** What becomes of a request that names a build. */
+export type BuildDecision =
+  | { readonly use: 'file'; readonly file: GivenFile }
+  | { readonly use: 'status'; readonly given: GivenStatus }
+  /** Answer it as any other request, and record the answer. */
+  | { readonly use: 'record' }
+  | { readonly use: 'refuse'; readonly because: BuildRefusal; readonly sentence: string }
+
+/**
+ * - no-build: there is no build of this name, and this client may not begin one
+ * - not-recorded: the build is locked, or the client may not add to it, and has no answer for this URL
+ * - not-kept: the build names the content, and the store does not have it
+ * - unread-tunnel: what goes through a tunnel unread cannot be recorded
+ */
+export type BuildRefusal = 'no-build' | 'not-recorded' | 'not-kept' | 'unread-tunnel'
+
+export function isFile(answer: GivenAnswer): answer is GivenFile {
+  return 'digest' in answer
+}
+
+/** Decides by what is recorded. `mayRecord`: whether this client may add to the build. */
+export function decideInBuild(build: Build, url: string, mayRecord: boolean): BuildDecision {
+  const answer = build.answers.get(url)
+  if (answer !== undefined) {
+    return isFile(answer) ? { use: 'file', file: answer } : { use: 'status', given: answer }
+  }
+  if (build.locked === undefined && mayRecord) return { use: 'record' }
+  const why = build.lacking.get(url)
+  const rest =
+    build.locked === undefined
+      ? 'and this client may not add to it: see builds.clients'
+      : why === undefined
+        ? 'was never recorded'
+        : `was asked for and not recorded: ${why}`
+  const sentence = `${url} is missing in the build ${build.name}: it ${rest}.`
+  return { use: 'refuse', because: 'not-recorded', sentence }
+}
+
+/** Whether a text may be the name of a build: it is the name of a file and stands in URLs as it is. */
+export function isBuildName(text: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text)
+}
+
+export const buildNameRule =
+  'A name of a build has up to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or digit.'
+
+/** The user of a proxy's URL that names a build; the password is the name. */
+const buildUser = 'build'
+
+/**
+ * The build that the user of the proxy's URL names: `Proxy-Authorization: Basic` with `build:NAME` (RFC 7617). Undefined for every
+ * other user. The name may be none.
+ */
+export function buildNamedByProxyUser(fields: Fields): string | undefined {
+  const value = fields.get('Proxy-Authorization')
+  if (value === undefined) return undefined
+  const [, encoded] = /^Basic +([A-Za-z0-9+/=]{1,400})$/i.exec(value) ?? []
+  if (encoded === undefined) return undefined
+  const [user, ...name] = Buffer.from(encoded, 'base64').toString('latin1').split(':')
+  return user === buildUser ? name.join(':') : undefined
+}
+
+/** The URL under which the answer to a request is recorded: what was asked for, canonical, before routing, without credentials. */
+export function recordedUrl(asked: TargetUri): string {
+  const { userinfo: _, ...uri } = canonicalUri(asked) ?? asked
+  return formatUri(uri)
+}
+
+/**
+ * The key of the entry that keeps a content for builds. No request has such a key: a canonical path has no empty segment, and the host
+ * is none (RFC 6761 section 6.4).
+ */
+export function keepingKey(digest: string): string {
+  return `${keepingPrefix}${digest}`
+}
+
+/** The key of a content that was fetched for a build alone. It says nothing of which clients may have the content otherwise. */
+export function fetchedKey(digest: string): string {
+  return `${fetchedPrefix}${digest}`
+}
+
+const keepingPrefix = 'http://builds.cachesvc.invalid//sha256/'
+const fetchedPrefix = 'http://builds.cachesvc.invalid//fetched/'
+
+/** Whether an entry is there for builds alone. */
+export function isKeepingKey(key: string): boolean {
+  return key.startsWith(keepingPrefix) || isFetchedKey(key)
+}
+
+export function isFetchedKey(key: string): boolean {
+  return key.startsWith(fetchedPrefix)
+}
+
+/** The entry that keeps the content of a file, with the fields its answer has. */
+export function keepingEntry(file: GivenFile, now: Milliseconds): Entry {
+  const { digest, size, lastModified, fields } = file
+  const key = keepingKey(digest)
+  return { key, fields, digest, size, lastModified, stored: now, validated: now, initialAge: 0 }
+}
+
+/** The bytes of all contents of some builds, each counted once. */
+export function contentsOf(builds: Iterable<Build>): ReadonlyMap<string, number> {
+  const sizes = new Map<string, number>()
+  for (const { answers } of builds) {
+    for (const answer of answers.values()) {
+      if (isFile(answer)) sizes.set(answer.digest, answer.size)
+    }
+  }
+  return sizes
+}

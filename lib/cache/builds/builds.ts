@@ -1,0 +1,565 @@
+/**
+ * The builds of a service: which there are, what is added to those that are recorded, and their files. The contents are kept in the
+ * store, each by an entry of its own.
+ */
+import { readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { explainError, systemCode, unlessMissing } from '../../errors.ts'
+import { count, countOf, size as sizeText } from '../../figures.ts'
+import { writeFileAtomically } from '../../files/atomic-file.ts'
+import { readBounded } from '../../files/bounded-file.ts'
+import { makeDirectory } from '../../files/directory-owner.ts'
+import { AddressSet } from '../../ip.ts'
+import type { Logger } from '../../log/log.ts'
+import { Layout } from '../store/disk/layout.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import {
+  type Build,
+  type BuildDecision,
+  buildNameRule,
+  contentsOf,
+  decideInBuild,
+  fetchedKey,
+  type GivenAnswer,
+  type GivenFile,
+  type GivenStatus,
+  isBuildName,
+  isFile,
+  keepingEntry,
+  keepingKey,
+} from './build.ts'
+import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
+
+export interface BuildSettings {
+  /** Networks whose clients may begin a recording by asking. */
+  readonly clients: readonly string[]
+  /** Most builds. */
+  readonly most: number
+  /** Most bytes of their contents. */
+  readonly size: number
+}
+
+interface BuildsParts {
+  readonly cacheDirectory: string
+  readonly store: Pick<Store, 'put' | 'get' | 'remove' | 'has' | 'checkpoint' | 'removeContents'>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly settings: () => BuildSettings
+}
+
+/** A build whose maps grow while it is recorded. */
+interface OwnBuild extends Build {
+  locked: Milliseconds | undefined
+  interrupted: boolean
+  readonly answers: Map<string, GivenAnswer>
+  readonly lacking: Map<string, string>
+  /** Requests whose answers are still coming. */
+  coming: number
+}
+
+/** What becomes of one request within a recording. */
+export interface Recording {
+  /** The client gets this entry, or a part of it, or has it already. */
+  readonly given: (entry: Entry) => void
+  /** The client gets a status that belongs to what the build was given. */
+  readonly answered: (given: GivenStatus) => void
+  /** Nothing of it can be recorded, with the reason in words. */
+  readonly failed: (because: string) => void
+}
+
+/** Largest record of a build that is read, bytes. */
+export const mostRecordBytes = 256 * 1024 * 1024
+/** Fields that are recorded: those that say what the content is. The others tell of the moment, or of the origin. */
+const recordedFields: ReadonlySet<string> = new Set([
+  ...['content-type', 'content-encoding', 'content-language', 'etag'],
+])
+/** URLs that are noted as not recorded, for each build. */
+const mostLacking = 10_000
+/** How long a recording may go unwritten. */
+const writeEvery: Milliseconds = 5_000
+/** How long a lock waits for downloads under way. */
+const longestWait: Milliseconds = 20_000
+const waitStep: Milliseconds = 100
+
+export class Builds {
+  readonly #parts: BuildsParts
+  readonly #directory: string
+  readonly #layout: Layout
+  readonly #builds = new Map<string, OwnBuild>()
+  /** Records that this program cannot read, by the names they have: they are left alone, and what they name stays. */
+  readonly #unreadable = new Map<string, UnreadableRecord>()
+  /** Whether it is not known which records there are. Then every content stays. */
+  #unlisted = false
+  /** Sizes of the contents that builds name, by digest. */
+  readonly #contents = new Map<string, number>()
+  #bytes = 0
+  #answers = 0
+  readonly #dirty = new Set<OwnBuild>()
+  #timer: (() => void) | undefined
+  #writing: Promise<void> = Promise.resolve()
+  #closed = false
+  #networks: { readonly list: readonly string[]; readonly set: AddressSet } | undefined
+
+  private constructor(parts: BuildsParts) {
+    this.#parts = parts
+    this.#directory = buildsDirectory(parts.cacheDirectory)
+    this.#layout = new Layout(parts.cacheDirectory)
+  }
+
+  /** Reads the builds of an earlier run. Never rejects. */
+  static async open(parts: BuildsParts): Promise<Builds> {
+    const builds = new Builds(parts)
+    try {
+      for (const { name, record } of await readBuilds(parts.cacheDirectory)) {
+        if (!('because' in record)) builds.#add(record)
+        else {
+          const { because } = record
+          builds.#unreadable.set(name, record)
+          parts.log.warn('the record of a build cannot be read', { name, because })
+        }
+      }
+    } catch (error) {
+      builds.#unlisted = true
+      const because = explainError(error)
+      parts.log.warn('the records of builds cannot be read: nothing stored is removed', { because })
+    }
+    return builds
+  }
+
+  get now(): Milliseconds {
+    return this.#parts.clock.now()
+  }
+
+  get all(): readonly Build[] {
+    return [...this.#builds.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** The bytes of all contents, each counted once. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  named(name: string): Build | undefined {
+    return this.#builds.get(name)
+  }
+
+  /** Whether a build names this content, so that it has to stay. */
+  keeps(digest: string): boolean {
+    return this.#contents.has(digest) || this.#mayBeNamed(digest)
+  }
+
+  /** Whether a record that cannot be read names this content, as far as is known. */
+  #mayBeNamed(digest: string): boolean {
+    if (this.#unlisted) return true
+    for (const { digests } of this.#unreadable.values()) {
+      if (digests === 'unknown' || digests.has(digest)) return true
+    }
+    return false
+  }
+
+  /** What becomes of a request of this client. A build that is not there begins, when the client may begin it. */
+  decide(name: string, url: string, client: string): BuildDecision {
+    const mayRecord = this.#mayRecord(client)
+    let build: Build | undefined = this.#builds.get(name)
+    if (build === undefined) {
+      if (mayRecord !== 'begin') return this.without(name)
+      const begun = this.begin(name)
+      if (typeof begun === 'string') {
+        return { use: 'refuse', because: 'no-build', sentence: begun }
+      }
+      build = begun
+    }
+    return decideInBuild(build, url, mayRecord !== 'no')
+  }
+
+  /** The same for a command that explains: nothing begins, and every client counts as one that may record. */
+  foresee(name: string, url: string): BuildDecision {
+    const build = this.#builds.get(name)
+    return build === undefined ? this.without(name) : decideInBuild(build, url, true)
+  }
+
+  without(name: string): BuildDecision {
+    const unreadable = this.#unreadable.get(name)?.because
+    const sentence = !isBuildName(name)
+      ? buildNameRule
+      : unreadable === undefined
+        ? `There is no build ${name}: cachesvc build record ${name} begins it.`
+        : `The record of the build ${name} cannot be read: ${unreadable}.`
+    return { use: 'refuse', because: 'no-build', sentence }
+  }
+
+  /** Why there is no build of this name. */
+  sentenceWithout(name: string): string {
+    return sentenceOf(this.without(name))
+  }
+
+  /** Begins a recording; a sentence when that may not be. */
+  begin(name: string): Build | string {
+    const problem = this.#problemWith(name)
+    if (problem !== undefined) return problem
+    const build: OwnBuild = {
+      name,
+      begun: this.#parts.clock.now(),
+      locked: undefined,
+      interrupted: false,
+      answers: new Map(),
+      lacking: new Map(),
+      coming: 0,
+    }
+    this.#builds.set(name, build)
+    this.#changed(build)
+    this.#parts.log.info('a build is recorded', { name })
+    return build
+  }
+
+  #problemWith(name: string): string | undefined {
+    const { most } = this.#parts.settings()
+    if (!isBuildName(name)) return buildNameRule
+    if (this.#builds.has(name)) return `There is a build ${name} already: remove it first.`
+    if (this.#unreadable.has(name)) {
+      return `There is a record of a build ${name} that cannot be read: remove it first.`
+    }
+    return this.#builds.size < most
+      ? undefined
+      : `There are ${countOf(this.#builds.size, 'build')}, as many as builds.most allows: remove one first.`
+  }
+
+  /** Takes over a build whose contents are in the store, as far as they are. A sentence when that may not be. */
+  async takeOver(build: Build): Promise<string | undefined> {
+    const problem = this.#problemWith(build.name) ?? this.#tooMuch(build)
+    if (problem !== undefined) return problem
+    const own = this.#add(build)
+    for (const answer of build.answers.values()) if (isFile(answer)) this.#keep(answer)
+    await this.#write(own)
+    return undefined
+  }
+
+  #tooMuch(build: Build): string | undefined {
+    const { size } = this.#parts.settings()
+    let bytes = this.#bytes
+    for (const [digest, one] of contentsOf([build])) if (!this.#contents.has(digest)) bytes += one
+    if (bytes > size) {
+      return `The builds would have ${sizeText(bytes)}, and builds.size is ${sizeText(size)}.`
+    }
+    return this.#answers + build.answers.size > mostAnswers
+      ? `The builds would have more than ${count(mostAnswers)} answers.`
+      : undefined
+  }
+
+  #add(build: Build): OwnBuild {
+    const { answers, lacking } = build
+    const own = { ...build, answers: new Map(answers), lacking: new Map(lacking), coming: 0 }
+    this.#builds.set(build.name, own)
+    this.#answers += answers.size
+    for (const [digest, size] of contentsOf([build])) this.#count(digest, size)
+    return own
+  }
+
+  #count(digest: string, size: number): void {
+    if (this.#contents.has(digest)) return
+    this.#contents.set(digest, size)
+    this.#bytes += size
+  }
+
+  /** Has the store keep a content that it has. Answers why it does not; undefined when it does. */
+  #keep(file: GivenFile): string | undefined {
+    const { store, clock } = this.#parts
+    const put = store.put(keepingEntry(file, clock.now()))
+    return put.stored ? undefined : put.because
+  }
+
+  /** Whether the store has the content, and keeps it from now on. */
+  async hasContent(file: GivenFile): Promise<boolean> {
+    const { store } = this.#parts
+    if (!store.has(file.digest)) return false
+    const kept = await store.get(keepingKey(file.digest))
+    return kept?.digest === file.digest || this.#keep(file) === undefined
+  }
+
+  /** Begins to note what a request is answered. */
+  recording(name: string, url: string): Recording {
+    const build = this.#builds.get(name)
+    if (build === undefined) return nothingRecorded
+    build.coming += 1
+    let under = true
+    const end = (): void => {
+      if (under) build.coming -= 1
+      under = false
+    }
+    /** Whether it is the build that the request began with, and is recorded still. */
+    const open = (): boolean => this.#builds.get(name) === build && build.locked === undefined
+    return {
+      given: entry => {
+        if (open()) this.#given(build, url, entry)
+        end()
+      },
+      answered: ({ status, location }) => {
+        const given = { status, ...(location !== undefined && { location }) }
+        if (open()) this.#note(build, url, given)
+        end()
+      },
+      failed: because => {
+        if (open() && !build.answers.has(url)) this.#lack(build, url, because)
+        end()
+      },
+    }
+  }
+
+  #given(build: OwnBuild, url: string, entry: Entry): void {
+    const { digest, size, lastModified, fields } = entry
+    const known = build.answers.get(url)
+    if (known !== undefined) {
+      if (isFile(known) && known.digest === digest) return
+      this.#lack(build, url, 'two answers came at the same time, and the other one is recorded')
+      return
+    }
+    const limit = this.#parts.settings().size
+    if (!this.#contents.has(digest) && this.#bytes + size > limit) {
+      this.#lack(build, url, `the builds have as much as builds.size allows, ${sizeText(limit)}`)
+      return
+    }
+    const about = fields.filter(([name]) => recordedFields.has(name.toLowerCase()))
+    const file = { digest, size, lastModified, fields: about }
+    const because = this.#keep(file)
+    if (because !== undefined) this.#lack(build, url, `it is not stored: ${because}`)
+    else if (this.#note(build, url, file)) this.#count(digest, size)
+  }
+
+  #note(build: OwnBuild, url: string, answer: GivenAnswer): boolean {
+    if (build.answers.has(url)) return false
+    if (this.#answers >= mostAnswers) {
+      this.#lack(build, url, `the builds have ${count(mostAnswers)} answers, and no more are noted`)
+      return false
+    }
+    build.answers.set(url, answer)
+    build.lacking.delete(url)
+    this.#answers += 1
+    this.#changed(build)
+    return true
+  }
+
+  #lack(build: OwnBuild, url: string, because: string): void {
+    if (!build.lacking.has(url) && build.lacking.size >= mostLacking) return
+    build.lacking.set(url, because)
+    this.#changed(build)
+  }
+
+  /**
+   * Locks a build once the downloads for it have ended and its contents survive a power cut. Answers a sentence for each thing that is
+   * wrong with it; a text when it cannot be locked.
+   */
+  async lock(name: string): Promise<readonly string[] | string> {
+    const { clock, store, log } = this.#parts
+    const build = this.#builds.get(name)
+    if (build === undefined) return sentenceOf(this.without(name))
+    if (build.locked !== undefined) return `The build ${name} is locked already.`
+    if (build.answers.size === 0) return `The build ${name} has recorded nothing yet.`
+    const end = clock.elapsed() + longestWait
+    while (build.coming > 0 && clock.elapsed() < end) {
+      await new Promise<void>(resolve => clock.after(waitStep, resolve))
+    }
+    if (build.coming > 0) {
+      return `${countOf(build.coming, 'download')} for the build ${name} ${build.coming === 1 ? 'is' : 'are'} under way: try again later.`
+    }
+    await store.checkpoint()
+    build.locked = clock.now()
+    await this.#write(build)
+    log.info('a build is locked', { name, files: build.answers.size })
+    return this.problemsOf(build)
+  }
+
+  /** What is wrong with a build, a sentence each. The files of a locked one are looked for on the disk. */
+  async problemsOf(build: Build): Promise<readonly string[]> {
+    const { interrupted, answers, lacking, locked } = build
+    const problems: string[] = []
+    if (interrupted) {
+      problems.push(
+        'The service was killed while this was recorded: what it gave in the last seconds before may be missing.',
+      )
+    }
+    for (const [url, because] of lacking) problems.push(`${url} is not recorded: ${because}.`)
+    for (const [url, answer] of answers) {
+      if (!isFile(answer)) continue
+      const { digest, size } = answer
+      const there =
+        this.#parts.store.has(digest) && (locked === undefined || (await this.#onDisk(answer)))
+      if (!there) problems.push(`${url} is not in the store: ${size} bytes, SHA-256 ${digest}.`)
+    }
+    return problems
+  }
+
+  async #onDisk({ digest, size }: GivenFile): Promise<boolean> {
+    const found = await stat(this.#layout.blob(digest)).catch(() => undefined)
+    return found?.isFile() === true && found.size === size
+  }
+
+  /** Records a locked build further. A sentence when that may not be. */
+  async unlock(name: string): Promise<string | undefined> {
+    const build = this.#builds.get(name)
+    if (build === undefined) return sentenceOf(this.without(name))
+    if (build.locked === undefined) return `The build ${name} is not locked.`
+    build.locked = undefined
+    await this.#write(build)
+    this.#parts.log.info('a build is recorded further', { name })
+    return undefined
+  }
+
+  /** Removes a build, and those of its contents that nothing else names. A sentence when there is none. */
+  async remove(name: string): Promise<string | undefined> {
+    const build = this.#builds.get(name)
+    if (build === undefined && !this.#unreadable.has(name)) return sentenceOf(this.without(name))
+    this.#builds.delete(name)
+    this.#unreadable.delete(name)
+    if (build !== undefined) this.#dirty.delete(build)
+    await this.#inTurn(() => rm(this.#path(name), { force: true }))
+    if (build === undefined) return undefined
+    const { store, log } = this.#parts
+    const others = contentsOf(this.#builds.values())
+    const named = (digest: string) => others.has(digest) || this.#mayBeNamed(digest)
+    const gone = new Set([...contentsOf([build]).keys()].filter(digest => !named(digest)))
+    this.#answers -= build.answers.size
+    for (const digest of gone) {
+      this.#bytes -= this.#contents.get(digest) ?? 0
+      this.#contents.delete(digest)
+      store.remove(keepingKey(digest))
+      store.remove(fetchedKey(digest))
+    }
+    await store.removeContents(gone)
+    log.info('a build was removed', { name })
+    return undefined
+  }
+
+  /** Writes what is not written yet. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#timer?.()
+    const recorded = [...this.#builds.values()].filter(({ locked }) => locked === undefined)
+    for (const build of new Set([...this.#dirty, ...recorded])) await this.#tryToWrite(build)
+    await this.#writing
+  }
+
+  /** What a client may do about a recording: begin it, add to it, or neither. */
+  #mayRecord(client: string): 'begin' | 'add' | 'no' {
+    const list = this.#parts.settings().clients
+    if (list.length === 0) return 'add'
+    if (this.#networks?.list !== list) this.#networks = { list, set: AddressSet.fromCidrs(list) }
+    return this.#networks.set.has(client) ? 'begin' : 'no'
+  }
+
+  #changed(build: OwnBuild): void {
+    this.#dirty.add(build)
+    if (this.#closed) return
+    this.#timer ??= this.#parts.clock.after(writeEvery, () => {
+      this.#timer = undefined
+      for (const one of [...this.#dirty]) void this.#tryToWrite(one)
+    })
+  }
+
+  async #tryToWrite(build: OwnBuild): Promise<void> {
+    try {
+      await this.#write(build)
+    } catch (error) {
+      const because = explainError(error)
+      this.#parts.log.warn('the record of a build cannot be written', { name: build.name, because })
+      this.#changed(build)
+    }
+  }
+
+  #write(build: OwnBuild): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#builds.get(build.name) !== build) return
+      this.#dirty.delete(build)
+      await makeDirectory(this.#directory)
+      const text = encodeBuild(build, build.locked === undefined && !this.#closed)
+      await writeFileAtomically(this.#path(build.name), text)
+    })
+  }
+
+  /** One after the other, so that the last one stays. */
+  #inTurn(act: () => Promise<void>): Promise<void> {
+    const done = this.#writing.then(act)
+    this.#writing = done.catch(() => undefined)
+    return done
+  }
+
+  #path(name: string): string {
+    return join(this.#directory, `${name}${buildSuffix}`)
+  }
+}
+
+const nothingRecorded: Recording = {
+  given: () => undefined,
+  answered: () => undefined,
+  failed: () => undefined,
+}
+
+function sentenceOf(decision: BuildDecision): string {
+  return decision.use === 'refuse' ? decision.sentence : ''
+}
+
+/** The directory of the records of builds. */
+export function buildsDirectory(cacheDirectory: string): string {
+  return join(new Layout(cacheDirectory).root, 'builds')
+}
+
+/** A record that cannot be read, why, and the digests that it names as far as they can be seen. */
+interface UnreadableRecord {
+  readonly because: string
+  readonly digests: ReadonlySet<string> | 'unknown'
+}
+
+/** The records of a cache directory, by their names. Rejects when it is not known which there are. */
+export async function readBuilds(
+  cacheDirectory: string,
+): Promise<ReadonlyArray<{ readonly name: string; readonly record: Build | UnreadableRecord }>> {
+  const names = (await unlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
+  const found: { name: string; record: Build | UnreadableRecord }[] = []
+  for (const file of names) {
+    const name = file.slice(0, -buildSuffix.length)
+    if (!file.endsWith(buildSuffix) || !isBuildName(name)) continue
+    found.push({ name, record: await readRecord(cacheDirectory, name) })
+  }
+  return found
+}
+
+/** Writes the record of a build that comes with a bundle, while no service runs. A sentence when there is one of its name. */
+export async function addRecord(cacheDirectory: string, build: Build): Promise<string | undefined> {
+  const directory = buildsDirectory(cacheDirectory)
+  await makeDirectory(directory)
+  try {
+    const path = join(directory, `${build.name}${buildSuffix}`)
+    await writeFileAtomically(path, encodeBuild(build, false), { exclusive: true })
+    return undefined
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error
+    const known = await readBuild(cacheDirectory, build.name)
+    const same =
+      typeof known !== 'string' && encodeBuild(known, false) === encodeBuild(build, false)
+    return same ? undefined : `there is another build ${build.name}: remove it first`
+  }
+}
+
+/** The build of this name; a sentence when there is none that can be read. */
+export async function readBuild(cacheDirectory: string, name: string): Promise<Build | string> {
+  if (!isBuildName(name)) return buildNameRule
+  const record = await readRecord(cacheDirectory, name)
+  return 'because' in record ? record.because : record
+}
+
+async function readRecord(cacheDirectory: string, name: string): Promise<Build | UnreadableRecord> {
+  const path = join(buildsDirectory(cacheDirectory), `${name}${buildSuffix}`)
+  try {
+    const found = await unlessMissing(readBounded(path, mostRecordBytes))
+    if (found === undefined) return { because: 'there is none', digests: new Set() }
+    const text = found.bytes.toString()
+    const build = decodeBuild(text)
+    if (typeof build !== 'string' && build.name === name) return build
+    const because = typeof build === 'string' ? build : 'it is that of another build'
+    const named = text.matchAll(/"sha256":"([0-9a-f]{64})"/g)
+    return { because, digests: new Set(Array.from(named, ([, digest = '']) => digest)) }
+  } catch (error) {
+    return { because: explainError(error), digests: 'unknown' }
+  }
+}

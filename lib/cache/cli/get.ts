@@ -1,0 +1,93 @@
+/**
+ * `cachesvc get`: fetches a file through the proxy that runs here, as apt would.
+ */
+import { randomBytes } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import { rename, rm } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { Failure } from '../../errors.ts'
+import { formatAuthority, parseUri } from '../../http/message/target.ts'
+import { type ExitCode, exitCodes } from '../../program.ts'
+import type { Config } from '../config/config.ts'
+import { complain } from './terminal.ts'
+
+/** The longest silence of the proxy, milliseconds. It answers itself when an origin is silent. */
+const silence = 60_000
+/** Bytes of a sentence that is shown. */
+const mostText = 4096
+
+/** Writes the content to the file, in one step at its end, or to standard output. Answers the exit code. */
+export async function printFile(
+  url: string,
+  { listen }: Pick<Config, 'listen'>,
+  output: string | undefined,
+): Promise<ExitCode> {
+  const uri = parseUri(url.includes('://') ? url : `http://${url}`)
+  if ('problem' in uri) {
+    await complain(`${url} is no http or https URL`)
+    return exitCodes.usage
+  }
+  const host = formatAuthority(uri, uri.scheme)
+  const rest = `${uri.path}${uri.query === undefined ? '' : `?${uri.query}`}`
+  const path = uri.scheme === 'https' ? `http://HTTPS///${host}${rest}` : `http://${host}${rest}`
+  const response = await answerTo(path, host, listen[0])
+  const { statusCode: status = 0, headers } = response
+  if (status !== 200) {
+    const sentence = await beginning(response)
+    await complain(`${status}: ${sentence === '' ? response.statusMessage : sentence}`)
+    return exitCodes.failure
+  }
+  await complain(`${url}: ${headers['x-cache'] ?? 'no X-Cache'}`, 'info')
+  if (output === undefined) for await (const piece of response) await written(piece)
+  else await replaceFile(output, response)
+  return exitCodes.success
+}
+
+function answerTo(
+  path: string,
+  host: string,
+  at: Config['listen'][number] | undefined,
+): Promise<IncomingMessage> {
+  const { address = '127.0.0.1', port = 3142 } = at ?? {}
+  const everywhere = address === '0.0.0.0' || address === '::'
+  const own = { host: everywhere ? '127.0.0.1' : address, port }
+  return new Promise((resolve, reject) => {
+    const asking = request({ ...own, path, headers: { Host: host }, agent: false }, resolve)
+    const fail = (cause: Error): void => {
+      const where = formatAuthority(own)
+      const text = `the proxy at ${where} does not answer: ${cause.message}`
+      reject(new Failure(text, { code: 'get', cause }))
+    }
+    asking.setTimeout(silence, () => asking.destroy(new Error(`silence for ${silence / 1000} s`)))
+    asking.on('error', fail)
+    asking.end()
+  })
+}
+
+async function beginning(response: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const piece of response) {
+    text += String(piece)
+    if (text.length > mostText) break
+  }
+  return text.slice(0, mostText).trim()
+}
+
+/** Writes to standard output. The process may end when this has come about. */
+function written(piece: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(piece, error => (error ? reject(error) : resolve()))
+  })
+}
+
+/** Writes beside the file and renames. What was there stays when the transfer breaks off. */
+async function replaceFile(path: string, response: IncomingMessage): Promise<void> {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.part`
+  try {
+    await pipeline(response, createWriteStream(temporary, { flags: 'wx' }))
+    await rename(temporary, path)
+  } finally {
+    await rm(temporary, { force: true })
+  }
+}

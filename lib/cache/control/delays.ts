@@ -1,0 +1,153 @@
+/**
+ * The commands about delayed suites: `release` lets generations through, `changes` says which versions wait.
+ */
+import { type CommandAnswer, complaint, said } from '../../admin-socket.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
+import { countOf, moment } from '../../figures.ts'
+import { isRecord } from '../../json.ts'
+import { exitCodes } from '../../program.ts'
+import type { SuiteDelays } from '../answer/suite-delays.ts'
+import type { Updates } from '../answer/suite-updates.ts'
+import type { Store } from '../store/store.ts'
+import { type Change, changesBetween, countOfChanges } from '../suites/changes.ts'
+import { suiteName } from '../suites/delay.ts'
+import { generationOf, keyIn, type Suite } from '../suites/generation.ts'
+import type { Suites } from '../suites/suites.ts'
+
+interface DelayCommandParts {
+  readonly cacheDirectory: string
+  readonly clock: Clock
+  readonly suites: Pick<Suites, 'all' | 'at'>
+  readonly delays: Pick<SuiteDelays, 'release' | 'restraint' | 'state'>
+  readonly updates: Pick<Updates, 'governs' | 'refresh'>
+  readonly store: Pick<Store, 'get'>
+}
+
+/** How long a release waits for the origin of each suite. */
+const longestQuestion: Milliseconds = 60_000
+
+/** Texts of an operator that are kept. */
+const mostText = 500
+
+/** Answers both commands. */
+export function delayCommands(parts: DelayCommandParts) {
+  return (act: 'release' | 'changes', request: unknown): Promise<CommandAnswer> =>
+    act === 'release' ? releaseSuites(request, parts) : suiteChanges(request, parts)
+}
+
+/** Lets generations through. Asks the origins first, because the one that is wanted may have come just now. */
+async function releaseSuites(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
+  const { suites, delays, clock } = parts
+  const { until, by, reason } = isRecord(request) ? request : {}
+  const chosen = chosenSuites(request, parts)
+  if (typeof chosen === 'string') return complaint(exitCodes.failure, chosen)
+  const text = (value: unknown): string =>
+    typeof value === 'string' ? value.replace(/\p{Cc}+/gu, ' ').slice(0, mostText) : ''
+  const end = typeof until === 'number' ? until : undefined
+  if (end !== undefined && end <= clock.now()) {
+    return complaint(exitCodes.usage, 'the date of --until is past')
+  }
+  const permission = { by: text(by) || 'unknown', reason: text(reason), at: clock.now() }
+  const lines: string[] = []
+  for (const at of chosen) {
+    await askOrigin(at, parts)
+    const waited = await delays.release(at, permission, end)
+    const now = suites.at(at)
+    const given = now && delays.state(at)?.given
+    const date = now && given && dateOf(now, given.digest)
+    const gets = date === undefined ? '' : `, clients get that of ${moment(date)}`
+    const through = `${countOf(waited ?? 0, 'generation')} waited${gets}`
+    lines.push(
+      end === undefined ? `${at}: ${through}` : `${at}: open until ${moment(end)}, ${through}`,
+    )
+  }
+  return said(`${lines.join('\n')}\n`)
+}
+
+/** Lists the versions that clients have and those that wait, of packages in which they differ. */
+async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
+  const { suites, delays, cacheDirectory } = parts
+  const chosen = chosenSuites(request, parts)
+  if (typeof chosen === 'string') return complaint(exitCodes.failure, chosen)
+  const json = isRecord(request) && request['json'] === true
+  const lines: string[] = []
+  const values: object[] = []
+  for (const at of chosen) {
+    const suite = suites.at(at)
+    const [adopted] = suite?.generations ?? []
+    const last = delays.state(at)?.waiting.at(-1)
+    if (adopted === undefined) continue
+    const changes =
+      last === undefined
+        ? []
+        : await changesBetween({ cacheDirectory, before: adopted.contents, after: last.contents })
+    values.push({ suite: at, changes })
+    lines.push(
+      headOf(at, last?.date, { waits: last !== undefined, changes }),
+      ...changes.map(lineOf),
+    )
+  }
+  return said(json ? `${JSON.stringify(values, undefined, 2)}\n` : `${lines.join('\n')}\n`)
+}
+
+function headOf(
+  at: string,
+  date: Milliseconds | undefined,
+  { waits, changes }: { readonly waits: boolean; readonly changes: readonly Change[] },
+): string {
+  if (!waits) return `${at}: nothing waits`
+  const { packages } = countOfChanges(changes)
+  const of = date === undefined ? 'an undated one' : `that of ${moment(date)}`
+  return `${at}: ${of} waits and changes ${countOf(packages, 'package')}`
+}
+
+function lineOf({ name, architecture, ...change }: Change): string {
+  return `  ${name} ${architecture} ${change.old ?? '(none)'} -> ${change.new ?? '(none)'}`
+}
+
+/** The suites that a command means; a sentence when there are none. */
+function chosenSuites(
+  request: unknown,
+  { suites, delays }: Pick<DelayCommandParts, 'suites' | 'delays'>,
+): readonly string[] | string {
+  const { of, suites: names } = isRecord(request) ? request : {}
+  const place = String(of)
+    .replace(/^https?:\/\//, '')
+    .replace(/\/+$/, '')
+  const wanted = Array.isArray(names) ? names.map(String) : []
+  const within = suites.all
+    .map(({ at }) => at)
+    .filter(at => `${at.replace(/^https?:\/\//, '')}/`.startsWith(`${place}/`))
+  if (within.length === 0)
+    return `no suite of ${place} is known: a client has to update through the proxy first`
+  const named = within.filter(
+    at => wanted.length === 0 || wanted.some(name => suiteName(new URL(at).pathname) === name),
+  )
+  if (named.length === 0) {
+    const known = within.map(at => suiteName(new URL(at).pathname)).join(', ')
+    return `no suite of that name is known; known are ${known}`
+  }
+  const delayed = named.filter(at => delays.restraint(at) !== undefined)
+  return delayed.length > 0
+    ? delayed
+    : 'no delay and no hold applies there: clients get what the archive has'
+}
+
+async function askOrigin(
+  at: string,
+  { suites, updates, store, clock }: DelayCommandParts,
+): Promise<void> {
+  const names = suites.at(at) === undefined ? [] : ['InRelease', 'Release']
+  for (const name of names) {
+    const entry = await store.get(keyIn(at, name) ?? '')
+    if (entry !== undefined && updates.governs(entry)) {
+      await inTime(updates.refresh(entry), clock, longestQuestion)
+    }
+  }
+}
+
+function dateOf(suite: Suite, digest: string): Milliseconds | undefined {
+  const waiting = suite.waiting?.find(({ release }) => release.digest === digest)
+  return (generationOf(suite, digest) ?? waiting)?.date
+}

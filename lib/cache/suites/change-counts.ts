@@ -1,0 +1,73 @@
+/**
+ * Counts in the background how many packages a waiting generation would change, and remembers it for the pages.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
+import { inThread } from '../../async/thread.ts'
+import { explainError } from '../../errors.ts'
+import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
+import type { ChangeCount, Comparison } from './changes.ts'
+import { longestJob } from './thread.ts'
+
+interface ChangeCountsParts {
+  readonly cacheDirectory: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Two generations by their Release files, with the files that clients use. */
+export type Counting = Omit<Comparison, 'cacheDirectory'> & { readonly name: string }
+
+const mostCounts = 1000
+const heapMegabytes = 512
+
+export class ChangeCounts {
+  readonly #parts: ChangeCountsParts
+  readonly #counts = recent<string, ChangeCount | 'unknown'>(mostCounts)
+  readonly #closing = new AbortController()
+  #working: Promise<void> | undefined
+
+  constructor(parts: ChangeCountsParts) {
+    this.#parts = parts
+  }
+
+  /** The count; undefined until it is known. One is made at a time. */
+  of(counting: Counting): ChangeCount | 'unknown' | undefined {
+    const known = this.#counts.get(counting.name)
+    if (known === undefined && !this.#closing.signal.aborted) {
+      this.#working ??= this.#count(counting).finally(() => {
+        this.#working = undefined
+      })
+    }
+    return known
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('the service stops'))
+    await this.#working
+  }
+
+  async #count({ name, before, after }: Counting): Promise<void> {
+    const { clock, log, cacheDirectory } = this.#parts
+    const { signal } = this.#closing
+    const late = () => new Error('it takes too long')
+    const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
+    const program = new URL('./changes.js', import.meta.url)
+    const task: Comparison = { cacheDirectory, before, after }
+    try {
+      const count: ChangeCount = await within(limit, stop =>
+        inThread(
+          program,
+          { task, heapMegabytes, signal: stop },
+          (found: ChangeCount, resolve: (count: ChangeCount) => void) => resolve(found),
+        ),
+      )
+      this.#counts.set(name, count)
+    } catch (error) {
+      if (signal.aborted) return
+      this.#counts.set(name, 'unknown')
+      log.warn('changes of a suite could not be counted', { because: explainError(error) })
+    }
+  }
+}

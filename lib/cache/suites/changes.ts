@@ -1,0 +1,130 @@
+/**
+ * Compares the packages that two generations of a suite name: by their versions, as their stored Packages files say. Heavy work:
+ * also the program of a thread of its own, which `countChanges` starts.
+ *
+ * # Facts
+ * - A generation may name several versions of a package. Those that the other generation names as well have not changed.
+ * - Packages files that clients do not use are not stored, so they are not compared.
+ */
+import { createReadStream } from 'node:fs'
+import { isMainThread, parentPort, workerData } from 'node:worker_threads'
+import { lowerPriority } from '../../async/thread.ts'
+import { stanzas } from '../archive/deb822.ts'
+import { decompress } from '../archive/decompress.ts'
+import { indexChoices } from '../archive/suite-layout.ts'
+import { compareVersions } from '../archive/version.ts'
+import { Layout } from '../store/disk/layout.ts'
+import type { ListedContent } from './generation.ts'
+
+/** A package whose versions differ. A generation that does not name it at all has none. */
+export interface Change {
+  readonly name: string
+  readonly architecture: string
+  /** The newest of those that the one generation names and the other does not. */
+  readonly old?: string | undefined
+  readonly new?: string | undefined
+}
+
+/** The files of two generations that clients use. */
+export interface Comparison {
+  readonly cacheDirectory: string
+  readonly before: readonly ListedContent[]
+  readonly after: readonly ListedContent[]
+}
+
+/** How many packages differ, and how many of them are new or gone. */
+export interface ChangeCount {
+  readonly packages: number
+  readonly added: number
+  readonly removed: number
+}
+
+/** Packages of one index, at most: beyond that an index is not read on. */
+const mostPackages = 1_000_000
+
+/** The packages whose versions differ, by name and architecture. Rejects when an index cannot be read. */
+export async function changesBetween({
+  cacheDirectory,
+  before,
+  after,
+}: Comparison): Promise<readonly Change[]> {
+  const layout = new Layout(cacheDirectory)
+  const [olds, news] = [indexesOf(before), indexesOf(after)]
+  // What both have with the same content says nothing new.
+  const same = new Set(olds.map(digestOf).filter(one => news.map(digestOf).includes(one)))
+  const [old, next] = [new Map<string, Set<string>>(), new Map<string, Set<string>>()]
+  for (const [indexes, found] of [
+    [olds, old],
+    [news, next],
+  ] as const) {
+    for (const index of indexes) {
+      if (!same.has(digestOf(index))) await collect(layout.blob(digestOf(index)), found)
+    }
+  }
+  const changes: Change[] = []
+  for (const key of new Set([...old.keys(), ...next.keys()])) {
+    const [was, is] = [old.get(key) ?? none, next.get(key) ?? none]
+    const gone = newestOf([...was].filter(version => !is.has(version)))
+    const come = newestOf([...is].filter(version => !was.has(version)))
+    const [name = '', architecture = ''] = key.split(' ')
+    if (come !== undefined)
+      changes.push({ name, architecture, old: gone ?? newestOf([...was]), new: come })
+    else if (gone !== undefined)
+      changes.push({ name, architecture, old: gone, new: newestOf([...is]) })
+  }
+  const byName = (a: Change, b: Change): number =>
+    a.name === b.name ? compare(a.architecture, b.architecture) : compare(a.name, b.name)
+  return changes.sort(byName)
+}
+
+export function countOfChanges(changes: readonly Change[]): ChangeCount {
+  return {
+    packages: changes.length,
+    added: changes.filter(change => change.old === undefined).length,
+    removed: changes.filter(change => change.new === undefined).length,
+  }
+}
+
+const none: ReadonlySet<string> = new Set()
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b)
+}
+
+function newestOf(versions: readonly string[]): string | undefined {
+  return versions.reduce<string | undefined>(
+    (newest, one) => (newest === undefined || compareVersions(one, newest) > 0 ? one : newest),
+    undefined,
+  )
+}
+
+/** The Packages files of a generation, each in the packing that is unpacked soonest. */
+function indexesOf(contents: readonly ListedContent[]): readonly ListedContent[] {
+  return indexChoices(contents).flatMap(([first]) => (first?.kind === 'Packages' ? [first] : []))
+}
+
+function digestOf({ digest }: ListedContent): string {
+  return digest
+}
+
+async function collect(path: string, found: Map<string, Set<string>>): Promise<void> {
+  const unpacked = decompress(createReadStream(path))
+  for await (const { fields, damaged } of stanzas(unpacked, { wanted })) {
+    const [name, version] = [fields.get('package'), fields.get('version')]
+    if (damaged || name === undefined || version === undefined) continue
+    const key = `${name} ${fields.get('architecture') ?? ''}`
+    const versions = found.get(key)
+    if (versions !== undefined) versions.add(version)
+    else if (found.size < mostPackages) found.set(key, new Set([version]))
+  }
+}
+
+const wanted = ['Package', 'Version', 'Architecture']
+
+/** Background jobs are as nice as this. */
+const niceness = 10
+
+if (!isMainThread && parentPort !== null) {
+  lowerPriority(niceness)
+  parentPort.postMessage(countOfChanges(await changesBetween(workerData)))
+}

@@ -1,0 +1,86 @@
+/**
+ * A time that no set clock moves, by which the age of generations counts. It is kept in a file.
+ *
+ * # Facts
+ * - It runs with elapsed time. Setting the clock of the machine, forwards or back, changes nothing.
+ * - While the service is stopped, or the machine sleeps, it stands. What proves that time has passed is the Date of a Release file of a
+ *   delayed archive that may be adopted and came later: up to that it catches up, and never beyond the clock of the machine. So one of
+ *   the two would have to be forged and the other be wrong.
+ * - So after a stop it is late rather than early: a delay may last longer than it says, and never ends too soon.
+ */
+import { join } from 'node:path'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { explainError, systemCode } from '../../errors.ts'
+import { writeFileAtomically } from '../../files/atomic-file.ts'
+import { readBounded } from '../../files/bounded-file.ts'
+import { isRecord } from '../../json.ts'
+import type { Logger } from '../../log/log.ts'
+
+interface SteadyParts {
+  readonly cacheDirectory: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+const fileName = 'steady-time.json'
+const fileVersion = 1
+const mostBytes = 1024
+
+export class SteadyTime {
+  readonly #parts: SteadyParts
+  /** The time at a moment of `elapsed`; undefined before it is asked for without a file. */
+  #base: { readonly time: Milliseconds; readonly at: Milliseconds } | undefined
+  #written: Milliseconds | undefined
+
+  private constructor(parts: SteadyParts, earlier: Milliseconds | undefined) {
+    this.#parts = parts
+    this.#written = earlier
+    if (earlier !== undefined) this.#base = { time: earlier, at: parts.clock.elapsed() }
+  }
+
+  /** Goes on with the time of an earlier run. Never rejects. */
+  static async open(parts: SteadyParts): Promise<SteadyTime> {
+    return new SteadyTime(parts, await readTime(parts))
+  }
+
+  now(): Milliseconds {
+    const { clock } = this.#parts
+    this.#base ??= { time: clock.now(), at: clock.elapsed() }
+    return this.#base.time + (clock.elapsed() - this.#base.at)
+  }
+
+  /** A Release file with this Date has come: at least so late it is, if the clock of the machine agrees. */
+  proved(date: Milliseconds): void {
+    const { clock } = this.#parts
+    const time = Math.min(date, clock.now())
+    if (time > this.now()) this.#base = { time, at: clock.elapsed() }
+  }
+
+  /** Writes it down, if it was ever asked for. Never rejects. */
+  async save(): Promise<void> {
+    const { cacheDirectory, log } = this.#parts
+    if (this.#base === undefined) return
+    const time = Math.floor(this.now())
+    if (time === this.#written) return
+    this.#written = time
+    try {
+      const text = `${JSON.stringify({ version: fileVersion, time })}\n`
+      await writeFileAtomically(join(cacheDirectory, fileName), text, { durable: false })
+    } catch (error) {
+      log.warn('cannot note how much time has passed', { because: explainError(error) })
+    }
+  }
+}
+
+async function readTime({ cacheDirectory, log }: SteadyParts): Promise<Milliseconds | undefined> {
+  try {
+    const found = await readBounded(join(cacheDirectory, fileName), mostBytes)
+    const value: unknown = found && JSON.parse(found.bytes.toString())
+    const time = isRecord(value) && value['version'] === fileVersion ? value['time'] : undefined
+    return typeof time === 'number' && Number.isFinite(time) ? time : undefined
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    log.warn('cannot read how much time has passed', { because: explainError(error) })
+    return undefined
+  }
+}

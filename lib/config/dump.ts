@@ -1,0 +1,82 @@
+/**
+ * Prints the settings in force as a file that one could use: each with its value and where that comes from. Secrets are hidden.
+ * Pure.
+ *
+ * # Facts
+ * - JSON is YAML, so a value is written as JSON in one line.
+ * - A value whose setting has a word for a secret in its name is hidden. In all others, names and passwords within URLs are.
+ */
+import { isRecord } from '../json.ts'
+import { redactUrl } from '../log/redact.ts'
+import type { Settings } from './settings.ts'
+
+/** A value that does not come from the file: of a variable or an option of the command line. */
+export interface Override {
+  readonly value: unknown
+  readonly source: string
+}
+
+/** What the settings are filled with. */
+interface Filling {
+  /** The decoded file. */
+  readonly found: unknown
+  /** What messages call it. */
+  readonly file: string
+  /** By names of settings. */
+  readonly overrides: ReadonlyMap<string, Override>
+}
+
+/** The settings as YAML, a line each with its source as a comment. */
+export function dumpSettings(
+  { members = {} }: Settings<unknown>,
+  { found, file, overrides }: Filling,
+): string {
+  const lines: string[] = []
+  const within = (tree: Settings<unknown>['members'], here: unknown, indent: string): void => {
+    for (const [name, member] of Object.entries(tree ?? {})) {
+      const value = isRecord(here) && Object.hasOwn(here, name) ? here[name] : undefined
+      const over = indent === '' ? overrides.get(name) : undefined
+      if (over !== undefined) {
+        lines.push(line(indent, name, over.value, over.source))
+      } else if ('group' in member.page) {
+        lines.push(`${indent}${name}:`)
+        within(member.members, value, `${indent}  `)
+      } else if (member.members !== undefined && Array.isArray(value) && value.length > 0) {
+        lines.push(`${indent}${name}:  # ${file}`)
+        for (const one of value) {
+          lines.push(`${indent}  -`)
+          within(member.members, one, `${indent}    `)
+        }
+      } else if (value !== undefined) {
+        lines.push(line(indent, name, value, file))
+      } else if ('default' in member.page.setting && member.page.setting.default !== undefined) {
+        lines.push(line(indent, name, member.page.setting.default, 'default'))
+      } else {
+        const { defaultText = 'none' } = member.page.setting
+        lines.push(`${indent}# ${name}: not set; ${defaultText}`)
+      }
+    }
+  }
+  within(members, found, '')
+  return `${lines.join('\n')}\n`
+}
+
+function line(indent: string, name: string, value: unknown, source: string): string {
+  return `${indent}${name}: ${JSON.stringify(shown(name, value))}  # ${source}`
+}
+
+/** Names of settings whose values are secrets, or may be by mistake. */
+const secret = /token|secret|password|passphrase/i
+
+function shown(name: string, value: unknown): unknown {
+  if (secret.test(name) && value !== '' && value !== undefined) return '[hidden]'
+  if (typeof value === 'string') return withoutCredentials(value)
+  if (Array.isArray(value)) return value.map(one => shown(name, one))
+  if (!isRecord(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, shown(key, one)]))
+}
+
+/** URLs without what stands before the host; `user:password@host:port` without a scheme is taken for one, too. */
+function withoutCredentials(text: string): string {
+  return redactUrl(text.replace(/^([a-z][a-z0-9+.-]*:\/\/)?[^/\s]*@/i, '$1[hidden]@'))
+}

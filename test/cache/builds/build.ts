@@ -1,0 +1,116 @@
+/**
+ * Builds as values: what a request gets within one, names, the user of a proxy's URL, URLs.
+ */
+import t from 'tap'
+import {
+  type Build,
+  buildNamedByProxyUser,
+  contentsOf,
+  decideInBuild,
+  isBuildName,
+  isKeepingKey,
+  keepingKey,
+  recordedUrl,
+} from '../../../lib/cache/builds/build.ts'
+import { canonicalUri } from '../../../lib/cache/store/key.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
+import { parseUri } from '../../../lib/http/message/target.ts'
+
+const digest = 'a'.repeat(64)
+const lastModified = 'Wed, 01 Jan 2025 00:00:00 GMT'
+const url = (path: string) => `http://archive.example.org/debian/${path}`
+const recorded: Build = {
+  name: 'base',
+  begun: 0,
+  locked: undefined,
+  interrupted: false,
+  answers: new Map([
+    [url('a'), { digest, size: 5, lastModified, fields: [] }],
+    [url('same'), { digest, size: 5, lastModified, fields: [] }],
+    [url('none'), { status: 404 }],
+  ]),
+  lacking: new Map([[url('late'), 'it was answered 503 (ORIGIN_TIMEOUT)']]),
+}
+const locked: Build = { ...recorded, locked: 1 }
+
+t.test('what a request gets', async t => {
+  const cases = [
+    [recorded, 'a', true, 'file', undefined],
+    [recorded, 'none', true, 'status', undefined],
+    [recorded, 'new', true, 'record', undefined],
+    [recorded, 'late', true, 'record', undefined],
+    [recorded, 'a', false, 'file', undefined],
+    [recorded, 'new', false, 'refuse', /debian\/new is missing .* may not add .* builds\.clients/],
+    [locked, 'a', true, 'file', undefined],
+    [locked, 'none', false, 'status', undefined],
+    [locked, 'new', true, 'refuse', /debian\/new is missing in the build base: .* never recorded/],
+    [locked, 'late', true, 'refuse', /debian\/late is missing .* not recorded: .* 503/],
+  ] as const
+  for (const [build, path, mayRecord, use, sentence] of cases) {
+    const decision = decideInBuild(build, url(path), mayRecord)
+    const name = `${build.locked === undefined ? 'recorded' : 'locked'} ${path} ${mayRecord}`
+    t.equal(decision.use, use, name)
+    if (sentence && decision.use === 'refuse') t.match(decision.sentence, sentence, name)
+  }
+})
+
+t.test('names are those of files, and stand in URLs as they are', async t => {
+  for (const name of ['a', 'Base-1.2_x', '2026', 'x'.repeat(64)]) t.ok(isBuildName(name), name)
+  const hostile = [
+    '',
+    '.',
+    '..',
+    '../x',
+    'a/b',
+    'a%2fb',
+    '-a',
+    '_a',
+    '.a',
+    'a b',
+    'a\n',
+    'é',
+    'a\0b',
+  ]
+  for (const name of [...hostile, 'x'.repeat(65), 'a:b', 'a?b']) t.notOk(isBuildName(name), name)
+})
+
+t.test('the user of the proxy’s URL names a build when it is called so', async t => {
+  const of = (value: string) => buildNamedByProxyUser(Fields.of(['Proxy-Authorization', value]))
+  const basic = (text: string) => `Basic ${Buffer.from(text, 'latin1').toString('base64')}`
+  t.equal(buildNamedByProxyUser(Fields.empty), undefined)
+  t.equal(of(basic('build:base')), 'base')
+  t.equal(of(basic('build:base').replace('Basic', 'bAsIc')), 'base')
+  t.equal(of(basic('build:a:b')), 'a:b', 'which is no name, and refused as such')
+  t.equal(of(basic('build:')), '')
+  for (const other of [
+    basic('alice:secret'),
+    basic('builder:base'),
+    basic('base'),
+    'Bearer x',
+    '',
+  ]) {
+    t.equal(of(other), undefined, other)
+  }
+  t.equal(of(basic(`build:${'x'.repeat(1000)}`)), undefined, 'no name is so long')
+})
+
+t.test('URLs are canonical, and without credentials', async t => {
+  const cases = [
+    ['http://Archive.example.org//debian/./a%7E1', 'http://archive.example.org/debian/a~1'],
+    ['http://user:secret@archive.example.org/a', 'http://archive.example.org/a'],
+    ['https://archive.example.org:443/a?b', 'https://archive.example.org/a?b'],
+  ] as const
+  for (const [asked, canonical] of cases) {
+    const uri = parseUri(asked)
+    t.equal('problem' in uri ? uri.problem : recordedUrl(uri), canonical)
+  }
+})
+
+t.test('contents count once, and no request has the key that keeps one', async t => {
+  t.strictSame([...contentsOf([recorded, locked])], [[digest, 5]])
+  const key = keepingKey(digest)
+  t.ok(isKeepingKey(key))
+  const uri = parseUri(key)
+  t.notOk('problem' in uri)
+  if (!('problem' in uri)) t.not(canonicalUri(uri)?.path, uri.path)
+})

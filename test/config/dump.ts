@@ -1,0 +1,47 @@
+/**
+ * The settings in force as a file, with their sources and without secrets.
+ */
+import t from 'tap'
+import { parse } from 'yaml'
+import { configCheck } from '../../lib/cache/config/load-config.ts'
+import { settings } from '../../lib/cache/config/settings.ts'
+import { dumpSettings } from '../../lib/config/dump.ts'
+import { user } from '../fixtures/cache/cache-config.ts'
+
+const none = { file: 'a.yaml', overrides: new Map() }
+
+t.test('every setting is there with its source, and the text is a file of the same meaning', t => {
+  const found = {
+    suites: { snapshot_days: 7 },
+    domains: ['archive.example.org'],
+    archives: [{ origins: ['archive.example.org/debian'], clients: ['192.0.2.0/24'] }],
+  }
+  const overrides = new Map([['cache_directory', { value: '/srv/c', source: '--cache-dir' }]])
+  const text = dumpSettings(settings, { ...none, found, overrides })
+  t.match(text, '\n  snapshot_days: 7  # a.yaml\n')
+  t.match(text, '\ndomains: ["archive.example.org"]  # a.yaml\n')
+  t.match(text, 'cache_directory: "/srv/c"  # --cache-dir\n')
+  t.match(text, /\nports: \[80,443\] {2}# default\n/)
+  t.match(text, '\n    clients: ["192.0.2.0/24"]  # a.yaml\n')
+  t.match(text, '\n    # redirects: not set; that of `redirects`\n')
+  const check = configCheck({ cacheDirectory: undefined, listen: undefined }, user)
+  const [given, dumped] = [check({ ...found, cache_directory: '/srv/c' }), check(parse(text))]
+  t.ok(given.ok && dumped.ok, JSON.stringify(dumped))
+  t.strictSame(dumped, given)
+  t.end()
+})
+
+t.test('secrets are hidden', t => {
+  const found = {
+    parent_proxy: 'http://ann:s3cret@parent.example.org:3128',
+    https: { password: 's3cret', key: '/etc/k.pem' },
+    remap: [{ from: 'http://x:s3cret@a.example.org', to: 'b.example.org' }],
+    user_agent: 'bob:s3cret@host',
+  }
+  const text = dumpSettings(settings, { ...none, found })
+  t.notMatch(text, 's3cret')
+  t.match(text, 'password: "[hidden]"')
+  t.match(text, '@parent.example.org:3128')
+  t.match(text, 'key: "/etc/k.pem"')
+  t.end()
+})
