@@ -8,8 +8,8 @@ export interface StoreNames {
   readonly prefix: string
   /** The stream of ended sessions. */
   readonly stream: string
-  /** The key that a new connection writes, to see that it may. */
-  readonly probe: string
+  /** The key that a connection writes, to see that it may. */
+  readonly probe: (who: string) => string
   readonly revoked: (mark: string) => string
   readonly used: (mark: string) => string
   readonly form: (id: string) => string
@@ -27,7 +27,7 @@ export function storeNames(instance: string): StoreNames {
   return {
     prefix,
     stream: `${prefix}revocations`,
-    probe: `${prefix}probe`,
+    probe: who => `${prefix}probe:${who}`,
     revoked: mark => `${prefix}revoked:${mark}`,
     used: mark => `${prefix}used:${mark}`,
     form: hashed('form'),

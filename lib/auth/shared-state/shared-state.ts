@@ -4,6 +4,7 @@
  *
  * This file and all it imports are loaded where `state.url` is set alone.
  */
+import { randomUUID } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { day } from '../../async/clock.ts'
 import type { Logger } from '../../log/log.ts'
@@ -131,7 +132,13 @@ export async function openSharedState(of: {
     await refill()
     await revocations?.follow(connection)
   }
-  const link: StoreLink = new StoreLink({ dial, arrived, probe: names.probe, clock, log })
+  const link: StoreLink = new StoreLink({
+    dial,
+    arrived,
+    probe: names.probe(randomUUID()),
+    clock,
+    log,
+  })
   const revocations =
     of.revocations &&
     new SharedRevocations(of.revocations, { names, link, dial, ended: of.ended, clock, log })

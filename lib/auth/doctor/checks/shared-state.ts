@@ -38,7 +38,7 @@ export async function store({ config, clock }: Examination): Promise<Answer> {
     }
     try {
       const names = storeNames(state.instance)
-      await ask('SET', names.probe, '1', 'PX', '60000')
+      await ask('SET', names.probe('doctor'), '1', 'PX', '60000')
       return [
         right(`${addressOf(state)} answers and takes writes${state.tls ? ', with TLS' : ''}`),
         ...(await timely(ask, clock)),
