@@ -7,17 +7,23 @@
  * is refused before its IDs are used up here: when the store is back, a reload of the page takes it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { Saml } from './parts.ts'
+import type { SharedParts } from './parts.ts'
+import type { UsedIds } from './replay-cache.ts'
 
 /** What came of it: the IDs were new, they had been used before, or that cannot be known now. */
 export type FirstUse = 'first' | 'again' | 'unsure'
 
 /** `alone`: whether the list of this instance suffices while the store is away. */
 export async function useOnce(
-  saml: Pick<Saml, 'replayCache' | 'shared'>,
+  {
+    replayCache,
+    shared,
+  }: {
+    readonly replayCache: Pick<UsedIds, 'consume'>
+    readonly shared?: Pick<SharedParts, 'useIds' | 'tellLater'> | undefined
+  },
   { ids, until, alone }: { ids: readonly string[]; until: Milliseconds; alone: boolean },
 ): Promise<FirstUse> {
-  const { replayCache, shared } = saml
   const asked = await shared?.useIds(ids, until)
   if (asked === 'again') return 'again'
   if (asked === 'away' && !alone) return 'unsure'

@@ -40,7 +40,10 @@ export interface SamlParts {
   readonly shared?: SharedParts | undefined
 }
 
-export type SharedParts = Pick<SharedState, 'useIds' | 'tellLater' | 'forms' | 'countTries'>
+export type SharedParts = Pick<
+  SharedState,
+  'useIds' | 'tellLater' | 'refillFrom' | 'forms' | 'countTries'
+>
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource

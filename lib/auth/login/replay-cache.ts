@@ -20,6 +20,8 @@ export interface UsedIds {
    * are on disk, or cannot be, which the log tells. Never throws.
    */
   consume(ids: readonly string[], until: Milliseconds): Promise<boolean>
+  /** What is held: the marks of IDs, and when each lapses. */
+  living(): Iterable<readonly [mark: string, until: Milliseconds]>
   /** Settles when nothing is being read or written any more. */
   close(): Promise<void>
 }
@@ -41,14 +43,15 @@ export async function openReplayCache(options: {
   const sweep = (now: Milliseconds) => {
     for (const [mark, until] of used) if (until <= now) used.delete(mark)
   }
+  const living = () => {
+    sweep(clock.now())
+    return used
+  }
   const marks = new LapsingMarks<UsedMark>({
     path,
     clock,
     ...(files === undefined ? {} : { files }),
-    living: () => {
-      sweep(clock.now())
-      return used
-    },
+    living,
     isMark,
     fromVersion1,
     merge: found => {
@@ -75,7 +78,7 @@ export async function openReplayCache(options: {
   return {
     async consume(ids, until) {
       const now = clock.now()
-      const hashes = ids.map(id => createHash('sha256').update(id).digest('base64url').slice(0, 22))
+      const hashes = ids.map(usedMark)
       // No wait between the question and the answer, or two requests could ask before either has taken.
       if (hashes.some(mark => (used.get(mark) ?? Number.NEGATIVE_INFINITY) > now)) return false
       if (used.size + hashes.length > MOST) sweep(now)
@@ -84,8 +87,14 @@ export async function openReplayCache(options: {
       await marks.add(hashes.map(hash => [hash, until] as const))
       return true
     },
+    living,
     close: () => marks.close(),
   }
+}
+
+/** What an ID is kept as. */
+export function usedMark(id: string): string {
+  return createHash('sha256').update(id).digest('base64url').slice(0, 22)
 }
 
 function isMark(found: unknown): found is UsedMark {

@@ -93,13 +93,15 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     login: new WorkerPool(clock, loginBounds),
     logout: new WorkerPool(clock, logoutBounds),
   }
+  const replayCache =
+    substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsPath, clock, log }))
+  parts.shared?.refillFrom(replayCache)
   const saml: Saml = {
     ...parts,
     source,
     verifiers,
     tries: new DecryptionTries(parts.shared),
-    replayCache:
-      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsPath, clock, log })),
+    replayCache,
     forms: new KeptForms(clock, parts.random, parts.shared?.forms),
     room: new Allowance(FORMS),
   }

@@ -143,11 +143,13 @@ export class RevocationList {
     this.#longest = Math.max(this.#longest, lifetime())
     const longest = now + this.#longest
     const entered = marks.map((mark): RevocationMark => {
-      // The lifetime may have been longer before.
-      const until = Math.max(longest, this.#entries.get(mark)?.until ?? longest)
+      // The lifetime may have been longer before, and another instance with a clock ahead of this one may have ended as much.
+      const own = this.#entries.get(mark)
+      const before = Math.max(now, own?.before ?? now)
+      const until = Math.max(longest, own?.until ?? longest)
       this.#entries.delete(mark)
-      this.#entries.set(mark, { before: now, until })
-      return [mark, now, until]
+      this.#entries.set(mark, { before, until })
+      return [mark, before, until]
     })
     this.#prune(now)
     await this.#marks.add(entered)

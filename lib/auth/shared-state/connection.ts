@@ -6,6 +6,7 @@
  * - After an answer that cannot be read the client goes on with the next bytes, and answers could reach other questions. So the first `error`
  *   ends the connection.
  * - It has no bound on an answer. The bytes are counted on its socket.
+ * - It makes room for a list as soon as the list's length has come: eight lengths, a hundred bytes, took 2 GB. So lengths are added up first.
  * - It waits for a lost connection with commands in a queue, and dials again by itself. Both are off: store-link.ts does that.
  */
 import { createClient, ErrorReply } from '@redis/client'
@@ -38,6 +39,11 @@ export class StoreRefusal extends Failure {
 
 /** Bytes that may come between two answers. */
 const LARGEST_ANSWER = 8 * 1024 * 1024
+/** Elements of all lists between two answers. */
+const MOST_ELEMENTS = 100_000
+/** Where a list begins in RESP; what has no end yet goes on in the next chunk. */
+const LISTS = /[*%~>|]\+?(\d+)\r/g
+const UNFINISHED = /[*%~>|]\+?\d*$/
 /** Commands that wait for their answers. */
 const MOST_WAITING = 1000
 
@@ -74,6 +80,8 @@ export class Connection {
   readonly #password: string | undefined
   readonly #client: ReturnType<typeof clientFor>
   #sinceAnswer = 0
+  #elements = 0
+  #unfinished = ''
   #end: (error: unknown) => void = () => {}
   #ended: unknown
   /** Settles with the reason when the connection is no more. */
@@ -95,8 +103,17 @@ export class Connection {
     const socket = this.#client._ejectSocket()
     socket.on('data', (chunk: Buffer) => {
       this.#sinceAnswer += chunk.length
-      if (this.#sinceAnswer <= LARGEST_ANSWER) return
-      this.destroy(new Error(`an answer has more than ${LARGEST_ANSWER} bytes`))
+      if (this.#sinceAnswer > LARGEST_ANSWER) {
+        this.destroy(new Error(`an answer has more than ${LARGEST_ANSWER} bytes`))
+      }
+      const text = this.#unfinished + chunk.toString('latin1')
+      for (const [, length] of text.matchAll(LISTS)) this.#elements += Number(length)
+      this.#unfinished = UNFINISHED.exec(text.slice(-20))?.[0] ?? ''
+      if (this.#elements > MOST_ELEMENTS) {
+        this.destroy(new Error(`an answer has lists of more than ${MOST_ELEMENTS} elements`))
+      }
+      // The client reads this chunk next.
+      if (this.#ended !== undefined) chunk.fill(0)
     })
     this.#client._insertSocket(socket)
   }
@@ -116,13 +133,18 @@ export class Connection {
     if (this.#ended !== undefined) throw this.#ended
     try {
       const answer: unknown = await this.#client.sendCommand([...command])
-      this.#sinceAnswer = 0
+      this.#answered()
       return answer
     } catch (error) {
       if (!(error instanceof ErrorReply)) throw this.#whyEnded(error)
-      this.#sinceAnswer = 0
+      this.#answered()
       throw new StoreRefusal(command[0] ?? '', error)
     }
+  }
+
+  #answered(): void {
+    this.#sinceAnswer = 0
+    this.#elements = 0
   }
 
   /** Ends the connection, and with it all questions that wait. */

@@ -8,12 +8,14 @@ export interface StoreNames {
   readonly prefix: string
   /** The stream of ended sessions. */
   readonly stream: string
-  /** The key that a new connection writes, to see that it may. */
-  readonly probe: string
+  /** The key that a connection writes, to see that it may. */
+  readonly probe: (who: string) => string
   readonly revoked: (mark: string) => string
-  readonly used: (id: string) => string
+  readonly used: (mark: string) => string
   readonly form: (id: string) => string
   readonly formsOf: (owner: string) => string
+  /** The names of all counts. */
+  readonly counts: string
   readonly tries: (key: string) => string
   readonly failures: (sender: string) => string
 }
@@ -25,11 +27,12 @@ export function storeNames(instance: string): StoreNames {
   return {
     prefix,
     stream: `${prefix}revocations`,
-    probe: `${prefix}probe`,
+    probe: who => `${prefix}probe:${who}`,
     revoked: mark => `${prefix}revoked:${mark}`,
-    used: hashed('used'),
+    used: mark => `${prefix}used:${mark}`,
     form: hashed('form'),
     formsOf: hashed('forms-of'),
+    counts: `${prefix}counts`,
     tries: hashed('tries'),
     failures: sender => `${prefix}failures:${sender}`,
   }

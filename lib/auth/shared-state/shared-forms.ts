@@ -13,6 +13,8 @@ import type { Asked, StoreLink } from './store-link.ts'
 
 /** Characters of a sealed form. */
 const LARGEST = 2 * 1024 * 1024
+/** Characters of all forms on their way to the store: a store that is slow must not have them pile up here. */
+const MOST_ON_THE_WAY = 2 * LARGEST
 /** Forms of one user, or one network: as on a shelf (kept-forms.ts). */
 const MOST_OF_ONE = 4
 /** Fields of the hash, in the order of the scripts. */
@@ -44,16 +46,19 @@ export function sharedForms(
   link: Pick<StoreLink, 'ask' | 'askLater'>,
   names: StoreNames,
 ): FormStore {
+  let onTheWay = 0
   return {
     async put(id: string, kept: SealedForm, lifetime: Milliseconds): Promise<boolean> {
       const { owner, target, network, contentType, origin, sealed } = kept
-      if (sealed.length > LARGEST) return false
+      if (sealed.length > LARGEST || onTheWay + sealed.length > MOST_ON_THE_WAY) return false
+      onTheWay += sealed.length
       const sender = names.formsOf(owner === undefined ? `network ${network}` : `user ${owner}`)
       const asked = await link.askLater([
         ...['EVAL', PUT, '2', names.form(id), sender],
         ...[String(Math.ceil(lifetime)), String(MOST_OF_ONE)],
         ...[owner ?? '', target, network, contentType, origin ?? '', sealed],
       ])
+      onTheWay -= sealed.length
       return asked.ok
     },
     async bind(id, owner) {

@@ -9,7 +9,7 @@
  * 2. The keys are read, page by page, and taken into the list.
  * 3. What the list has and the keys lack is written to the store: what ended here during an outage, and what a store has lost that came back empty. So
  *    the list itself is the queue of an outage: bounded, and on disk, as it is.
- * 4. The stream is read from the ID of step 1 on.
+ * 4. The stream is read from the ID of step 1 on. When it was shortened past what has been read, all this is done again.
  *
  * # Facts
  * - The mark of one session is its ID, 32 hexadecimal digits; the others are digests of users and NameIDs.
@@ -64,7 +64,9 @@ const REVOKE = `
 for i = 2, #KEYS do
   local mark, before, lapse = ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
   local held = redis.call('GET', KEYS[i])
-  if not held or tonumber(string.match(held, '^%d+') or '0') < tonumber(before) then
+  local heldBefore, heldLapse = string.match(held or '', '^(%d+) (%d+)$')
+  if not heldBefore or tonumber(heldBefore) < tonumber(before) then
+    if heldLapse and tonumber(heldLapse) > tonumber(lapse) then lapse = heldLapse end
     redis.call('SET', KEYS[i], before .. ' ' .. lapse, 'PXAT', lapse)
     redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'e', mark .. ' ' .. before .. ' ' .. lapse)
   end
@@ -117,25 +119,51 @@ export class SharedRevocations implements EndedSessions {
     const { clock, dial } = this.#of
     const reader = await dial(LONGEST)
     void connection.closed.then(because => reader.destroy(because))
-    const newest = await this.#timely(
-      connection.ask(['XREVRANGE', this.#of.names.stream, '+', '-', 'COUNT', '1']),
-    )
-    const held = await this.#readKeys(connection)
-    await this.#publishMissing(held)
-    this.#waiting.clear()
-    let id = idOf(Array.isArray(newest) ? newest[0] : undefined) ?? '0-0'
+    let id = await this.#bringTogether(connection)
     while (true) {
       const command = ['XREAD', 'COUNT', String(AT_ONCE), 'BLOCK', String(BLOCK)]
       const asked = reader.ask([...command, 'STREAMS', this.#of.names.stream, id])
       const answer = await inTime(asked, clock, BLOCK + LONGEST)
       if (answer === undefined) throw new Error('the stream of ended sessions is not answered')
       const messages = messagesIn(answer)
-      id = idOf(messages.at(-1)) ?? id
       const entries = messages.flatMap(message => entryIn(message) ?? [])
       const taken = this.#list.takeIn(entries.map(entry => this.#believed(entry)))
       if (entries.length > 0) this.#of.ended()
       await taken
+      const behind = messages.length === AT_ONCE && (await this.#isShortenedPast(id, connection))
+      id = behind ? await this.#bringTogether(connection) : (idOf(messages.at(-1)) ?? id)
+      await this.#publishWaiting()
     }
+  }
+
+  /** The first three steps; the ID to read the stream from. */
+  async #bringTogether(connection: Connection): Promise<string> {
+    const { names } = this.#of
+    const newest = await this.#timely(
+      connection.ask(['XREVRANGE', names.stream, '+', '-', 'COUNT', '1']),
+    )
+    const held = await this.#readKeys(connection)
+    await this.#publishMissing(held)
+    return idOf(Array.isArray(newest) ? newest[0] : undefined) ?? '0-0'
+  }
+
+  /** Whether the stream does not reach back to a message any more: what followed that one may be gone as well. */
+  async #isShortenedPast(id: string, connection: Connection): Promise<boolean> {
+    const { names } = this.#of
+    const asked = connection.ask(['XREVRANGE', names.stream, id, '-', 'COUNT', '1'])
+    const answer = await this.#timely(asked)
+    return !Array.isArray(answer) || idOf(answer[0]) === undefined
+  }
+
+  /** Passes on what the store has refused, or had no room for, while the connection lasted. */
+  async #publishWaiting(): Promise<void> {
+    const waiting: Entry[] = []
+    for (const mark of this.#waiting) {
+      const entry = this.#list.entries.get(mark)
+      if (entry === undefined) this.#waiting.delete(mark)
+      else if (waiting.length < AT_ONCE) waiting.push([mark, entry])
+    }
+    if (!(await this.#publish(waiting))) throw new Error('ends of sessions could not be passed on')
   }
 
   /** The marks in the store, which are taken into the list. */
@@ -177,8 +205,8 @@ export class SharedRevocations implements EndedSessions {
         entry.until <= now ||
         (there !== undefined && (isSessionId(mark) || there.before >= entry.before))
       )
-        continue
-      missing.push([mark, entry])
+        this.#waiting.delete(mark)
+      else missing.push([mark, entry])
     }
     for (let at = 0; at < missing.length; at += AT_ONCE) {
       if (!(await this.#publish(missing.slice(at, at + AT_ONCE)))) {
@@ -206,9 +234,11 @@ export class SharedRevocations implements EndedSessions {
       STREAM,
       ...values,
     ])
-    if (!asked.ok) return false
-    for (const [mark] of entries) this.#waiting.delete(mark)
-    return true
+    for (const [mark] of entries) {
+      if (asked.ok) this.#waiting.delete(mark)
+      else this.#waiting.add(mark)
+    }
+    return asked.ok
   }
 
   /** An entry as it counts here. Moments that are far ahead of this clock are not believed. */

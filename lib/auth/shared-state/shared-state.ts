@@ -4,12 +4,14 @@
  *
  * This file and all it imports are loaded where `state.url` is set alone.
  */
+import { randomUUID } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { day } from '../../async/clock.ts'
 import type { Logger } from '../../log/log.ts'
 import { authoritiesIn } from '../backend.ts'
 import type { StateConfig } from '../config/config.ts'
 import type { FormStore } from '../form-preservation/kept-forms.ts'
+import { type UsedIds, usedMark } from '../login/replay-cache.ts'
 import {
   type FailureRecord,
   isFailureRecord,
@@ -30,8 +32,10 @@ export interface SharedState {
   readonly forms: FormStore
   /** Uses IDs up at all instances, all or none. Never throws. */
   useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
-  /** Uses IDs up that were taken while the store was away, when it is here again. */
+  /** Uses IDs up that this instance has taken alone. While the store is away nothing has to be told: see `refillFrom`. */
   tellLater(ids: readonly string[], until: Milliseconds): void
+  /** Names the list of this instance, which is written to the store now and after each connect: it may have lost what it had. */
+  refillFrom(list: Pick<UsedIds, 'living'>): void
   /** Adds to the counts of keys, and answers what all instances have counted, behind the answer to a request. */
   countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
   /** Keeps a record of a failure for the other instances. */
@@ -49,24 +53,48 @@ export interface SharedState {
 /** Records that are kept for each kind of sender. */
 const MOST_RECORDS = 200
 const LARGEST_RECORD = 16 * 1024
-/** IDs used up during an outage that are told to the store later. */
-const MOST_UNTOLD = 10_000
+/** How long a record is kept there, from the last of its kind on. */
+const RECORDS: Milliseconds = 30 * day
+/** How far clocks of instances may be apart: what one takes for outdated, another one may still accept. */
+const SKEW: Milliseconds = 5 * 60_000
+/** Used IDs in one script. */
+const AT_ONCE = 100
 const SENDERS: readonly Sender[] = ['user', 'login', 'other', 'refused']
 /** How long attempts count: an attacker who waits for the end has as many again. */
 const TRIES: Milliseconds = 30 * day
+/** Counts that are kept. Anyone can make messages that are counted; the oldest count is forgotten first. */
+const MOST_COUNTS = 50_000
 
 const USE = `
 for _, key in ipairs(KEYS) do if redis.call('EXISTS', key) == 1 then return 0 end end
 for _, key in ipairs(KEYS) do redis.call('SET', key, '1', 'PX', ARGV[1]) end
 return 1`
 
+const REFILL = `
+for i, key in ipairs(KEYS) do redis.call('SET', key, '1', 'PX', ARGV[i], 'NX') end
+return 1`
+
+/** Adds to counts. A count of nothing is removed; KEYS[1] has the names of all, the latest first. */
 const COUNT = `
 local counts = {}
-for i, key in ipairs(KEYS) do
-  counts[i] = redis.call('INCRBY', key, ARGV[1])
-  redis.call('PEXPIRE', key, ARGV[2], 'NX')
+for i = 2, #KEYS do
+  local count = redis.call('INCRBY', KEYS[i], ARGV[1])
+  counts[i - 1] = count
+  if count <= 0 then redis.call('DEL', KEYS[i])
+  elseif redis.call('PEXPIRE', KEYS[i], ARGV[2], 'NX') == 1 then
+    if redis.call('LPUSH', KEYS[1], KEYS[i]) > tonumber(ARGV[3]) then
+      for _, old in ipairs(redis.call('LRANGE', KEYS[1], ARGV[3], -1)) do redis.call('DEL', old) end
+      redis.call('LTRIM', KEYS[1], 0, ARGV[3] - 1)
+    end
+  end
 end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return counts`
+
+const RECORD = `
+redis.call('LPUSH', KEYS[1], ARGV[1])
+redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
+return redis.call('PEXPIRE', KEYS[1], ARGV[3])`
 
 /** Connects to the store, which may be away. Throws a Failure when the authorities cannot be read. */
 export async function openSharedState(of: {
@@ -83,20 +111,34 @@ export async function openSharedState(of: {
   const authorities = certificates && authoritiesIn(certificates, 'state.certificates')
   const dial = (within: Milliseconds) =>
     dialStore(config, authorities || undefined, { clock, within })
-  const untold: Array<{ readonly ids: readonly string[]; readonly until: Milliseconds }> = []
+  let list: Pick<UsedIds, 'living'> | undefined
 
+  const timeOf = (until: Milliseconds) => String(Math.max(1, Math.ceil(until + SKEW - clock.now())))
   const use = (ids: readonly string[], until: Milliseconds) => {
-    const keys = ids.map(names.used)
-    const time = Math.max(1, Math.ceil(until - clock.now()))
-    return ['EVAL', USE, String(keys.length), ...keys, String(time)]
+    const keys = ids.map(id => names.used(usedMark(id)))
+    return ['EVAL', USE, String(keys.length), ...keys, timeOf(until)]
+  }
+  const refill = async () => {
+    const marks = [...(list?.living() ?? [])]
+    for (let at = 0; at < marks.length; at += AT_ONCE) {
+      const some = marks.slice(at, at + AT_ONCE)
+      const keys = some.map(([mark]) => names.used(mark))
+      const times = some.map(([, until]) => timeOf(until))
+      const asked = await link.askLater(['EVAL', REFILL, String(keys.length), ...keys, ...times])
+      if (!asked.ok) return
+    }
   }
   const arrived = async (connection: Connection) => {
-    for (const { ids, until } of untold.splice(0)) {
-      if (until > clock.now()) await link.askLater(use(ids, until))
-    }
+    await refill()
     await revocations?.follow(connection)
   }
-  const link: StoreLink = new StoreLink({ dial, arrived, probe: names.probe, clock, log })
+  const link: StoreLink = new StoreLink({
+    dial,
+    arrived,
+    probe: names.probe(randomUUID()),
+    clock,
+    log,
+  })
   const revocations =
     of.revocations &&
     new SharedRevocations(of.revocations, { names, link, dial, ended: of.ended, clock, log })
@@ -111,12 +153,16 @@ export async function openSharedState(of: {
       return asked.ok && asked.answer === 0 ? 'again' : 'away'
     },
     tellLater(ids, until) {
-      if (untold.length < MOST_UNTOLD) untold.push({ ids, until })
+      void link.askLater(use(ids, until))
+    },
+    refillFrom(found) {
+      list = found
+      void refill()
     },
     async countTries(keys, by) {
       const counted = keys.map(names.tries)
-      const command = ['EVAL', COUNT, String(keys.length), ...counted, String(by), String(TRIES)]
-      const asked = await link.askLater(command)
+      const command = ['EVAL', COUNT, String(1 + keys.length), names.counts, ...counted]
+      const asked = await link.askLater([...command, ...[by, TRIES, MOST_COUNTS].map(String)])
       if (!asked.ok || !Array.isArray(asked.answer)) return undefined
       return asked.answer.map(count => (typeof count === 'number' ? count : 0))
     },
@@ -124,9 +170,7 @@ export async function openSharedState(of: {
       const text = JSON.stringify(record)
       if (text.length > LARGEST_RECORD) return
       const key = names.failures(record.sender)
-      void link.askLater(['LPUSH', key, text]).then(() => {
-        return link.askLater(['LTRIM', key, '0', String(MOST_RECORDS - 1)])
-      })
+      void link.askLater(['EVAL', RECORD, '1', key, text, String(MOST_RECORDS), String(RECORDS)])
     },
     async failures() {
       const found: FailureRecord[] = []

@@ -10,7 +10,8 @@
  * | here, slow | a question has no answer after `LONGEST`, an answer is of another kind, the connection ends, the node is of no use | away | the connection is destroyed; the log says why, once |
  *
  * In `slow` and `away` a question of a request is answered `away` at once: of all requests together, those that are under way wait once.
- * A heartbeat asks each second, so that mostly no request has to find out.
+ * A heartbeat asks each second, so that mostly no request has to find out. It keeps a key of this link alive: one that is gone, as after FLUSHALL, means that the
+ * store has lost all there was, and a new connection brings both together.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime, pause } from '../../async/deadline.ts'
@@ -23,6 +24,8 @@ export const PATIENCE: Milliseconds = 50
 /** What other work waits for an answer. */
 export const LONGEST: Milliseconds = 2000
 const HEARTBEAT: Milliseconds = 1000
+/** Milliseconds until the probe lapses. */
+const PROBE = '60000'
 /** Time between two attempts to connect. */
 const PAUSES: readonly Milliseconds[] = [100, 200, 500, 1000, 2000]
 
@@ -38,7 +41,7 @@ interface LinkOptions {
   readonly dial: (within: Milliseconds) => Promise<Connection>
   /** Is told of each new connection; what it throws ends that connection. */
   readonly arrived: (connection: Connection) => Promise<void>
-  /** The key that is written to see that the node takes writes. */
+  /** The key of this link alone that is written to see that the node takes writes and keeps them. */
   readonly probe: string
   readonly clock: Clock
   readonly log: Logger
@@ -144,7 +147,7 @@ export class StoreLink {
     let connection: Connection | undefined
     try {
       connection = await dial(LONGEST)
-      const written = connection.ask(['SET', probe, '1', 'PX', '60000'])
+      const written = connection.ask(['SET', probe, '1', 'PX', PROBE])
       if ((await inTime(written, clock, LONGEST)) !== 'OK') {
         throw new Error('the store does not answer a write as it should')
       }
@@ -164,8 +167,10 @@ export class StoreLink {
     let attempts = 0
     while (!signal.aborted) {
       if (connection !== undefined) {
-        attempts = 0
+        const begun = clock.elapsed()
         this.#leave(await this.#used(connection))
+        // One that is lost as soon as it is made, such as for an access list that lacks a command, is not made again and again.
+        if (clock.elapsed() - begun >= LONGEST) attempts = 0
       }
       const wait = PAUSES[Math.min(attempts, PAUSES.length - 1)] ?? LONGEST
       attempts += 1
@@ -177,16 +182,16 @@ export class StoreLink {
 
   /** Keeps a connection under watch; settles with the reason for its end. */
   async #used(connection: Connection): Promise<unknown> {
-    const { clock, arrived } = this.#options
+    const { clock, arrived, probe } = this.#options
     const over = new AbortController()
     arrived(connection).catch((error: unknown) => connection.destroy(error))
     const beat = async () => {
       while (!over.signal.aborted) {
         await pause(clock, HEARTBEAT, over.signal)
         if (over.signal.aborted) return
-        const asked = await this.#askOn(connection, ['PING'])
-        if (asked.ok && asked.answer !== 'PONG') {
-          connection.destroy(new Error('PING is not answered with PONG'))
+        const asked = await this.#askOn(connection, ['PEXPIRE', probe, PROBE])
+        if (asked.ok && asked.answer !== 1) {
+          connection.destroy(new Error('the store has lost what was written to it'))
         }
       }
     }

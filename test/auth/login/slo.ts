@@ -216,6 +216,7 @@ t.test('unsigned LogoutRequests are taken when that is switched on, loudly', asy
       used.push(...ids)
       return true
     },
+    living: () => [],
     close: async () => {},
   }
   const lab = await SamlLab.open(t, 'entra', {

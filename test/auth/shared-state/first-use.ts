@@ -17,25 +17,12 @@ async function used(said: Said | undefined, own: boolean, alone: boolean) {
     },
     tellLater: () => void asked.push('later'),
   }
-  const shared: SharedParts | undefined =
-    said === undefined
-      ? undefined
-      : {
-          ...store,
-          forms: {
-            put: async () => false,
-            bind: async () => undefined,
-            take: async () => undefined,
-            forget: () => undefined,
-          },
-          countTries: async () => undefined,
-        }
+  const shared = said === undefined ? undefined : store
   const replayCache = {
     async consume() {
       asked.push('list')
       return own
     },
-    close: async () => undefined,
   }
   const outcome = await useOnce({ replayCache, shared }, { ids: ['a'], until: 1, alone })
   return [outcome, ...asked].join(' ')

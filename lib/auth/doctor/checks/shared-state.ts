@@ -38,7 +38,7 @@ export async function store({ config, clock }: Examination): Promise<Answer> {
     }
     try {
       const names = storeNames(state.instance)
-      await ask('SET', names.probe, '1', 'PX', '60000')
+      await ask('SET', names.probe('doctor'), '1', 'PX', '60000')
       return [
         right(`${addressOf(state)} answers and takes writes${state.tls ? ', with TLS' : ''}`),
         ...(await timely(ask, clock)),
@@ -124,7 +124,7 @@ export function judgeInfo(info: string): readonly Finding[] {
       ? right('it keeps what it has over a restart (appendonly)')
       : doubtful(
           'it may lose what it has at a restart (appendonly no)',
-          'ends of sessions come back from the instances, used IDs do not: appendonly yes',
+          'ends of sessions and used IDs come back from the instances that run, forms do not: appendonly yes',
         ),
     ...(value('role') === 'master'
       ? []
