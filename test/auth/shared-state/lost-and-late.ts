@@ -124,6 +124,7 @@ t.test('89: what is used while the store is slow alone is told to it at once', a
   t.equal(await a.use('second', { alone: true }), 'first')
   const evals = () => store.commands.slice(before).filter(([name]) => name === 'EVAL')
   await until(() => evals().length >= 1)
+  t.equal(connects(store), 1, 'without a new connection')
 })
 
 t.test('89: an ID is kept for an instance whose clock is behind', { skip }, async t => {
