@@ -16,6 +16,9 @@ import { freePort } from '../fixtures/process/ports.ts'
 /** The host for which apt has a template of its own. */
 const debian = ['deb', 'debian.org'].join('.')
 
+/** The host of its dated archives. */
+const dated = ['snapshot', 'debian.org'].join('.')
+
 const day = 24 * 3600 * 1000
 const root = process.env['CACHESVC_APT3_ROOT'] ?? ''
 const skip = noLab || (root === '' && 'SKIPPED: CACHESVC_APT3_ROOT names no root with apt 3')
@@ -36,14 +39,11 @@ t.test('apt --snapshot, of a vendor and of an official service', { skip }, async
     otherPorts: [livePort, frozenPort],
     origin: { port: livePort },
     settings: {
-      domains: [
-        ...[debian, 'snapshot.debian.org'],
-        ...[livePort, frozenPort].map(port => `127.0.0.1:${port}`),
-      ],
+      domains: [...[debian, dated], ...[livePort, frozenPort].map(port => `127.0.0.1:${port}`)],
       suites: { snapshot_days: 30 },
       remap: [
         { from: debian, to: `127.0.0.1:${livePort}` },
-        { from: 'https://snapshot.debian.org', to: `http://127.0.0.1:${frozenPort}` },
+        { from: `https://${dated}`, to: `http://127.0.0.1:${frozenPort}` },
       ],
     },
   })
@@ -171,7 +171,7 @@ t.test('apt --snapshot, of a vendor and of an official service', { skip }, async
       `http://${debian}/debian`,
       ...['--snapshot', before.id, '--print-uris', '--yes', 'install', 'alpha'],
     )
-    t.match(given, `http://HTTPS///snapshot.debian.org/archive/debian/${before.id}/pool`)
+    t.match(given, `http://HTTPS///${dated}/archive/debian/${before.id}/pool`)
     await apt(
       `http://${debian}/debian`,
       ...['--snapshot', before.id, '--download-only', '--yes', 'install', 'alpha'],
