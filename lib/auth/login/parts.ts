@@ -14,7 +14,7 @@ import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { SharedState } from '../shared-state/shared-state.ts'
-import type { IdpMetadataSource } from './idp-metadata-source.ts'
+import type { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
 import type { UsedIds } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 

@@ -25,7 +25,7 @@ import {
 } from '../keys/dynamic-config.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
-import { IdpMetadataSource } from './idp-metadata-source.ts'
+import { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
 import {
   DecryptionTries,

@@ -12,10 +12,6 @@ import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { recent } from '../../recent.ts'
-import type { Rules } from '../policy/policy.ts'
-import type { Entry } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
-import type { ReleaseFacts } from '../suites/adopt.ts'
 import {
   type Choice,
   choose,
@@ -23,7 +19,12 @@ import {
   restrainsAny,
   restraintOf,
   withWaiting,
-} from '../suites/delay.ts'
+} from '../delay/delay.ts'
+import type { SteadyTime } from '../delay/steady-time.ts'
+import type { Rules } from '../policy/policy.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import type { ReleaseFacts } from '../suites/adopt.ts'
 import {
   type Content,
   type Generation,
@@ -39,7 +40,6 @@ import {
   suiteOfRelease,
   type WaitingGeneration,
 } from '../suites/generation.ts'
-import type { SteadyTime } from '../suites/steady-time.ts'
 import type { Suites } from '../suites/suites.ts'
 
 interface SuiteDelaysParts {

@@ -5,8 +5,8 @@ import { formatDuration } from '../../config/units.ts'
 import { count, countOf, elapsedText, moment } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
-import type { ChangeCount } from '../suites/changes.ts'
-import { ripeAt } from '../suites/delay.ts'
+import type { ChangeCount } from '../delay/changes.ts'
+import { ripeAt } from '../delay/delay.ts'
 import type { OperationsSources } from './sources.ts'
 
 /** Which generation clients get and why, what waits, and since when. */

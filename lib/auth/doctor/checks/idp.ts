@@ -11,7 +11,11 @@ import type { IdpMetadata } from '../../../saml/metadata/idp-metadata.ts'
 import { issuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
 import { proxyForMetadata } from '../../config/load-config.ts'
-import { fetchMetadata, judgeMetadata, readMetadata } from '../../login/idp-metadata-document.ts'
+import {
+  fetchMetadata,
+  judgeMetadata,
+  readMetadata,
+} from '../../login/idp-metadata/idp-metadata-document.ts'
 import { metadataBounds, WorkerPool } from '../../login/worker/pool.ts'
 import { ask, type Outcome, originClient, type Reach } from '../ask.ts'
 import {

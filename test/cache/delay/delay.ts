@@ -3,8 +3,6 @@
  */
 import { mkdir } from 'node:fs/promises'
 import t from 'tap'
-import { Disk } from '../../../lib/cache/store/disk/disk.ts'
-import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import {
   type Candidate,
   choose,
@@ -12,7 +10,9 @@ import {
   restraintOf,
   suiteName,
   withWaiting,
-} from '../../../lib/cache/suites/delay.ts'
+} from '../../../lib/cache/delay/delay.ts'
+import { Disk } from '../../../lib/cache/store/disk/disk.ts'
+import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import { type WaitingGeneration, withNextGeneration } from '../../../lib/cache/suites/generation.ts'
 import { KnownSuites } from '../../../lib/cache/suites/known-suites.ts'
 import { configOf } from '../../fixtures/cache/cache.ts'

@@ -1,13 +1,13 @@
 /**
  * What is wrong, or dangerous, about settings together that are each right by themselves. Pure.
  */
-import type { Remark } from '../../config/reading.ts'
-import { defaultPort, parseAuthority, type TargetUri } from '../../http/message/target.ts'
-import type { ListenAddress } from '../../http/server/listen.ts'
-import { isPublicAddress } from '../../ip.ts'
-import { claims } from '../identity/claim.ts'
+import type { Remark } from '../../../config/reading.ts'
+import { defaultPort, parseAuthority, type TargetUri } from '../../../http/message/target.ts'
+import type { ListenAddress } from '../../../http/server/listen.ts'
+import { isPublicAddress } from '../../../ip.ts'
+import { claims } from '../../identity/claim.ts'
+import type { SettingValues } from '../settings.ts'
 import { checkNames } from './check-names.ts'
-import type { SettingValues } from './settings.ts'
 
 /** Remarks on values that have been read. Problems stop the start, warnings are told. */
 export function crossCheck(values: SettingValues): {

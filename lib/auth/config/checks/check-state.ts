@@ -1,9 +1,9 @@
 /**
  * What is wrong, or dangerous, about the settings under `state` and `keys` together. Pure.
  */
-import type { Remark } from '../../config/reading.ts'
-import { isPublicAddress } from '../../ip.ts'
-import type { SettingValues } from './settings.ts'
+import type { Remark } from '../../../config/reading.ts'
+import { isPublicAddress } from '../../../ip.ts'
+import type { SettingValues } from '../settings.ts'
 
 /** Remarks on a shared store, and on keys that are distributed. */
 export function checkState({ state, keys, session }: SettingValues): {

@@ -1,10 +1,10 @@
 /**
  * What is wrong, or dangerous, about the settings under `forwardAuth` together. Pure.
  */
-import type { Remark } from '../../config/reading.ts'
-import type { ListenAddress } from '../../http/server/listen.ts'
-import { isLoopback } from '../../ip.ts'
-import type { SettingValues } from './settings.ts'
+import type { Remark } from '../../../config/reading.ts'
+import type { ListenAddress } from '../../../http/server/listen.ts'
+import { isLoopback } from '../../../ip.ts'
+import type { SettingValues } from '../settings.ts'
 
 /** Remarks on values that have been read. */
 export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingValues): {

@@ -14,7 +14,7 @@ import { parseUri } from '../../http/message/target.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
-import type { Given, WaitingGeneration } from './generation.ts'
+import type { Given, WaitingGeneration } from '../suites/generation.ts'
 
 /** What the settings of an archive keep from clients. */
 export interface Restraint {

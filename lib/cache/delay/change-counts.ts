@@ -7,8 +7,8 @@ import { inThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { recent } from '../../recent.ts'
+import { longestJob } from '../suites/thread.ts'
 import type { ChangeCount, Comparison } from './changes.ts'
-import { longestJob } from './thread.ts'
 
 interface ChangeCountsParts {
   readonly cacheDirectory: string

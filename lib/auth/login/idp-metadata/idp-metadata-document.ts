@@ -2,18 +2,18 @@
  * Fetches or reads a document of IdP metadata and judges it as a whole: structure, signature, dates. The service and `authproxy
  * doctor` use it. Remote: only 200 counts, 30 seconds, 10 MiB (specification, section 8).
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
-import { iterate } from '../../bytes/source.ts'
-import { explainError, Failure } from '../../errors.ts'
-import { readBounded } from '../../files/bounded-file.ts'
-import type { OriginClient } from '../../http/client/client.ts'
-import { Fields } from '../../http/message/field.ts'
-import { parseUri } from '../../http/message/target.ts'
-import { metadataLimits } from '../../saml/core/message.ts'
-import { type IdpMetadata, readIdpMetadata } from '../../saml/metadata/idp-metadata.ts'
-import type { SamlConfig } from '../config/config.ts'
-import type { WorkerPool } from './worker/pool.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { within } from '../../../async/deadline.ts'
+import { iterate } from '../../../bytes/source.ts'
+import { explainError, Failure } from '../../../errors.ts'
+import { readBounded } from '../../../files/bounded-file.ts'
+import type { OriginClient } from '../../../http/client/client.ts'
+import { Fields } from '../../../http/message/field.ts'
+import { parseUri } from '../../../http/message/target.ts'
+import { metadataLimits } from '../../../saml/core/message.ts'
+import { type IdpMetadata, readIdpMetadata } from '../../../saml/metadata/idp-metadata.ts'
+import type { SamlConfig } from '../../config/config.ts'
+import type { WorkerPool } from '../worker/pool.ts'
 
 const DOWNLOAD_TIME: Milliseconds = 30_000
 

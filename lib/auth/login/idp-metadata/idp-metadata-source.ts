@@ -12,15 +12,16 @@
  *   the least, so that a forger cannot make us hammer the IdP.
  */
 import { createHash } from 'node:crypto'
-import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
-import { repeat } from '../../async/repeat.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
-import { explainError } from '../../errors.ts'
-import { writeFileAtomically } from '../../files/atomic-file.ts'
-import type { OriginClient } from '../../http/client/client.ts'
-import type { Logger } from '../../log/log.ts'
-import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
-import type { SamlConfig } from '../config/config.ts'
+import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
+import { repeat } from '../../../async/repeat.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import { explainError } from '../../../errors.ts'
+import { writeFileAtomically } from '../../../files/atomic-file.ts'
+import type { OriginClient } from '../../../http/client/client.ts'
+import type { Logger } from '../../../log/log.ts'
+import type { IdpMetadata } from '../../../saml/metadata/idp-metadata.ts'
+import type { SamlConfig } from '../../config/config.ts'
+import { metadataBounds, type PoolBounds, WorkerPool } from '../worker/pool.ts'
 import {
   type DocumentValidators,
   fetchMetadata,
@@ -28,7 +29,6 @@ import {
   MetadataFailure,
   readMetadata,
 } from './idp-metadata-document.ts'
-import { metadataBounds, type PoolBounds, WorkerPool } from './worker/pool.ts'
 
 /** Number of the specification, section 8. */
 const REFRESH_INTERVAL: Milliseconds = 30 * 60_000

@@ -14,7 +14,7 @@ import { decompress } from '../archive/decompress.ts'
 import { indexChoices } from '../archive/suite-layout.ts'
 import { compareVersions } from '../archive/version.ts'
 import { Layout } from '../store/disk/layout.ts'
-import type { ListedContent } from './generation.ts'
+import type { ListedContent } from '../suites/generation.ts'
 
 /** A package whose versions differ. A generation that does not name it at all has none. */
 export interface Change {

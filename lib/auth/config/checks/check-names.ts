@@ -1,10 +1,15 @@
 /**
  * What is wrong, or doubtful, about the names of the fields in which the backend reads who asks, together. Pure.
  */
-import { nearest, type Remark } from '../../config/reading.ts'
-import { fieldNames, isSameField, type NamedField, type NameSet } from '../identity/field-names.ts'
+import { nearest, type Remark } from '../../../config/reading.ts'
+import {
+  fieldNames,
+  isSameField,
+  type NamedField,
+  type NameSet,
+} from '../../identity/field-names.ts'
+import type { SettingValues } from '../settings.ts'
 import { attributeNames } from './check-access.ts'
-import type { SettingValues } from './settings.ts'
 
 type Chosen = NameSet | NamedField
 

@@ -4,7 +4,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { SteadyTime } from '../../../lib/cache/suites/steady-time.ts'
+import { SteadyTime } from '../../../lib/cache/delay/steady-time.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
