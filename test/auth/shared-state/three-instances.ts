@@ -49,6 +49,7 @@ async function until(condition: () => Promise<boolean> | boolean, most = 20_000)
 async function admin(t: Test, port: number, path: string): Promise<string> {
   const client = await RawClient.connect(t, port)
   const answer = await client.get(path, { Host: 'localhost' })
+  client.end()
   return `${answer.status} ${answer.content.toString()}`
 }
 
