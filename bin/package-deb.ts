@@ -51,6 +51,7 @@ const packages: readonly DebianPackage[] = [
       ...[
         'snapshots.md',
         'builds.md',
+        'delay.md',
         'offline-sites.md',
         'several-machines.md',
         'metrics.md',
