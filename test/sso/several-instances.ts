@@ -86,17 +86,13 @@ t.test('three instances', { skip, timeout: 600_000 }, async t => {
   })
 
   for (const [what, stop, start] of [
-    [
-      'hangs for a minute',
-      async () => store.signal('SIGSTOP'),
-      async () => store.signal('SIGCONT'),
-    ],
+    ['hangs', async () => store.signal('SIGSTOP'), async () => store.signal('SIGCONT')],
     ['is dead', () => store.kill(), () => store.restart()],
   ] as const) {
     await t.test(`while the store ${what} people go on, and new ones come`, async t => {
       const page = await stage.signedIn(users.ada)
       await stop()
-      const end = performance.now() + (what === 'is dead' ? 10_000 : 60_000)
+      const end = performance.now() + (what === 'is dead' ? 10_000 : 20_000)
       const times: number[] = []
       while (performance.now() < end) {
         const begun = performance.now()
