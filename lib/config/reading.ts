@@ -45,6 +45,18 @@ export interface Remark {
   readonly text: string
 }
 
+/** Collects remarks on values that have been read. */
+export function valueRemarks() {
+  const problems: Remark[] = []
+  const warnings: Remark[] = []
+  return {
+    problems,
+    warnings,
+    wrong: (path: Path, text: string) => problems.push({ path, at: 'value', text }),
+    warn: (path: Path, text: string) => warnings.push({ path, at: 'value', text }),
+  }
+}
+
 /** What a schema says of a whole file: the values, or what is wrong with them. */
 export type Checked<T, Problem = Remark> = (
   | { readonly ok: true; readonly value: T }

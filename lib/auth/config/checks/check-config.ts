@@ -1,7 +1,7 @@
 /**
  * What is wrong, or dangerous, about settings together that are each right by themselves. Pure.
  */
-import type { Remark } from '../../../config/reading.ts'
+import { type Remark, valueRemarks } from '../../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../../http/message/target.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isPublicAddress } from '../../../ip.ts'
@@ -14,10 +14,7 @@ export function crossCheck(values: SettingValues): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
 } {
-  const problems: Remark[] = []
-  const warnings: Remark[] = []
-  const wrong = (path: Remark['path'], text: string) => problems.push({ path, at: 'value', text })
-  const warn = (path: Remark['path'], text: string) => warnings.push({ path, at: 'value', text })
+  const { problems, warnings, wrong, warn } = valueRemarks()
   const { domain, proxy, admin } = values
   const { listenAddress, targetURL } = proxy
 

@@ -1,7 +1,7 @@
 /**
  * What is wrong, or dangerous, about the settings under `forwardAuth` together. Pure.
  */
-import type { Remark } from '../../../config/reading.ts'
+import { type Remark, valueRemarks } from '../../../config/reading.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isLoopback } from '../../../ip.ts'
 import type { SettingValues } from '../settings.ts'
@@ -11,11 +11,8 @@ export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingV
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
 } {
-  const problems: Remark[] = []
-  const warnings: Remark[] = []
+  const { problems, warnings, wrong, warn } = valueRemarks()
   const at = (...path: Remark['path']) => ['forwardAuth', ...path]
-  const wrong = (path: Remark['path'], text: string) => problems.push({ path, at: 'value', text })
-  const warn = (path: Remark['path'], text: string) => warnings.push({ path, at: 'value', text })
   const { listenAddress, edge, trustedProxies, secretFile, hosts } = forwardAuth
 
   if (listenAddress === undefined) {

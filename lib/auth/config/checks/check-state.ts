@@ -1,7 +1,7 @@
 /**
  * What is wrong, or dangerous, about the settings under `state` and `keys` together. Pure.
  */
-import type { Remark } from '../../../config/reading.ts'
+import { type Remark, valueRemarks } from '../../../config/reading.ts'
 import { isPublicAddress } from '../../../ip.ts'
 import type { SettingValues } from '../settings.ts'
 
@@ -10,10 +10,7 @@ export function checkState({ state, keys, session }: SettingValues): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
 } {
-  const problems: Remark[] = []
-  const warnings: Remark[] = []
-  const wrong = (path: Remark['path'], text: string) => problems.push({ path, at: 'value', text })
-  const warn = (path: Remark['path'], text: string) => warnings.push({ path, at: 'value', text })
+  const { problems, warnings, wrong, warn } = valueRemarks()
   const { url } = state
   if (keys.file !== undefined && !keys.shared) {
     wrong(['keys', 'file'], 'is of keys.shared alone; set that, or leave this out')
