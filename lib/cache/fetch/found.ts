@@ -13,6 +13,7 @@ import type { Download } from '../store/content/download.ts'
 import type { ExpectedContent } from '../store/content/expectation.ts'
 import { type Entry, type EntryProof, neverConfirmed } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
+import type { NearPlace } from './nearer.ts'
 
 /** A claim; of a generation that is not adopted yet, it is known only where it lies. */
 type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
@@ -32,6 +33,8 @@ export interface WantedFile {
   readonly unless?: Fields | undefined
   /** The proxies that the client's request has passed, as `viaChain` has them. */
   readonly via?: string | undefined
+  /** No origin is asked when what the nodes of a bucket share does not have it. */
+  readonly onlyNear?: boolean | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
   readonly insist: boolean
 }
@@ -45,6 +48,8 @@ export interface IncomingContent {
   readonly download: Download
   /** The parent proxy by which it comes. */
   readonly parent?: string | undefined
+  /** Where it comes from, when it does not come from an origin. */
+  readonly near?: NearPlace | undefined
   /** Whether the origin's head shows that this is not what is stored. */
   readonly changed: boolean
   /** Never rejects. */
