@@ -37,6 +37,7 @@ import { fetchEvents, serverEvents } from './service-events.ts'
 import { Activity } from './stats/activity.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import { openStore, type Store } from './store/store.ts'
+import type { SharedStore } from './shared/shared-store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
@@ -57,6 +58,8 @@ export interface ServiceOptions {
   readonly lookup?: Lookup
   /** The disk of the store; for tests with failing ones. */
   readonly disk?: StoreOptions['disk']
+  /** What several nodes share, for tests; what `shared_store` says unless told. */
+  readonly shared?: SharedStore
 }
 
 /** The service, where it listens, and whether it has nothing to do. */
@@ -122,7 +125,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const parts = { rules, store, clock, log, origin, pseudonym, version, ...events }
   const credentials = () => settings.credentials
   for (const sentence of credentials().warnings) log.warn(sentence)
-  const answers = await answering({ ...parts, disk: options.disk, credentials })
+  const { disk, blocks, shared } = options
+  const answers = await answering({ ...parts, disk, blocks, shared, credentials })
   const { suites } = answers
   store.listen({
     named: entry => suites.stored(entry),
@@ -232,7 +236,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'> {
+    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'>,
+    Pick<Answering, 'closeSharing'> {
   readonly builds: Builds
   readonly listening: Listening
   readonly settings: RulesInForce
@@ -330,7 +335,9 @@ function stopSteps(
       await Promise.all([delays.close(), parts.changeCounts.close()])
       await suites.close()
     }),
-    stopStep('close connections to origins', 5000, () => origin.close()),
+    stopStep('close connections to origins', 5000, async () => {
+      await Promise.all([origin.close(), parts.closeSharing()])
+    }),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
     stopStep('write the records of builds', 10_000, () => builds.close()),
     stopStep('write the statistics', 5000, () => days.close()),

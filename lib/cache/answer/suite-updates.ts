@@ -14,6 +14,9 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import type { FetchOutcome, WantedFile } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
+import type { Pointers } from '../shared/pointers.ts'
+import { sharedFile } from '../shared/shared-file.ts'
+import type { SuitePointer } from '../shared/shared-store.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { MissingFiles, ReleaseFacts } from '../suites/adopt.ts'
@@ -46,6 +49,8 @@ interface UpdatesParts {
   readonly store: Pick<Store, 'get' | 'put' | 'amend' | 'remove' | 'content'>
   readonly clock: Clock
   readonly log: Logger
+  /** Which Release files the other nodes give; undefined where this machine shares nothing. */
+  readonly pointers?: Pick<Pointers, 'announce' | 'noteUnfit'> | undefined
 }
 
 interface UnderWay {
@@ -70,6 +75,13 @@ interface Candidate {
 /** A file that has not come, and for how long it may still hold its Release file back. */
 interface Lacking extends MissingFile {
   readonly left: Milliseconds
+}
+
+interface UpdateOptions {
+  readonly onChanged: () => void
+  readonly hurry: AbortSignal
+  /** What the other nodes give, when that is taken in place of what the origin has. */
+  readonly pointer: SuitePointer | undefined
 }
 
 export class Updates {
@@ -283,7 +295,22 @@ export class Updates {
     )
   }
 
-  #begin(wanted: WantedFile, entry: Entry): UnderWay {
+  /**
+   * Takes what the other nodes give in place of this Release file, in which no origin is asked for that itself; once an update that is under
+   * way has ended. `again`: the bucket lacks it. Never rejects.
+   */
+  async take(pointer: SuitePointer, entry: Entry): Promise<RevalidationResult> {
+    const file = sharedFile(pointer, entry.key)
+    const running = this.#underWay.get(entry.key)
+    if (running !== undefined || file === undefined) {
+      await running?.done
+      return { use: 'again' }
+    }
+    return this.#begin(file, entry, pointer).done
+  }
+
+  /** Asks the origin, or takes what a pointer names. */
+  #begin(wanted: WantedFile, entry: Entry, pointer?: SuitePointer): UnderWay {
     const hurry = new AbortController()
     const underWay: UnderWay = {
       changed: false,
@@ -291,6 +318,7 @@ export class Updates {
       begun: this.#parts.clock.elapsed(),
       done: this.#update(wanted, entry, {
         hurry: hurry.signal,
+        pointer,
         onChanged: () => {
           underWay.changed = true
         },
@@ -299,7 +327,11 @@ export class Updates {
           this.#parts.log.warn('a suite could not be updated', { key: entry.key, error })
           return { use: 'stale', because: 'stale-suite-incomplete' }
         })
-        .then(updated => this.#noted(entry, updated))
+        .then(updated => {
+          // That the bucket lacks something says nothing of the origin.
+          const ofBucket = pointer !== undefined && updated.use !== 'store'
+          return ofBucket ? updated : this.#noted(entry, updated)
+        })
         .finally(() => this.#underWay.delete(entry.key)),
     }
     this.#underWay.set(entry.key, underWay)
@@ -321,14 +353,16 @@ export class Updates {
   async #update(
     wanted: WantedFile,
     entry: Entry,
-    { onChanged, hurry }: { readonly onChanged: () => void; readonly hurry: AbortSignal },
+    { onChanged, hurry, pointer }: UpdateOptions,
   ): Promise<RevalidationResult> {
-    const { fetcher, store, clock, delays } = this.#parts
+    const { fetcher, store, clock, delays, pointers } = this.#parts
     const at = parentOf(entry.key)
     const key = `${entry.key}${incomingSuffix}`
     const delayed = delays.restraint(at) !== undefined
     const newest = delayed ? await delays.newest(at, entry) : entry
-    let found = await fetcher.fetch({ ...wanted, key, stored: newest }).found
+    const asked = pointer ? wanted : { ...wanted, stored: newest }
+    let found = await fetcher.fetch({ ...asked, key }).found
+    if (pointer !== undefined && found.kind !== 'filling') return { use: 'again' }
     if (newest !== entry || (delayed && found.kind === 'answered')) {
       if (found.kind !== 'filling') return this.#asBefore(entry, found)
     } else if (found.kind === 'validated') {
@@ -338,7 +372,9 @@ export class Updates {
     }
     if (found.kind !== 'filling') return unchangedResult(found)
     const settled = await found.filling.settled
-    if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
+    if (settled.kind === 'failed') {
+      return pointer ? { use: 'again' } : { use: 'stale', because: 'stale-origin-failed' }
+    }
     const same = settled.entry.digest === entry.digest
     if (newest !== entry && settled.entry.digest === newest.digest) {
       store.remove(key)
@@ -357,7 +393,8 @@ export class Updates {
       const { digest } = settled.entry
       const heldFor = this.#behind.heldFor(at, digest)
       const candidate = { at, release: settled.entry, begun: clock.elapsed(), heldFor, hurry }
-      const pair = entry.key.endsWith('/Release') ? await this.#signature(at, wanted) : {}
+      const detached = entry.key.endsWith('/Release')
+      const pair = detached ? await this.#signature(at, wanted, pointer) : {}
       const signature = pair?.signature
       const kept =
         pair === undefined && heldFor < longestHold
@@ -367,9 +404,19 @@ export class Updates {
         if ('use' in kept) return kept
         return await this.#waits(entry, { release: come, signature }, kept.facts)
       }
+      const facts = 'use' in kept ? undefined : kept.facts
+      if (pointer !== undefined) {
+        if ('use' in kept && !isRefused(kept)) return kept
+        if (facts?.date !== pointer.date) pointers?.noteUnfit(at, pointer)
+        if (facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+      }
       // Where the one before was not adopted, what it names is not kept with it either: clients could not use it.
       if ('use' in kept && this.#isKept(entry)) return kept
-      if (signature !== undefined) store.put({ ...signature, key: signatureKey(at) })
+      const signed = signature && { ...signature, key: signatureKey(at) }
+      if (facts !== undefined && pointer === undefined) {
+        await pointers?.announce(at, signed === undefined ? [come] : [come, signed], facts.date)
+      }
+      if (signed !== undefined) store.put(signed)
       return this.#place(come, 'changed')
     } finally {
       store.remove(key)
@@ -469,12 +516,15 @@ export class Updates {
   async #signature(
     at: string,
     { uri }: WantedFile,
+    pointer?: SuitePointer,
   ): Promise<{ readonly signature?: Entry } | undefined> {
     const { fetcher, store } = this.#parts
     const key = signatureKey(at)
     const [path, stored] = [`${uri.path}.gpg`, await store.get(key)]
-    const wanted = { key: `${key}${incomingSuffix}`, uri: { ...uri, path }, stored, insist: true }
-    const found = await fetcher.fetch({ ...wanted, archive: classify(path) }).found
+    const plain = { uri: { ...uri, path }, stored, insist: true, archive: classify(path) }
+    const wanted = pointer === undefined ? plain : sharedFile(pointer, key)
+    if (wanted === undefined) return {}
+    const found = await fetcher.fetch({ ...wanted, key: `${key}${incomingSuffix}` }).found
     if (found.kind === 'answered') return isGone(found.status) ? {} : undefined
     const signature = await entryOf(found)
     return signature && { signature }
@@ -561,6 +611,10 @@ export class Updates {
     await Promise.all(fetches.map(judge))
     return lacking
   }
+}
+
+function isRefused(result: RevalidationResult): boolean {
+  return result.use === 'stale' && result.because === 'stale-suite-refused'
 }
 
 const late = 'it has not come in time'

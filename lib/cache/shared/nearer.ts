@@ -41,6 +41,8 @@ interface SharedNearerParts extends SharingRules {
   /** The pointer of a suite, as far as this node has not found that it cannot be used. */
   readonly pointer: (at: string) => ReturnType<SharedStore['suite']>
   readonly rules: () => Rules
+  /** Called with what is taken as the bucket has it: it need not be offered again. */
+  readonly onTaken: (entry: Pick<Entry, 'key' | 'digest'>) => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -111,8 +113,10 @@ export class SharedNearer implements Nearer {
       this.#blob(sought, promised, wanted.claim?.size),
       begins ? this.#entry(sought) : undefined,
     ])
-    const of = entry?.digest === promised ? entry : undefined
-    return content && this.#content(sought, content, { digest: promised, draft: of && this.#draft(sought, of) })
+    const known = entry?.digest === promised ? entry : undefined
+    if (content !== undefined && known !== undefined) this.#parts.onTaken(known)
+    const draft = known && this.#draft(sought, known)
+    return content && this.#content(sought, content, { digest: promised, draft })
   }
 
   async #byEntry(sought: Sought): Promise<NearContent | StaleContent | undefined> {
@@ -146,6 +150,7 @@ export class SharedNearer implements Nearer {
     draft: EntryDraft,
   ): Promise<NearContent | undefined> {
     const content = await this.#blob(sought, digest, size)
+    if (content !== undefined) this.#parts.onTaken({ key: sought.key, digest })
     return content && this.#content(sought, content, { digest, draft })
   }
 
