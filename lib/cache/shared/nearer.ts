@@ -82,6 +82,7 @@ export class SharedNearer implements Nearer {
     const [key = ''] = wanted.key.split('#', 1)
     const sought: Sought = { wanted, key, promised: sha256Of(wanted), question }
     const stored = await this.#inBucket(sought)
+    if (stored === 'late') return { kind: 'origin' }
     if (stored !== undefined) return stored
     if (wanted.onlyNear === true || expectedOf(wanted) === undefined) return { kind: 'origin' }
     return this.#byLease(sought)
@@ -93,15 +94,15 @@ export class SharedNearer implements Nearer {
   }
 
   /** What the bucket has, if it says so in time. */
-  async #inBucket(sought: Sought): Promise<NearContent | StaleContent | undefined> {
+  async #inBucket(sought: Sought): Promise<NearContent | StaleContent | 'late' | undefined> {
     let late = false
     const asked = this.#askBucket(sought).then(found => {
       if (late && found?.kind === 'content') found.answer.response.content.close()
-      return found
+      return found ?? 'nothing'
     })
     const found = await inTime(asked, this.#parts.clock, patience)
     late = found === undefined
-    return found
+    return found === 'nothing' ? undefined : (found ?? 'late')
   }
 
   async #askBucket(sought: Sought): Promise<NearContent | StaleContent | undefined> {
@@ -225,6 +226,7 @@ export class SharedNearer implements Nearer {
       if (clock.elapsed() >= until || lifetime.over) return { kind: 'origin' }
       await pause(clock, betweenQuestions, lifetime.signal)
       const stored = await this.#inBucket(sought)
+      if (stored === 'late') return { kind: 'origin' }
       if (stored !== undefined) return stored
     }
   }
@@ -243,7 +245,7 @@ export class SharedNearer implements Nearer {
   /** This node fetches, unless another has stored the file since the bucket was asked. */
   async #held(sought: Sought, lease: Extract<Lease, { kind: 'held' }>): Promise<Nearest> {
     const stored = await this.#inBucket(sought)
-    if (stored === undefined) return { kind: 'origin', lease }
+    if (stored === undefined || stored === 'late') return { kind: 'origin', lease }
     lease.release()
     return stored
   }
