@@ -33,7 +33,10 @@ import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 
 interface PipelineParts
-  extends Pick<Answering, 'answerer' | 'fetcher' | 'negative' | 'suites' | 'delays' | 'settleRelease'> {
+  extends Pick<
+    Answering,
+    'answerer' | 'fetcher' | 'negative' | 'suites' | 'delays' | 'settleRelease'
+  > {
   readonly builds: BuildAnswers
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
@@ -225,10 +228,9 @@ function answer(
       return originSaid(allowed, { status: 404, because: decision.because })
     case 'fail': {
       // What is arriving is as good as stored: another node of ours asks so, which must not have us wait for it in turn.
-      const arriving = decision.because === 'only-if-cached' && fetcher.isFetchedAnew(allowed.file.key)
-      return arriving
-        ? answerer.fetched(allowed, 'absent')
-        : notStored(allowed, decision.because)
+      const arriving =
+        decision.because === 'only-if-cached' && fetcher.isFetchedAnew(allowed.file.key)
+      return arriving ? answerer.fetched(allowed, 'absent') : notStored(allowed, decision.because)
     }
     case 'origin':
       return decision.because === 'absent' || decision.because === 'unreadable'

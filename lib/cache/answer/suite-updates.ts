@@ -31,7 +31,8 @@ import {
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
-import { incomingSuffix, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
+import { entryOf, incomingSuffix, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
+import { SuiteSignatures, signatureKey } from './suite-signatures.ts'
 import {
   firstPause,
   longestHold,
@@ -90,6 +91,7 @@ export class Updates {
   /** Suites whose Release the origin did not confirm when it was last asked. */
   readonly #behind: SuitesBehind
   readonly #fetches: SuiteFetches
+  readonly #signatures: SuiteSignatures
 
   constructor(parts: UpdatesParts) {
     this.#parts = parts
@@ -100,6 +102,7 @@ export class Updates {
       noteHeld: (at, since) => suites.noteHeld(at, since),
     })
     this.#fetches = new SuiteFetches({ ...parts, behind: this.#behind })
+    this.#signatures = new SuiteSignatures(parts)
   }
 
   /** Removes what a crash has left of updates. */
@@ -366,7 +369,7 @@ export class Updates {
     if (newest !== entry || (delayed && found.kind === 'answered')) {
       if (found.kind !== 'filling') return this.#asBefore(entry, found)
     } else if (found.kind === 'validated') {
-      if (await this.#signatureFits(wanted, found.entry)) return unchangedResult(found)
+      if (await this.#signatures.fits(wanted, found.entry)) return unchangedResult(found)
       // The file may have been replaced by one with an older date, of which an origin without ETag says 304 for ever.
       found = await fetcher.fetch({ ...wanted, key, stored: undefined, insist: true }).found
     }
@@ -386,7 +389,7 @@ export class Updates {
     try {
       const come = { ...settled.entry, key: entry.key }
       if (same) {
-        await this.#signatureFits(wanted, come)
+        await this.#signatures.fits(wanted, come)
         return this.#place(come, 'validated')
       }
       onChanged()
@@ -394,7 +397,7 @@ export class Updates {
       const heldFor = this.#behind.heldFor(at, digest)
       const candidate = { at, release: settled.entry, begun: clock.elapsed(), heldFor, hurry }
       const detached = entry.key.endsWith('/Release')
-      const pair = detached ? await this.#signature(at, wanted, pointer) : {}
+      const pair = detached ? await this.#signatures.now(at, wanted, pointer) : {}
       const signature = pair?.signature
       const kept =
         pair === undefined && heldFor < longestHold
@@ -488,48 +491,6 @@ export class Updates {
     return validUntil < clock.now()
   }
 
-  /**
-   * Asks for the signature of a Release file that the origin has confirmed. An archive may sign it anew without changing it: when the
-   * old signature expires, or with another key. The new signature is taken when it may be adopted with this Release file. False when it
-   * belongs to another Release file, which is the next, or one that the origin has already in the place of this.
-   */
-  async #signatureFits(wanted: WantedFile, entry: Entry): Promise<boolean> {
-    const { suites, store } = this.#parts
-    const { key, digest, size } = entry
-    if (!key.endsWith('/Release') || !this.#isKept(entry)) return true
-    const at = parentOf(key)
-    try {
-      const { signature } = (await this.#signature(at, wanted)) ?? {}
-      if (signature === undefined) return true
-      const signedBy = { digest: signature.digest, size: signature.size }
-      const fits =
-        signature.digest === suites.signatureOf(entry)?.digest ||
-        (await suites.prepare(at, { name: 'Release', digest, size, signedBy })) !== undefined
-      if (fits) store.put({ ...signature, key: signatureKey(at) })
-      return fits
-    } finally {
-      store.remove(`${signatureKey(at)}${incomingSuffix}`)
-    }
-  }
-
-  /** The detached signature that the origin has now, if it has one; undefined when it does not say. */
-  async #signature(
-    at: string,
-    { uri }: WantedFile,
-    pointer?: SuitePointer,
-  ): Promise<{ readonly signature?: Entry } | undefined> {
-    const { fetcher, store } = this.#parts
-    const key = signatureKey(at)
-    const [path, stored] = [`${uri.path}.gpg`, await store.get(key)]
-    const plain = { uri: { ...uri, path }, stored, insist: true, archive: classify(path) }
-    const wanted = pointer === undefined ? plain : sharedFile(pointer, key)
-    if (wanted === undefined) return {}
-    const found = await fetcher.fetch({ ...wanted, key: `${key}${incomingSuffix}` }).found
-    if (found.kind === 'answered') return isGone(found.status) ? {} : undefined
-    const signature = await entryOf(found)
-    return signature && { signature }
-  }
-
   #place(entry: Entry, because: 'validated' | 'changed'): RevalidationResult {
     this.#parts.store.put(entry)
     return { use: 'store', because, entry }
@@ -621,16 +582,4 @@ const late = 'it has not come in time'
 const unknownSignature = {
   path: 'Release.gpg',
   because: 'the origin does not say whether there is one',
-}
-
-/** What a fetch has put into the store; undefined when it has not. */
-async function entryOf(found: FetchOutcome): Promise<Entry | undefined> {
-  if (found.kind === 'validated') return found.entry
-  const settled = found.kind === 'filling' ? await found.filling.settled : found
-  return settled.kind === 'stored' && (await settled.kept) ? settled.entry : undefined
-}
-
-/** The key of the detached signature of a suite. */
-function signatureKey(at: string): string {
-  return `${at}/Release.gpg`
 }

@@ -249,7 +249,10 @@ export class Fetcher {
     const { status, fields } = response
     if (status === 200) return this.#begin(running, answer, times)
     response.content.close()
-    if (known !== undefined && (status === 304 || (known.givenStale && isOriginFailure(response)))) {
+    if (
+      known !== undefined &&
+      (status === 304 || (known.givenStale && isOriginFailure(response)))
+    ) {
       const confirmed = status === 304 ? confirmedEntry(known.entry, fields, times) : undefined
       const filled = await this.#fillStale(running, confirmed)
       if (filled !== undefined) return filled

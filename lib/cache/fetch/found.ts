@@ -8,12 +8,12 @@ import type { TargetUri } from '../../http/message/target.ts'
 import { isLastModifiedStrong, validatorsOf } from '../../http/message/validator.ts'
 import type { Impostor } from '../archive/impostor.ts'
 import type { ArchivePath } from '../archive/path.ts'
+import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { ExpectedContent } from '../store/content/expectation.ts'
 import { type Entry, type EntryProof, neverConfirmed } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
-import type { NearPlace } from './nearer.ts'
 
 /** A claim; of a generation that is not adopted yet, it is known only where it lies. */
 type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>

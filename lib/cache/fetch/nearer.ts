@@ -10,9 +10,6 @@ import type { Entry } from '../store/entry.ts'
 import type { WantedFile } from './found.ts'
 import type { Answer } from './mirrors.ts'
 
-/** Where a content came from that no origin was asked for: the bucket, or the node that is fetching it. */
-export type NearPlace = 'shared-store' | 'peer'
-
 export interface Nearer {
   /** Whether the file may be shared, and an origin need not be asked about it. */
   serves(wanted: WantedFile): boolean

@@ -10,6 +10,7 @@ import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import type { NearPlace } from '../rfc9111/outcome.ts'
 import { type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
@@ -24,7 +25,6 @@ import {
 import { fetchFailure, isUpstream } from './failures.ts'
 import { type ContentOutcome, verifiedBy, type WantedFile } from './found.ts'
 import { type Answer, originName, type Question } from './mirrors.ts'
-import type { NearPlace } from './nearer.ts'
 
 interface TransferOptions {
   readonly clock: Clock

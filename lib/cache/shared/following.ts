@@ -46,7 +46,11 @@ export class Following {
     const { pointers, clock, wait } = this.#parts
     const at = suiteOfRelease(key)
     if (at === undefined || !pointers.shares(at)) return undefined
-    return inTime(this.#flights.run(at, () => this.#follow(at)), clock, wait())
+    return inTime(
+      this.#flights.run(at, () => this.#follow(at)),
+      clock,
+      wait(),
+    )
   }
 
   async #follow(at: string): Promise<void> {

@@ -18,16 +18,10 @@ import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { expectedOf, isSuperseded, type WantedFile } from '../fetch/found.ts'
 import type { Answer } from '../fetch/mirrors.ts'
-import type {
-  NearContent,
-  Nearer,
-  Nearest,
-  NearPlace,
-  NearQuestion,
-  StaleContent,
-} from '../fetch/nearer.ts'
+import type { NearContent, Nearer, Nearest, NearQuestion, StaleContent } from '../fetch/nearer.ts'
 import type { Rules } from '../policy/policy.ts'
 import { allowsStale, freshnessOf } from '../rfc9111/lookup.ts'
+import type { NearPlace } from '../rfc9111/outcome.ts'
 import { draftEntry, type EntryDraft, keptFields, unstorable } from '../rfc9111/stored-response.ts'
 import type { Entry } from '../store/entry.ts'
 import { suiteOfRelease } from '../suites/generation.ts'

@@ -66,7 +66,11 @@ export class Pointers {
    * Points to the Release files that this node has verified, once the bucket has them. Waits two seconds at most: a bucket that is away keeps
    * no client waiting. Never rejects.
    */
-  async announce(at: string, release: readonly Entry[], date: Milliseconds | undefined): Promise<void> {
+  async announce(
+    at: string,
+    release: readonly Entry[],
+    date: Milliseconds | undefined,
+  ): Promise<void> {
     const { shared, clock } = this.#parts
     if (date === undefined || release.length === 0 || !this.shares(at)) return
     if (shared.state.resting !== undefined) {

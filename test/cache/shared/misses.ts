@@ -40,18 +40,25 @@ async function until({ nodes }: Nodes, condition: () => boolean): Promise<void> 
 }
 
 for (const where of [path, plain]) {
-  t.test(`what a node has stored, another gives without the origin: ${where.slice(0, 20)}`, async t => {
-    const all = await oneHas(t, where)
-    const before = await first(all).get(all.origin.url(where))
-    const answer = await at(all.nodes, 1).warm(all.origin.url(where))
-    t.equal(answer.status, 200)
-    t.ok(answer.content.equals(content))
-    t.equal(all.origin.seen(where).length, 1)
-    t.equal(answer.fields.get('Last-Modified'), before.fields.get('Last-Modified'), 'one validator')
-    t.equal(answer.fields.get('ETag'), before.fields.get('ETag'))
-    const again = await at(all.nodes, 1).get(all.origin.url(where))
-    t.equal(again.fields.get('X-Cache'), 'HIT', 'the hit path is the local store')
-  })
+  t.test(
+    `what a node has stored, another gives without the origin: ${where.slice(0, 20)}`,
+    async t => {
+      const all = await oneHas(t, where)
+      const before = await first(all).get(all.origin.url(where))
+      const answer = await at(all.nodes, 1).warm(all.origin.url(where))
+      t.equal(answer.status, 200)
+      t.ok(answer.content.equals(content))
+      t.equal(all.origin.seen(where).length, 1)
+      t.equal(
+        answer.fields.get('Last-Modified'),
+        before.fields.get('Last-Modified'),
+        'one validator',
+      )
+      t.equal(answer.fields.get('ETag'), before.fields.get('ETag'))
+      const again = await at(all.nodes, 1).get(all.origin.url(where))
+      t.equal(again.fields.get('X-Cache'), 'HIT', 'the hit path is the local store')
+    },
+  )
 
   t.test(`a flipped bit in the bucket reaches no client: ${where.slice(0, 20)}`, async t => {
     const all = await oneHas(t, where)
@@ -87,7 +94,9 @@ t.test('nodes that want a file at the same time fetch it once', async t => {
   all.origin.at(path, file({ content, etag: '"1"', pauses: [{ at: 100_000, gate }] }))
   const asking = all.nodes.map(({ cache }) => cache.get(all.origin.url(path)))
   await all.origin.arrived(path)
-  await first(all).until(() => all.bucket.asked.filter(what => what.startsWith('lease')).length >= 3)
+  await first(all).until(
+    () => all.bucket.asked.filter(what => what.startsWith('lease')).length >= 3,
+  )
   gate.open()
   for (const answer of await Promise.all(asking)) t.ok(answer.content.equals(content))
   t.equal(all.origin.seen(path).length, 1)

@@ -18,9 +18,14 @@ interface Lab extends Nodes {
 
 async function lab(t: Test, count: number, settings: object = {}): Promise<Lab> {
   const clock = new ManualClock(Date.parse('2025-03-14T12:00:00Z'))
-  const all = await startNodes(t, { count, clock, settings: { freshness: { floor: '0s' }, ...settings } })
+  const all = await startNodes(t, {
+    count,
+    clock,
+    settings: { freshness: { floor: '0s' }, ...settings },
+  })
   const { origin } = all
-  const archiveAt = ({ cache }: Node) => new ChangingArchive({ origin, cache, clock, root: 'debian' })
+  const archiveAt = ({ cache }: Node) =>
+    new ChangingArchive({ origin, cache, clock, root: 'debian' })
   return { ...all, archives: all.nodes.map(archiveAt), archiveAt }
 }
 
@@ -40,25 +45,30 @@ function dayOf({ text }: RawResponse): string {
 }
 
 function idOf({ origin, suite }: ChangingArchive): string {
-  return createHash('sha256').update(origin.url(`/${suite}`)).digest('hex')
+  return createHash('sha256')
+    .update(origin.url(`/${suite}`))
+    .digest('hex')
 }
 
-t.test('a node gives the generation that another has adopted, without asking the origin', async t => {
-  const { archives, origin, bucket } = await lab(t, 2)
-  const [one, two] = [nth(archives, 0), nth(archives, 1)]
-  one.serve(await one.ofDay(1, { byHash: true }))
-  for (const archive of archives) t.strictSame(await archive.update(), { day: '1', fits: true })
-  const second = await one.ofDay(2, { byHash: true })
-  one.serve(second)
-  t.strictSame(await one.update(), { day: '2', fits: true })
-  t.equal(bucket.suites.get(idOf(one))?.date, Date.UTC(2025, 0, 1, 2))
-  const before = origin.requests.length
-  for (const file of second.keys()) origin.at(`/${file}`, reply({ status: 503 }))
-  t.equal(dayOf(await given(two)), '2')
-  const index = second.get(one.index) ?? Buffer.alloc(0)
-  t.ok((await two.get(two.hashed(index))).content.equals(index))
-  t.equal(origin.requests.length, before)
-})
+t.test(
+  'a node gives the generation that another has adopted, without asking the origin',
+  async t => {
+    const { archives, origin, bucket } = await lab(t, 2)
+    const [one, two] = [nth(archives, 0), nth(archives, 1)]
+    one.serve(await one.ofDay(1, { byHash: true }))
+    for (const archive of archives) t.strictSame(await archive.update(), { day: '1', fits: true })
+    const second = await one.ofDay(2, { byHash: true })
+    one.serve(second)
+    t.strictSame(await one.update(), { day: '2', fits: true })
+    t.equal(bucket.suites.get(idOf(one))?.date, Date.UTC(2025, 0, 1, 2))
+    const before = origin.requests.length
+    for (const file of second.keys()) origin.at(`/${file}`, reply({ status: 503 }))
+    t.equal(dayOf(await given(two)), '2')
+    const index = second.get(one.index) ?? Buffer.alloc(0)
+    t.ok((await two.get(two.hashed(index))).content.equals(index))
+    t.equal(origin.requests.length, before)
+  },
+)
 
 t.test('an empty node with the origin down gives what the others had', async t => {
   const all = await lab(t, 2)
@@ -91,25 +101,32 @@ t.test('an origin that goes back is judged against the pointer', async t => {
   t.strictSame(await two.update(), { day: '3', fits: true })
 })
 
-t.test('a pointer that names no Release file is not followed, and does not stop updates', async t => {
-  const { archives, bucket } = await lab(t, 2)
-  const [one, two] = [nth(archives, 0), nth(archives, 1)]
-  one.serve(await one.ofDay(1, { byHash: true }))
-  for (const archive of archives) await archive.update()
-  const pointer = bucket.suites.get(idOf(one))
-  if (pointer === undefined) throw new Error('nothing points to the suite')
-  const garbage = Buffer.from('Suite: other\n')
-  const digest = createHash('sha256').update(garbage).digest('hex')
-  bucket.blobs.set(digest, garbage)
-  const date = Date.UTC(2099, 0)
-  const release = pointer.release.map(entry => ({ ...entry, digest, size: garbage.length }))
-  bucket.suites.set(idOf(one), { ...pointer, release, date, etag: '"hostile"' })
-  t.strictSame(await two.update(), { day: '1', fits: true })
-  two.serve(await two.ofDay(2, { byHash: true }))
-  await two.until('2', t)
-  t.equal(bucket.suites.get(idOf(one))?.date, Date.UTC(2025, 0, 1, 2), 'the pointer is right again')
-  t.equal(dayOf(await given(one)), '2')
-})
+t.test(
+  'a pointer that names no Release file is not followed, and does not stop updates',
+  async t => {
+    const { archives, bucket } = await lab(t, 2)
+    const [one, two] = [nth(archives, 0), nth(archives, 1)]
+    one.serve(await one.ofDay(1, { byHash: true }))
+    for (const archive of archives) await archive.update()
+    const pointer = bucket.suites.get(idOf(one))
+    if (pointer === undefined) throw new Error('nothing points to the suite')
+    const garbage = Buffer.from('Suite: other\n')
+    const digest = createHash('sha256').update(garbage).digest('hex')
+    bucket.blobs.set(digest, garbage)
+    const date = Date.UTC(2099, 0)
+    const release = pointer.release.map(entry => ({ ...entry, digest, size: garbage.length }))
+    bucket.suites.set(idOf(one), { ...pointer, release, date, etag: '"hostile"' })
+    t.strictSame(await two.update(), { day: '1', fits: true })
+    two.serve(await two.ofDay(2, { byHash: true }))
+    await two.until('2', t)
+    t.equal(
+      bucket.suites.get(idOf(one))?.date,
+      Date.UTC(2025, 0, 1, 2),
+      'the pointer is right again',
+    )
+    t.equal(dayOf(await given(one)), '2')
+  },
+)
 
 t.test('a bucket that is away holds no update up', async t => {
   const { archives, bucket } = await lab(t, 1)
