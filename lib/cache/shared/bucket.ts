@@ -13,9 +13,14 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
-import { iterate, type Source, type Take } from '../../bytes/source.ts'
+import { iterate, type Source } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
-import type { OriginClient, OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
+import type {
+  OriginClient,
+  OriginDeadlines,
+  OriginRequest,
+  OriginResponse,
+} from '../../http/client/client.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -44,12 +49,15 @@ export interface BucketParts {
   /** Asked for each request, so that a reload counts. */
   readonly credentials: () => AwsCredentials
   /** Told what came of each request. */
-  readonly onOutcome: (
-    operation: SharedOperation,
-    outcome: SharedOutcome,
-    because: string,
-    ours: boolean,
-  ) => void
+  readonly onOutcome: (operation: SharedOperation, outcome: SharedOutcome, reason: Reason) => void
+}
+
+/** Why a request came to what it came to. */
+export interface Reason {
+  /** For the log; "" when it did what it was asked. */
+  readonly because: string
+  /** Whether that says something of the store, and not of us, of who asked, or of one object. */
+  readonly telling: boolean
 }
 
 /** Anything but success, and why, in words for the log. */
@@ -72,6 +80,12 @@ export interface ObjectFacts {
   readonly etag: string
   /** When it was written, by the store's clock; undefined when it does not say. */
   readonly modified: Milliseconds | undefined
+}
+
+/** A small object that was read whole. */
+export interface SmallObject extends ObjectFacts {
+  readonly outcome: 'done'
+  readonly bytes: Buffer
 }
 
 interface Done {
@@ -97,12 +111,21 @@ interface Asked {
   readonly put?: Pick<Put, 'digest' | 'content'>
   /** Whether it depends on what is there. */
   readonly conditional?: boolean
-  /** From its begin to the head of the response. */
+  /** From its begin to the head of the response, or to its end when it is read whole. */
   readonly patience?: Milliseconds
-  readonly lifetime?: Lifetime | undefined
+  /** Most bytes of a response that is read whole. */
+  readonly whole?: number
+  readonly lifetime?: Lifetime
 }
 
-type Answer = { readonly outcome: 'done'; readonly response: OriginResponse } | Refused
+interface Answered {
+  readonly outcome: 'done'
+  readonly response: OriginResponse
+  /** Of a response that was read whole; its content is closed. */
+  readonly bytes: Buffer
+}
+
+type Answer = Answered | Refused
 
 /** Bytes of an error that are looked at: its code stands at the beginning. */
 const errorBytes = 4096
@@ -169,27 +192,15 @@ export class Bucket {
   async read(
     name: string,
     { most, etag = '' }: { readonly most: number; readonly etag?: string },
-  ): Promise<({ outcome: 'done'; bytes: Buffer } & ObjectFacts) | 'unchanged' | Refused> {
-    const lifetime = new Lifetime()
-    const cancel = this.#parts.clock.after(patience, () => lifetime.end(new Error('too late')))
-    try {
-      const fields = etag === '' ? [] : [['If-None-Match', etag] as const]
-      const answer = await this.#ask({ operation: 'get', method: 'GET', name, fields, lifetime })
-      if (answer.outcome !== 'done') return answer
-      const { response } = answer
-      if (response.status === 304) {
-        response.content.close()
-        return 'unchanged'
-      }
-      const bytes = await atMost(response.content, most)
-      if (bytes === undefined) return this.#unusable('get', `an object of more than ${most} bytes`)
-      this.#received += bytes.length
-      return { outcome: 'done', ...factsOf(response), size: bytes.length, bytes }
-    } catch (error) {
-      return this.#away('get', error, true)
-    } finally {
-      cancel()
-    }
+  ): Promise<SmallObject | 'unchanged' | Refused> {
+    const fields = etag === '' ? [] : [['If-None-Match', etag] as const]
+    const asked: Asked = { operation: 'get', method: 'GET', name, fields, whole: most }
+    const answer = await this.#ask(asked)
+    if (answer.outcome !== 'done') return answer
+    const { response, bytes } = answer
+    if (response.status === 304) return 'unchanged'
+    this.#received += bytes.length
+    return { outcome: 'done', ...factsOf(response), size: bytes.length, bytes }
   }
 
   async head(name: string): Promise<({ outcome: 'done' } & ObjectFacts) | Refused> {
@@ -207,6 +218,7 @@ export class Bucket {
       ...{ operation: 'put', method: 'PUT', name, put: { digest, content } },
       fields: [['Content-Type', type], ...conditionOf(only)],
       conditional: only !== undefined,
+      whole: errorBytes,
       patience: content.kind === 'stream' ? Number.POSITIVE_INFINITY : patience,
     })
     return this.#etagOf(answer)
@@ -218,7 +230,10 @@ export class Bucket {
   ): Promise<Done | Refused> {
     const fields = etag === undefined ? [] : [['If-Match', etag] as const]
     const conditional = etag !== undefined
-    const asked: Asked = { operation: 'delete', method: 'DELETE', name, fields, conditional }
+    const asked: Asked = {
+      ...{ operation: 'delete', method: 'DELETE', name, fields, conditional },
+      whole: errorBytes,
+    }
     return this.#etagOf(await this.#ask(asked))
   }
 
@@ -232,16 +247,15 @@ export class Bucket {
         ['Content-Type', type],
       ],
       patience: uploadPatience,
+      whole: errorBytes,
     })
     if (answer.outcome !== 'done') return answer
-    const { content, fields } = answer.response
-    const text = await beginning(content, this.#parts.clock)
+    const text = answer.bytes.toString('latin1')
     if (/<Error[ >]/.test(text)) {
       const because = `an error within 200: ${codeIn(text)}`
-      this.#tell('copy', 'failed', because)
-      return { outcome: 'failed', because }
+      return this.#refused('copy', 'failed', { because })
     }
-    return { outcome: 'done', etag: fields.get('ETag') ?? '' }
+    return { outcome: 'done', etag: '' }
   }
 
   /** `/bucket/name`, whatever the style. */
@@ -251,57 +265,67 @@ export class Bucket {
     return style === 'path' ? path : `/${escapedPath(uri.host.replace(/\..*$/, ''))}${path}`
   }
 
-  /** Asks, and once more when the clocks differ or a kept connection had died. */
+  /** Asks, and once more when the clocks differ or a kept connection had died. All of it in the time it may take. */
   async #ask(asked: Asked): Promise<Answer> {
-    const first = await this.#send(asked, false)
-    if (first !== 'skewed' && first !== 'broken') return first
-    const second = await this.#send(asked, first === 'broken')
-    if (second !== 'skewed' && second !== 'broken') return second
-    const because =
-      second === 'skewed'
-        ? 'it does not take the time of requests, although it is by the Date of its answers'
-        : 'it closes connections instead of answering'
-    return this.#refused(asked.operation, second === 'skewed' ? 'denied' : 'away', because)
+    const { operation, lifetime, patience: longest = patience } = asked
+    const within = new Lifetime()
+    const end = (reason: Error): void => within.end(reason)
+    lifetime?.onceOver(end)
+    const cancel = this.#parts.clock.after(longest, () => within.end(late))
+    const why = (error: unknown) =>
+      within.reason === late ? `no answer within ${longest} ms` : explainError(error)
+    try {
+      for (const attempt of ['first', 'second'] as const) {
+        const answer = await this.#send(asked, within, attempt)
+        if (answer !== 'again') return answer
+      }
+      const because =
+        'it does not take the time of requests, although it is by the Date of its answers'
+      return this.#refused(operation, 'denied', { because })
+    } catch (error) {
+      lifetime?.forget(end)
+      const waited = error instanceof OriginFailure && error.phase === 'queue'
+      const telling = within.reason === late ? !waited : !within.over && !waited && !isEnded(error)
+      return this.#refused(operation, 'away', { because: why(error), telling })
+    } finally {
+      cancel()
+    }
   }
 
-  async #send(asked: Asked, fresh: boolean): Promise<Answer | 'skewed' | 'broken'> {
-    const { clock, client } = this.#parts
-    const { operation, lifetime, patience: longest = patience } = asked
-    const own = new Lifetime()
-    const end = (reason: Error): void => own.end(reason)
-    lifetime?.onceOver(end)
-    const cancel = clock.after(longest, () => own.end(late))
+  /** Throws what the client throws. */
+  async #send(
+    asked: Asked,
+    within: Lifetime,
+    attempt: 'first' | 'second',
+  ): Promise<Answer | 'again'> {
+    const { operation, whole, put } = asked
     let response: OriginResponse
     try {
-      response = await client.request(this.#signed(asked, own, fresh))
+      response = await this.#parts.client.request(this.#signed(asked, within, attempt))
     } catch (error) {
-      cancel()
-      lifetime?.forget(end)
       const died = error instanceof OriginFailure && brokenOff.includes(error.code)
-      const streams = asked.put?.content.kind === 'stream'
-      if (died && !fresh && !streams && asked.put !== undefined) return 'broken'
-      const waited = error instanceof OriginFailure && error.phase === 'queue'
-      const theirs = own.reason === late || (!own.over && !waited && !isEnded(error))
-      const why = own.reason === late ? `no answer within ${longest} ms` : error
-      return this.#away(operation, why, theirs)
+      // A stream is read once.
+      if (died && attempt === 'first' && put !== undefined && put.content.kind !== 'stream')
+        return 'again'
+      throw error
     }
-    cancel()
     this.#learn(response.fields.get('Date'))
-    const { status } = response
-    if ((status >= 200 && status < 300) || status === 304) {
-      this.#tell(operation, 'done', '')
-      this.#sent += lengthSent(asked)
-      return { outcome: 'done', response }
+    const { status, content } = response
+    if (isSuccess(status)) {
+      const bytes = whole === undefined ? nothing : await atMost(content, whole)
+      if (bytes === undefined) return this.#unusable(operation, `more than ${whole} bytes`)
+      this.#tell(operation, 'done', { because: '', telling: true })
+      this.#sent += lengthSent(put)
+      return { outcome: 'done', response, bytes }
     }
-    const text = await beginning(response.content, clock)
-    lifetime?.forget(end)
-    const code = codeIn(text)
-    if (status === 403 && code === 'RequestTimeTooSkewed') return 'skewed'
-    const because = reasonOf(response, code)
-    return this.#refused(operation, outcomeOf(status, code, asked.conditional === true), because)
+    const code = codeIn(await beginning(content))
+    if (status === 403 && code === 'RequestTimeTooSkewed' && attempt === 'first') return 'again'
+    const outcome = outcomeOf(status, code, asked.conditional === true)
+    const telling = tellsOfStore(operation, status, code)
+    return this.#refused(operation, outcome, { because: reasonOf(response, code), telling })
   }
 
-  #signed(asked: Asked, within: Lifetime, fresh: boolean) {
+  #signed(asked: Asked, within: Lifetime, attempt: 'first' | 'second'): OriginRequest {
     const { place, credentials } = this.#parts
     const { method, name, put } = asked
     const moment = this.now()
@@ -330,7 +354,7 @@ export class Bucket {
       authorization: signed,
       trusted: true,
       within,
-      fresh,
+      fresh: attempt === 'second',
       deadlines,
     }
   }
@@ -347,9 +371,7 @@ export class Bucket {
 
   #etagOf(answer: Answer): Done | Refused {
     if (answer.outcome !== 'done') return answer
-    const { content, fields } = answer.response
-    content.close()
-    return { outcome: 'done', etag: fields.get('ETag') ?? '' }
+    return { outcome: 'done', etag: answer.response.fields.get('ETag') ?? '' }
   }
 
   /** Counts the bytes of a content, and notes when it breaks off. */
@@ -358,7 +380,9 @@ export class Bucket {
     return {
       next: take =>
         source.next((error, piece) => {
-          if (error !== undefined && !closed) this.#away('get', error, !isEnded(error))
+          if (error !== undefined && !closed) {
+            this.#refused('get', 'away', { because: explainError(error), telling: !isEnded(error) })
+          }
           this.#received += piece?.bytes.length ?? 0
           take(error, piece)
         }),
@@ -370,26 +394,37 @@ export class Bucket {
   }
 
   #unusable(operation: SharedOperation, what: string): Refused {
-    return this.#refused(operation, 'failed', `it sent ${what}`)
-  }
-
-  #away(operation: SharedOperation, why: unknown, theirs: boolean): Refused {
-    return this.#refused(operation, 'away', explainError(why), theirs)
+    return this.#refused(operation, 'failed', { because: `it sent ${what}` })
   }
 
   #refused(
     operation: SharedOperation,
     outcome: Refused['outcome'],
-    because: string,
-    theirs = true,
+    { because, telling = true }: Partial<Reason> & Pick<Reason, 'because'>,
   ): Refused {
-    this.#tell(operation, outcome, because, theirs)
+    this.#tell(operation, outcome, { because, telling })
     return { outcome, because }
   }
 
-  #tell(operation: SharedOperation, outcome: SharedOutcome, because: string, theirs = true): void {
-    this.#parts.onOutcome(operation, outcome, because, theirs)
+  #tell(operation: SharedOperation, outcome: SharedOutcome, reason: Reason): void {
+    this.#parts.onOutcome(operation, outcome, reason)
   }
+}
+
+const nothing = Buffer.alloc(0)
+
+function isSuccess(status: number): boolean {
+  return (status >= 200 && status < 300) || status === 304
+}
+
+/** Whether a refusal says something of the store, and not of the one object alone. */
+function tellsOfStore(operation: SharedOperation, status: number, code: string): boolean {
+  if (code === 'NoSuchBucket' || status >= 500 || status === 429 || status === 408)
+    return status !== 501
+  // A store that does not let us list says so of objects that are not there. HEAD has no code.
+  const reads = operation === 'get' || operation === 'head'
+  if (status === 401 || status === 403) return !reads || !['', 'AccessDenied'].includes(code)
+  return status >= 300 && status < 400
 }
 
 /** Why a request was ended that had no answer in time. */
@@ -426,7 +461,7 @@ function sizeOfRange({ fields, length }: OriginResponse, first: number): number 
   return right ? size : undefined
 }
 
-function lengthSent({ put }: Asked): number {
+function lengthSent(put: Asked['put']): number {
   return put === undefined ? 0 : (lengthOf(put.content) ?? 0)
 }
 
@@ -456,25 +491,14 @@ function outcomeOf(status: number, code: string, conditional: boolean): Refused[
   return status === 401 || status === 403 ? 'denied' : 'failed'
 }
 
-/** The first bytes of a content, as far as they come in time; the rest is not read. */
-function beginning(source: Source, clock: Clock): Promise<string> {
-  return new Promise(resolve => {
-    let text = ''
-    const end = (): void => {
-      cancel()
-      source.close()
-      resolve(text)
-    }
-    const cancel = clock.after(patience, end)
-    const take: Take = (error, piece) => {
-      if (error !== undefined || piece === undefined) return end()
-      text += piece.bytes.toString('latin1', 0, errorBytes - text.length)
-      piece.release()
-      if (text.length >= errorBytes) end()
-      else source.next(take)
-    }
-    source.next(take)
-  })
+/** The first bytes of a content, as far as it has any; the rest is not read. */
+async function beginning(source: Source): Promise<string> {
+  let text = ''
+  for await (const block of iterate(source)) {
+    text += block.toString('latin1', 0, errorBytes - text.length)
+    if (text.length >= errorBytes) break
+  }
+  return text
 }
 
 /** All of a content; undefined when it has more than `most` bytes. Rejects with what the source breaks off with. */

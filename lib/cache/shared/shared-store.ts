@@ -27,8 +27,11 @@ export interface SharedStore {
   suite(id: string, options?: { readonly fresh?: boolean }): Promise<SuitePointer | undefined>
   /** Compare and swap: `lost` when the pointer is not `from` any more. */
   swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<Swapped>
-  /** Has a stored content and its entry uploaded behind the answers. The content is read from the local store when its turn comes. */
-  offer(entry: Entry): void
+  /**
+   * Has a stored content and its entry uploaded behind the answers; read from the local store when their turn comes, and with `first` before
+   * the others. Settles when both are in the bucket, or when the upload was given up.
+   */
+  offer(entry: Entry, options?: { readonly first?: boolean }): Promise<void>
   /** The bytes were not what the digest says: the object is removed from the bucket and counted. */
   wrong(digest: string): void
   readonly state: SharedState
