@@ -74,10 +74,10 @@ export class Pointers {
     const { shared, clock } = this.#parts
     if (date === undefined || release.length === 0 || !this.shares(at)) return
     if (shared.state.resting !== undefined) {
-      for (const entry of release) void shared.offer(entry)
+      for (const entry of release) void shared.offer(entry, { first: true })
       return
     }
-    const told = Promise.all(release.map(entry => shared.offer(entry))).then(() =>
+    const told = Promise.all(release.map(entry => shared.offer(entry, { first: true }))).then(() =>
       this.#move(at, release, date),
     )
     await inTime(told, clock, patience)
