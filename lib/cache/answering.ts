@@ -164,6 +164,8 @@ export async function answering(parts: AnsweringParts) {
       const followed = following?.settle(key)
       return followed === undefined ? delays.settle(key) : followed.then(() => delays.settle(key))
     },
+    /** Whether the other nodes of a shared store share this file. */
+    isShared: (uri: TargetUri): boolean => sharing?.isShared(uri) ?? false,
     /** Ends what is asked of other nodes. */
     closeSharing: () => sharing?.close(),
   }

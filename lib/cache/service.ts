@@ -165,7 +165,14 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   })
   const warnings = () => settings.warnings
   const watched = { ...counted, verification, listening, https, warnings }
-  const pages = await operationsOf({ ...parts, ...answers, builds, unreferenced, ...watched })
+  const pages = await operationsOf({
+    ...parts,
+    ...answers,
+    shared,
+    builds,
+    unreferenced,
+    ...watched,
+  })
   const handler = pipeline({
     ...parts,
     ...answers,

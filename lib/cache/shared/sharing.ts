@@ -3,6 +3,7 @@
  * files they give. Loaded where `shared_store` is set.
  */
 import type { BlockPool } from '../../bytes/block-pool.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import { recent } from '../../recent.ts'
 import type { SuiteDelays } from '../answer/suite-delays.ts'
 import type { Updates } from '../answer/suite-updates.ts'
@@ -15,7 +16,7 @@ import { Following } from './following.ts'
 import { SharedNearer } from './nearer.ts'
 import { Peers } from './peers.ts'
 import { Pointers } from './pointers.ts'
-import { isShareableKey, type SharingRules } from './shareable.ts'
+import { isShareable, isShareableKey, type SharingRules } from './shareable.ts'
 import type { SharedStore } from './shared-store.ts'
 
 interface SharingParts
@@ -67,6 +68,7 @@ export function sharing(parts: SharingParts) {
       const wait = () => rules().config.timeouts.revalidation
       return new Following({ ...made, pointers, store, clock, log, wait })
     },
+    isShared: (uri: TargetUri) => isShareable(uri, parts),
     close: () => peers.close(),
   }
 }
