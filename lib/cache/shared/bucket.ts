@@ -394,7 +394,8 @@ export class Bucket {
   }
 
   #unusable(operation: SharedOperation, what: string): Refused {
-    return this.#refused(operation, 'failed', { because: `it sent ${what}` })
+    // That may be the fault of who has written the one object.
+    return this.#refused(operation, 'failed', { because: `it sent ${what}`, telling: false })
   }
 
   #refused(

@@ -11,6 +11,7 @@
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Lifetime } from '../../async/lifetime.ts'
 import { systemCode } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
@@ -140,10 +141,8 @@ export class Uploads {
     this.#cancelSave?.()
     const left = new Set(this.#running.keys())
     const ended = Promise.all(this.#running.values())
-    await Promise.race([
-      ended,
-      new Promise<void>(resolve => signal.addEventListener('abort', () => resolve())),
-    ])
+    const over = new Promise<void>(resolve => Lifetime.until(signal).onceOver(() => resolve()))
+    await Promise.race([ended, over])
     for (const key of left) if (this.#running.has(key)) this.#waiting.set(key, 0)
     await this.#save()
   }
