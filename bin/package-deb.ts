@@ -75,6 +75,7 @@ const packages: readonly DebianPackage[] = [
       ['usr/lib/systemd/system-generators/cachesvc-generator', 'packaging/cachesvc-generator'],
       ['etc/cachesvc/cachesvc.yaml', 'packaging/cachesvc.yaml'],
       ['usr/share/doc/cachesvc/cachesvc.schema.json', 'packaging/cachesvc.schema.json'],
+      ['usr/share/doc/cachesvc/examples/mirrors.yaml', 'packaging/mirrors.yaml'],
       ['usr/share/doc/cachesvc/examples/haproxy.cfg', 'packaging/balancers/haproxy.cfg'],
       ...monitoring('cachesvc'),
       kubernetes('cachesvc'),

@@ -61,9 +61,22 @@ export function checkRouting(config: Config): {
     }
   })
   const { ubuntuServer, debianServer } = config.overrides
+  const names = config.knownArchives.map(({ name }) => name)
+  for (const [name, server] of [
+    ['ubuntu', ubuntuServer],
+    ['debian', debianServer],
+  ] as const) {
+    if (server === undefined || names.includes(name)) continue
+    const text = `has no effect: the file of \`overrides.mirrors\` has no archive ${name}`
+    warnings.push(remark(['overrides', `${name}_server`], text))
+  }
   warnings.push(
     ...refusedAt(['overrides', 'ubuntu_server'], ubuntuServer, policy),
     ...refusedAt(['overrides', 'debian_server'], debianServer, policy),
+    // What is not allowed of the built-in ones is left alone.
+    ...config.knownArchives
+      .filter(archive => archive.with === undefined)
+      .flatMap(({ to }) => refusedAt(['overrides', 'mirrors'], to, policy)),
   )
   return { problems, warnings }
 }

@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { ValuesOf } from '../../config/settings.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
+import { builtInArchives } from './known-archives.ts'
 import { defaultPort, type settings } from './settings.ts'
 
 /** The values of a file, under the names the code has for them. */
@@ -34,7 +35,8 @@ export function configOf(file: FileValues, overrides: Overrides, surroundings: U
     unnamedCacheDirectory(surroundings)
   const listenSecure: ListenAddress | undefined =
     listenPortSecure === 0 ? undefined : { address: listenAddress, port: listenPortSecure }
-  return { ...settings, cacheDirectory, listen: listenOf(file, overrides.listen), listenSecure }
+  const listen = listenOf(file, overrides.listen)
+  return { ...settings, cacheDirectory, listen, listenSecure, knownArchives: builtInArchives() }
 }
 
 /** The first is the main one: the one that examples and `Location` hints name. */

@@ -63,6 +63,7 @@ export const foreignNames: ForeignNames = {
   ...namesOf('archives', 'mirrors', 'backends'),
   ...namesOf('overrides.debian_server', 'debianmirror', 'mirror', 'remapdebrep'),
   ...namesOf('overrides.ubuntu_server', 'ubuntumirror', 'remapuburep'),
+  ...namesOf('overrides.mirrors', 'mirrorsfile', 'mirrorlist', 'mirrorlists'),
   ...namesOf('remap', 'rewrite', 'redirect', 'aliases'),
   ...namesOf('offline', 'offlinemode'),
   ...namesOf('suites.keyrings', 'keyring', 'trustedkeys'),

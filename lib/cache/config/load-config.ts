@@ -19,6 +19,7 @@ import {
   type UserEnvironment,
 } from './config.ts'
 import { foreignNames } from './foreign-names.ts'
+import { checkKnownArchives, type KnownArchive } from './known-archives.ts'
 import { formerSettings, settings } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */
@@ -33,18 +34,23 @@ export async function loadConfig(
   overrides: Overrides,
   surroundings: UserEnvironment,
 ): Promise<Loaded<Config> & { readonly file: string | undefined }> {
-  const check = configCheck(overrides, surroundings)
   const { environment } = surroundings
   const named = file ?? nonEmpty(environment['CACHESVC_CONFIG'])
   const notRead = named === undefined ? foreignVariable(environment) : []
   if (named === undefined && !existsSync(defaultConfigFile)) {
-    const loaded = bare(check({}))
+    const loaded = bare(configCheck(overrides, surroundings)({}))
     return { ...loaded, warnings: [...notRead, ...loaded.warnings], file: undefined }
   }
   const path = named ?? defaultConfigFile
   // The YAML parser is loaded only for a file.
   const { loadConfigFile } = await import('../../config/config-file.ts')
-  const loaded = await loadConfigFile(path, found => check(absolutePaths(found, dirname(path))))
+  const read = (mirrors?: Loaded<readonly KnownArchive[]>) => {
+    const check = configCheck(overrides, surroundings, mirrors)
+    return loadConfigFile(path, found => check(absolutePaths(found, dirname(path))))
+  }
+  let loaded = await read()
+  const mirrors = loaded.ok ? loaded.value.overrides.mirrors : undefined
+  if (mirrors !== undefined) loaded = await read(await loadConfigFile(mirrors, checkKnownArchives))
   return { ...loaded, warnings: [...notRead, ...loaded.warnings], file: path }
 }
 
@@ -73,15 +79,24 @@ function absolutePaths(found: unknown, directory: string): unknown {
   }
 }
 
-/** What a configuration file is checked with. */
-export function configCheck(overrides: Overrides, surroundings: UserEnvironment): Check<Config> {
+/** What a configuration file is checked with. `mirrors` is what its file of archives says; without it the built-in ones count. */
+export function configCheck(
+  overrides: Overrides,
+  surroundings: UserEnvironment,
+  mirrors?: Loaded<readonly KnownArchive[]>,
+): Check<Config> {
   const checkFile = checkSettings(settings, foreignNames)
   return found => {
     const { kept, problems, warnings: former } = withoutFormer(found)
     const checked = checkFile(kept)
     problems.push(...listenTwice(found))
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
-    const value = configOf(checked.value, overrides, surroundings)
+    const without = configOf(checked.value, overrides, surroundings)
+    const value = mirrors?.ok ? { ...without, knownArchives: mirrors.value } : without
+    const lines = mirrors?.ok === false ? mirrors.problems : []
+    problems.push(
+      ...lines.map(line => ({ path: ['overrides', 'mirrors'], at: 'value' as const, text: line })),
+    )
     const routing = checkRouting(value)
     problems.push(
       ...routing.problems,

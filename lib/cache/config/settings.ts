@@ -181,6 +181,13 @@ export const settings = group('', {
       'Mirror, with or without a path, that replaces the hosts below debian.org for all files in `/debian/`: `ftp.*.debian.org` and the others that have it. Its path is put before the requested path. The hosts of past releases (`archive`) and of dated ones (`snapshot`) are not replaced.',
       'The security archive is separate: with this setting `/debian-security/` on these hosts is fetched from security.debian.org if that host is allowed, otherwise from the requested host.',
     ),
+    mirrors: optional(
+      absolutePath,
+      'what `mirrors.yaml` among the examples of the package has',
+      'overrides:\n  mirrors: /etc/cachesvc/mirrors.yaml\n  debian_server: mirror.example.org',
+    ).says(
+      'File that names the hosts which have one archive together, such as the mirrors of countries, in place of what is built in: add mirrors to the archives that `ubuntu_server` and `debian_server` replace, or archives of your own with the host (`to`) that is asked in place of all others. Their files are stored once. `mirrors.yaml`, among the examples of the package, is what is built in, and explains the form. A reload reads the file again; one with a problem is not taken.',
+    ),
   }),
 
   https,

@@ -5,13 +5,11 @@
  * # Facts
  * - A rule is applied once and to canonical targets, so no spelling of a path climbs out of the prefix it matched.
  * - The policy admits both targets, the one asked for and the one routed to, before an origin is asked.
- * - Ubuntu's archive is archive.ubuntu.com and the hosts below it; ports and security updates have hosts of their own.
- * - Debian's archive is every host below debian.org that has a `/debian/`. Two of them have another one: archive.debian.org
- *   holds the releases of the past, and the snapshot host every moment of it.
- * - Security updates come from one archive that mirrors may not lag behind: `/debian-security/`, at security.debian.org.
+ * - Which hosts have one archive together stands in config/known-archives.ts, or in the file of the operator.
  */
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import type { Config } from '../config/config.ts'
+import type { KnownArchive } from '../config/known-archives.ts'
 import type { Place } from '../config/setting-kinds.ts'
 import { hostList, patternsFor } from './hosts.ts'
 
@@ -55,20 +53,24 @@ export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean
 /** The part of a configuration routing depends on. */
 type RoutingSettings = Pick<
   Config,
-  'remap' | 'archives' | 'overrides' | 'domains' | 'passthroughDomains' | 'privateDomains'
+  | 'remap'
+  | 'archives'
+  | 'overrides'
+  | 'knownArchives'
+  | 'domains'
+  | 'passthroughDomains'
+  | 'privateDomains'
 >
 
 /** The configured rules in their order. */
 export function routeRules(config: RoutingSettings): RouteRules {
-  const { ubuntuServer, debianServer } = config.overrides
   return [
     ...config.remap.map(({ from, to }, i) => remapped(`remap[${i}]`, from, to)),
     // All origins of an archive share what is stored under the first one.
     ...config.archives.flatMap(({ origins: [first, ...others] }, i) =>
       first === undefined ? [] : others.map(other => remapped(`archives[${i}]`, other, first)),
     ),
-    ...(ubuntuServer === undefined ? [] : ubuntu(ubuntuServer)),
-    ...(debianServer === undefined ? [] : debian(debianServer, config)),
+    ...config.knownArchives.flatMap(archive => overridden(archive, config)),
   ]
 }
 
@@ -109,53 +111,63 @@ function remapped(name: string, from: Place, to: Place): RouteRule {
   return { name, from: from.text, to: to.text, apply }
 }
 
-function ubuntu(to: Place): RouteRules {
-  const parent = 'archive.ubuntu.com'
-  return [override('ubuntu_server', `.${parent}`, to, ({ host }) => isBelow(host, parent))]
-}
-
-function debian(to: Place, config: RoutingSettings): RouteRules {
-  const mirrored = (directory: string, to: HostPlace) =>
-    override('debian_server', `.debian.org${directory}`, to, asked => {
-      return isDebianMirror(asked) && asked.path.startsWith(directory)
-    })
-  const archive = mirrored('/debian/', to)
-  return admits(config, security.host)
-    ? [archive, mirrored('/debian-security/', security)]
-    : [archive]
-}
-
-type HostPlace = Pick<Place, 'text' | 'scheme' | 'host' | 'port' | 'path'>
-
-const security = {
-  text: 'security.debian.org',
-  scheme: undefined,
-  host: 'security.debian.org',
-  port: undefined,
-  path: '',
-}
-
-/** A distribution's hosts are meant at their usual port only. */
-function override(
-  setting: string,
-  from: string,
-  to: HostPlace,
-  applies: (asked: TargetUri) => boolean,
-): RouteRule {
-  return {
-    name: `overrides.${setting}`,
-    from,
-    to: to.text,
-    apply: asked =>
-      asked.port === defaultPort(asked.scheme) && applies(asked)
-        ? moved(asked, to, asked.path)
-        : undefined,
+/** What is asked in place of the hosts of an archive, and the setting that says so; undefined while they are asked themselves. */
+function serverOf(
+  { name, to }: KnownArchive,
+  { ubuntuServer, debianServer }: RoutingSettings['overrides'],
+): { readonly setting: string; readonly to: Place } | undefined {
+  if (name === 'ubuntu' && ubuntuServer !== undefined) {
+    return { setting: 'overrides.ubuntu_server', to: ubuntuServer }
   }
+  if (name === 'debian' && debianServer !== undefined) {
+    return { setting: 'overrides.debian_server', to: debianServer }
+  }
+  return to && { setting: `overrides.mirrors (${name})`, to }
 }
 
-function isDebianMirror({ host }: TargetUri): boolean {
-  if (!isBelow(host, 'debian.org')) return false
-  return !host.split('.').some(label => ['archive', 'snapshot', 'security'].includes(label))
+/** The rule that sends requests for the hosts of an archive to one. Where each host is found once, long lists cost no more. */
+function overridden(archive: KnownArchive, config: RoutingSettings): RouteRules {
+  const { knownArchives, overrides } = config
+  const server = serverOf(archive, overrides)
+  const other = knownArchives.find(({ name }) => name === archive.with)
+  const leader = other && serverOf(other, overrides)
+  if (server === undefined) return []
+  if (archive.with !== undefined) {
+    if (leader === undefined || !admits(config, server.to.host)) return []
+  }
+  const { places, except, path } = archive
+  const [first] = places
+  const more = places.length > 1 ? ` and ${places.length - 1} more` : ''
+  const byHost = new Map<string, Place[]>()
+  for (const place of places) {
+    byHost.set(place.host ?? '', [...(byHost.get(place.host ?? '') ?? []), place])
+  }
+  return [
+    {
+      name: leader?.setting ?? server.setting,
+      from: `${placeText(first)}${more}`,
+      to: server.to.text,
+      apply(asked) {
+        const labels = asked.host.split('.')
+        if (except.some(label => labels.includes(label))) return undefined
+        for (let at = 0; at < labels.length; at += 1) {
+          for (const place of byHost.get(labels.slice(at).join('.')) ?? []) {
+            if (!isOf(asked, place)) continue
+            if (place.path === '') return moved(asked, server.to, asked.path)
+            const rest = below(asked.path, place.path)
+            if (rest) return moved(asked, server.to, `${path}${rest}`)
+          }
+        }
+        return undefined
+      },
+    },
+  ]
+}
+
+/** A place in words: with a slash at the end of its path. */
+function placeText(place: Place | undefined): string {
+  const text = place?.text.replace(/\/$/, '') ?? ''
+  return place?.path === '' ? text : `${text}/`
 }
 
 function isOf(asked: TargetUri, place: Place): boolean {
@@ -178,7 +190,7 @@ function below(path: string, prefix: string): string | undefined {
 }
 
 /** The same file at another place: its path is that of the place and `rest`. */
-function moved(asked: TargetUri, to: HostPlace, rest: string): TargetUri {
+function moved(asked: TargetUri, to: Place, rest: string): TargetUri {
   const scheme = to.scheme ?? asked.scheme
   const { userinfo, ...plain } = asked
   const authority =
@@ -192,10 +204,10 @@ function moved(asked: TargetUri, to: HostPlace, rest: string): TargetUri {
 /** Whether the host lists let a host be reached at its usual port. */
 function admits(
   { domains, passthroughDomains, privateDomains }: RoutingSettings,
-  host: string,
+  host: string | undefined,
 ): boolean {
   const all = [...domains, ...passthroughDomains]
-  if (all.length === 0) return true
+  if (all.length === 0 || host === undefined) return true
   return patternsFor(hostList([...all, ...privateDomains]), host).some(
     ({ port }) => port === undefined,
   )

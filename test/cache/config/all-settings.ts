@@ -1,4 +1,5 @@
 import t from 'tap'
+import { builtInArchives } from '../../../lib/cache/config/known-archives.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 
 t.test('without a file everything has its default', t => {
@@ -27,7 +28,8 @@ t.test('without a file everything has its default', t => {
     offline: false,
     remap: [],
     ...{ archives: [], redirects: 'follow', mdns: false },
-    overrides: { ubuntuServer: undefined, debianServer: undefined },
+    overrides: { ubuntuServer: undefined, debianServer: undefined, mirrors: undefined },
+    knownArchives: builtInArchives(),
     listenSecure: undefined,
     https: {
       prevent: false,

@@ -1,0 +1,111 @@
+/**
+ * Archives that many hosts have, such as the mirrors of countries: the form of the file of `overrides.mirrors`, and what counts without
+ * one. `packaging/mirrors.yaml` is what counts without one, as a file to begin with. Pure.
+ *
+ * # Facts
+ * - Ubuntu's archive is archive.ubuntu.com and the hosts below it; ports and security updates have hosts of their own.
+ * - Debian's archive is every host below debian.org that has a `/debian/`. Two of them have another one: the archive host holds the
+ *   releases of the past, and the snapshot host every moment of it.
+ * - Security updates come from one archive that mirrors may not lag behind: `/debian-security/`, at security.debian.org.
+ */
+import { type Check, valueRemarks } from '../../config/reading.ts'
+import { text } from '../../config/setting-kinds.ts'
+import {
+  checkSettings,
+  group,
+  listOf,
+  listOfGroups,
+  optional,
+  required,
+  setting,
+} from '../../config/settings.ts'
+import { mirror, type Place, remapFrom, remapTo } from './setting-kinds.ts'
+
+/** An archive, and the hosts that have it. */
+export interface KnownArchive {
+  readonly name: string
+  /** Where it is: a host alone with all its paths, or a host with a path. */
+  readonly places: readonly Place[]
+  /** No host with one of these names between the dots of its own has it. */
+  readonly except: readonly string[]
+  /** Takes the place of the path of a place. Empty when there is none. */
+  readonly path: string
+  /** What is asked in place of all of them; undefined when a setting names it. */
+  readonly to: Place | undefined
+  /** It is left alone unless this other archive is fetched from elsewhere. */
+  readonly with: string | undefined
+}
+
+const mostPlaces = 5000
+
+const file = group('', {
+  archives: listOfGroups('list of groups', {
+    name: required(text, 'an archive has a name, such as debian').says(),
+    places: required(
+      listOf(remapFrom, 'places', mostPlaces),
+      'an archive has places, such as places: [mirror.example.org/debian]',
+    ).says(),
+    except: setting(listOf(text, 'names'), []).says(),
+    path: optional(remapTo).says(),
+    to: optional(mirror).says(),
+    with: optional(text).says(),
+  }).says(),
+})
+
+/** The archives for which settings name what is asked in place of their hosts. */
+const ofSettings: ReadonlySet<string> = new Set(['debian', 'ubuntu'])
+
+/** What the file of `overrides.mirrors` is checked with. */
+export const checkKnownArchives: Check<readonly KnownArchive[]> = found => {
+  const checked = checkSettings(file)(found)
+  if (!checked.ok) return checked
+  const { archives } = checked.value
+  const { problems, warnings, wrong } = valueRemarks()
+  const names = archives.map(({ name }) => name)
+  for (const [n, { name, places, path, to, with: other }] of archives.entries()) {
+    const at = (key: string) => ['archives', n, key]
+    if (names.indexOf(name) < n) wrong(at('name'), 'stands here twice; put the places together')
+    if (places.length === 0) wrong(at('places'), 'has no place; write at least one')
+    for (const [m, { host }] of places.entries()) {
+      if (host === undefined) wrong([...at('places'), m], 'the host is missing')
+    }
+    if (path !== undefined && path.host !== undefined) {
+      wrong(at('path'), 'names a host, expected a path such as /debian')
+    }
+    if (to === undefined && !ofSettings.has(name)) {
+      wrong(at('name'), 'is fetched from nowhere; name a host: to: mirror.example.org/path')
+    }
+    if (other !== undefined && (other === name || !names.includes(other))) {
+      wrong(at('with'), 'is not the name of another archive of this file')
+    }
+  }
+  const value = archives.map(archive => ({ ...archive, path: archive.path?.path ?? '' }))
+  return problems.length > 0 ? { ok: false, problems, warnings } : { ok: true, value, warnings }
+}
+
+/** Names between the dots of hosts below debian.org that have another archive. */
+const otherArchives = ['archive', 'snapshot', 'security']
+
+/** What is known without a file. */
+export function builtInArchives(): readonly KnownArchive[] {
+  const checked = checkKnownArchives({
+    archives: [
+      { name: 'ubuntu', places: ['.archive.ubuntu.com'], path: '/ubuntu' },
+      {
+        name: 'debian',
+        places: ['.debian.org/debian'],
+        except: otherArchives,
+        path: '/debian',
+      },
+      {
+        name: 'debian-security',
+        places: ['.debian.org/debian-security'],
+        except: otherArchives,
+        path: '/debian-security',
+        to: 'security.debian.org',
+        with: 'debian',
+      },
+    ],
+  })
+  return checked.ok ? checked.value : []
+}
