@@ -213,7 +213,7 @@ export class SharedNearer implements Nearer {
     const silent = new Set<TargetUri['host']>()
     for (;;) {
       const lease = await this.#lease(sought.key)
-      if (lease.kind === 'none') return { kind: 'origin' }
+      if (lease.kind === 'none') return this.#withoutLease(sought)
       if (lease.kind === 'held') return this.#held(sought, lease)
       const along = await this.#along(sought, lease, silent)
       if (along !== undefined) return along
@@ -234,6 +234,13 @@ export class SharedNearer implements Nearer {
     const lease = await inTime(asked, this.#parts.clock, patience)
     late = lease === undefined
     return lease ?? { kind: 'none' }
+  }
+
+  /** There is no lease to be had. While leases work, that is so when its holder has just let go of it, having stored the file. */
+  async #withoutLease(sought: Sought): Promise<Nearest> {
+    const { leases, resting } = this.#parts.shared.state
+    const stored = leases === 'on' && resting === undefined && (await this.#inBucket(sought))
+    return typeof stored === 'object' ? stored : { kind: 'origin' }
   }
 
   /** This node fetches, unless another has stored the file since the bucket was asked. */
