@@ -129,7 +129,7 @@ export function needRestart(
     ['mdns', config => config.mdns],
     ['parent_proxy', config => config.parentProxy],
     ['https.origin_ca', config => config.https.originCa],
-    ['limits', config => config.limits],
+    ['limits', ({ limits }) => ({ ...limits, perClient: undefined })],
     ['suites.memory', config => config.suites.memory],
     ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0, tunnel: 0 })],
   ]
@@ -154,7 +154,7 @@ export function inForce(
     listenSecure,
     parentProxy,
     mdns,
-    limits,
+    limits: { ...limits, perClient: wanted.limits.perClient },
     suites: { ...wanted.suites, memory: started.suites.memory },
     timeouts: { ...started.timeouts, revalidation, tunnel },
     https: {

@@ -53,6 +53,7 @@ t.test('what does not wait is in force', async t => {
   const wanted = {
     ...https({ prevent: true, tunnelDomains: [pattern('a.example')], rememberDistrust: 1 }),
     offline: true,
+    limits: { ...plainConfig.limits, perClient: { connections: 3, rate: 4096, except: [] } },
     suites: { ...plainConfig.suites, wait: 1 },
     timeouts: { ...plainConfig.timeouts, revalidation: 1, tunnel: 1 },
   }
