@@ -115,6 +115,17 @@ function recordIn(block: Block) {
   )
 }
 
+/** Whether settings of these names are there, those within groups as well. */
+function isMade(found: Readonly<Record<string, unknown>>, of: unknown): boolean {
+  const members = isRecord(of) && isRecord(of['members']) ? of['members'] : {}
+  return Object.entries(found).every(([name, value]) => {
+    const member = members[name]
+    if (member === undefined) return false
+    const isGroup = isRecord(member) && isRecord(member['members'])
+    return !isGroup || !isRecord(value) || isMade(value, member)
+  })
+}
+
 t.test('YAML is a configuration of one of the programs, and taken without a warning', async t => {
   const machine = {
     environment: {},
@@ -133,10 +144,8 @@ t.test('YAML is a configuration of one of the programs, and taken without a warn
       continue
     }
     const found = loaded.value
-    const has = ({ members = {} }: { readonly members?: object }) =>
-      Object.keys(found).every(key => Object.hasOwn(members, key))
-    const auth = has(authproxySettings)
-    if (!auth && !has(cachesvcSettings)) {
+    const auth = isMade(found, authproxySettings)
+    if (!auth && !isMade(found, cachesvcSettings)) {
       t.fail(`${place}: ${Object.keys(found)} are settings of neither program`)
     }
     const own = 'idpMetadataFile' in found ? { idpMetadataURL: undefined } : {}

@@ -1,6 +1,7 @@
 /**
  * Opens the listeners of the configuration, or uses the sockets of the service manager instead.
  */
+import { hour } from '../async/clock.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import { anyAddress, type ListenAddress, startListening } from '../http/server/listen.ts'
 import type { UnderWay } from '../http/server/lull.ts'
@@ -22,6 +23,8 @@ import type { Listener } from './operations/sources.ts'
 const pipelined = 100
 /** The longest time a request without content may take to arrive. */
 const requestTime = 60_000
+/** The longest time for which a client may wait for us: the time limits for origins are far below. */
+const longestAnswer = hour
 
 export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
   return {
@@ -33,7 +36,8 @@ export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
     requestTime: Math.max(requestTime, timeouts.clientHead),
     idle: timeouts.clientIdle,
     taking: timeouts.clientStalled,
-    stalled: timeouts.clientStalled,
+    slowest: limits.minimumRate,
+    stalled: longestAnswer,
   }
 }
 

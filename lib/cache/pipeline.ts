@@ -10,7 +10,13 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { runsInCircle } from '../http/proxy/via.ts'
 import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { notKept, notStored, originSaid, refusedResponse } from './answer/errors.ts'
+import {
+  notKept,
+  notStored,
+  originSaid,
+  refusedResponse,
+  tooManyConnections,
+} from './answer/errors.ts'
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
@@ -83,15 +89,31 @@ export function pipeline(parts: PipelineParts): Handler {
     const shared = sharedCredentials(request, destination, { admission, credentialHosts })
     if (shared !== undefined) return refusedResponse(request, shared)
 
-    // Of a file as of a day, which one was it then?
-    const { asOf, key, archive } = destination
-    if (asOf === undefined) return answered(request, destination, { admission, rules, parts })
-    return whenReady(parts.suites.past.find(key, archive, asOf), found => {
-      return 'sentence' in found
-        ? notKept({ request, file: destination }, found.sentence)
-        : answered(request, keptAs(destination, found.key), { admission, rules, parts })
-    })
+    // Has this client no more connections than it may have?
+    const admittance = { admission, rules, parts }
+    const { clientPlace } = request
+    if (clientPlace === undefined) return settled(request, destination, admittance)
+    return whenReady(clientPlace.admits(), admitted =>
+      admitted
+        ? settled(request, destination, admittance)
+        : tooManyConnections(request, rules.config.limits.perClient.connections),
+    )
   }
+}
+
+/** The answer once it is known which file is meant: of a file as of a day, which one was it then? */
+function settled(
+  request: Request,
+  file: FileDestination,
+  admittance: Admittance,
+): Response | Promise<Response> {
+  const { asOf, key, archive } = file
+  if (asOf === undefined) return answered(request, file, admittance)
+  return whenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
+    'sentence' in found
+      ? notKept({ request, file }, found.sentence)
+      : answered(request, keptAs(file, found.key), admittance),
+  )
 }
 
 /** The refusal for credentials that the client has sent to another archive by the same prefix. */

@@ -1,11 +1,13 @@
 /**
  * What follows from what the service does: the statistics of the days, the metrics, the activity on the pages, and the log.
  */
+import type { Clock, Milliseconds } from '../async/clock.ts'
 import type { Failure } from '../errors.ts'
 import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import type { HttpServerOptions } from '../http/server/options.ts'
 import type { Log, LogFacts } from '../log/log.ts'
+import { recent } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import type { CacheMetrics } from './operations/metrics.ts'
 import type { RulesInForce } from './rules-in-force.ts'
@@ -52,6 +54,7 @@ export function serverEvents({
       else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
       else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
       metrics.exchange(exchange)
+      if (exchange.request.slowClient) metrics.count('slow')
       if (activity.note(exchange)) statistics.problem()
       if (settings.config.log.access) log.info('request', factsWithoutRepeats(exchange))
       if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
@@ -60,6 +63,27 @@ export function serverEvents({
       metrics.count('malformed')
       log.info('malformed request', { client: client.address, status, problem })
     },
+  }
+}
+
+/** How often the log says of a client that it has too many connections. */
+const pause: Milliseconds = 60_000
+/** Clients of which it is remembered. */
+const mostNoted = 256
+
+/** What follows from a connection more than its client may have: one line a minute of each client. */
+export function onTooManyConnections(
+  { log, settings, metrics }: CountingParts,
+  clock: Clock,
+): (client: string) => void {
+  const noted = recent<string, Milliseconds>(mostNoted)
+  return client => {
+    metrics.count('beyond-limit')
+    const now = clock.elapsed()
+    if (now < (noted.get(client) ?? Number.NEGATIVE_INFINITY) + pause) return
+    noted.set(client, now)
+    const most = settings.config.limits.perClient.connections
+    log.warn('a client has more connections than it may have', { client, most })
   }
 }
 

@@ -8,6 +8,7 @@ import { type Reload, type Service, type Start, type StopStep, stopStep } from '
 import { Failure } from '../errors.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/dialling/name-lookup.ts'
+import { Clients } from '../http/server/clients.ts'
 import { requestIds } from '../http/server/connections.ts'
 import { otherSockets } from '../http/server/listen.ts'
 import { stopTimes, untilLull } from '../http/server/lull.ts'
@@ -31,9 +32,10 @@ import { CacheMetrics } from './operations/metrics.ts'
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
+import { limitsOfClient } from './policy/policy.ts'
 import { newPseudonym } from './pseudonym.ts'
 import { type LoadedConfig, RulesInForce } from './rules-in-force.ts'
-import { fetchEvents, serverEvents } from './service-events.ts'
+import { fetchEvents, onTooManyConnections, serverEvents } from './service-events.ts'
 import type { OpenedSharedStore } from './shared/opening.ts'
 import type { SharingRules } from './shared/shareable.ts'
 import type { SharedStore } from './shared/shared-store.ts'
@@ -164,7 +166,12 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     onWarning: () => metrics.count('verification-warning'),
   })
   const warnings = () => settings.warnings
-  const watched = { ...counted, verification, listening, https, warnings }
+  const clients = new Clients({
+    clock,
+    limitsOf: address => limitsOfClient(address, rules()),
+    onTooMany: onTooManyConnections(counted, clock),
+  })
+  const watched = { ...counted, verification, listening, clients, https, warnings }
   const pages = await operationsOf({
     ...parts,
     ...answers,
@@ -216,6 +223,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       limits: serverLimits(config),
       fastPath: true,
       introduces: address => rules().policy.balancers.has(address),
+      clients,
     }
     await listening.open(where, server, tls)
   } catch (error) {

@@ -3,19 +3,11 @@
  */
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
-
+import { balancer, introduction } from '../fixtures/http/introduction.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
-/** The first bytes of a connection of a client with this address. */
-function introduction(address: string): Buffer {
-  const head = Buffer.from('0d0a0d0a000d0a515549540a2111000c', 'hex')
-  const bytes = address.split('.').map(Number)
-  return Buffer.concat([head, Buffer.from([...bytes, 192, 0, 2, 1, 0xd9, 3, 1, 0xbb])])
-}
-
 const deb = '/debian/pool/main/h/hello_1_all.deb'
-const balancer = { localAddress: '127.0.0.2' }
 
 t.test('`clients` is about the client that the balancer names', async t => {
   const origin = await ScriptedOrigin.listen(t)

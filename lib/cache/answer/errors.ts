@@ -239,6 +239,17 @@ export function refusedResponse(request: Request, { deny, sentence }: Denied): R
   return sentenceResponse(request, 403, sentence, { facts, reason: phrase(sentence) })
 }
 
+/** 429 to a request on a connection more than its client may have. */
+export function tooManyConnections(request: Request, most: number | undefined): Response {
+  const { address } = request.client
+  const sentence = `${address} has more connections to this proxy than \`limits.per_client.connections\` allows (${most ?? 'no limit now'}); close some, raise it, or add the network to \`limits.per_client.except\`.`
+  return sentenceResponse(request, 429, sentence, {
+    fields: Fields.of(['Retry-After', '2']),
+    facts: { outcome: 'refused', because: 'limits.per_client.connections' },
+    reason: phrase(sentence),
+  })
+}
+
 /** The policy's refusal in a failure: some rules can only be checked after DNS or a redirect. Undefined for other failures. */
 export function refusalOf(error: unknown): Denied | undefined {
   if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {

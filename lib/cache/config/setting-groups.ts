@@ -271,7 +271,7 @@ export const timeouts = group(
       'Idle timeout of a client connection between requests. apt pauses between update and download: keep it above a minute.',
     ),
     client_stalled: setting(duration('1s', '1h'), '1m').says(
-      'Time limit for a client that reads nothing of its response. A client that reads at least 1 KiB a second is not cut. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes.',
+      'Time limit for a client that reads nothing of its response, or less than `limits.minimum_rate`. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes. The time for which a client waits for this proxy or for an origin does not count.',
     ),
     drain: setting(duration('0s', '1h'), '30s').says(
       'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',
@@ -283,6 +283,31 @@ export const limits = group('Limits for clients and origins.', {
   head: setting(size('4K', '1M'), '64K').says('Most bytes of the head of a request.'),
   connections: setting(integer(1, 1_000_000), 4096).says(
     'Most client connections at a time. Further ones are closed at once.',
+  ),
+  per_client: group(
+    'Limits for each client: an IPv4 address, or the /64 of an IPv6 address. They do not hold for this machine itself (loopback addresses), nor for the machines under `proxy_protocol`, whose clients are counted by the address they are named with. Clients behind one address that is not named so, such as those of a NAT or of a reverse proxy, are one client. A reload changes these limits for connections that begin after it.',
+    {
+      connections: optional(
+        integer(1, 1_000_000),
+        'no limit but `limits.connections`',
+        'limits:\n  per_client:\n    connections: 32',
+      ).says(
+        'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest on which nothing is under way is closed. If there is none, the request waits up to 5 seconds for another to end, and is then answered 429, which apt takes for a failure of the moment as it does 503: it tries again three times. So many connections again (16 at least) may wait; those beyond are closed at once. Pages about the proxy itself are served all the same.',
+      ),
+      rate: optional(
+        size('4K', '64G'),
+        'no limit',
+        'limits:\n  per_client:\n    rate: 10M\n    except: [192.0.2.0/28]',
+      ).says(
+        'Most bytes of content that one client gets in a second, on all its connections and tunnels together; a client that was silent gets the bytes of one second at once. Its connections take turns. With a low rate and many connections apt may wait longer than 30 seconds for one of them, and gives up.',
+      ),
+      except: setting(listOf(network, 'networks'), []).says(
+        'Networks whose machines have no such limits.',
+      ),
+    },
+  ),
+  minimum_rate: setting(size('0', '16M'), '1K').says(
+    'Bytes a second that a client has to read of its response, as an average over `timeouts.client_stalled`. A slower one is cut, because each holds a connection and memory. 0 cuts only those that read nothing. It does not hold in tunnels that are not intercepted.',
   ),
   memory: setting(size('0', '64G'), '64M').says('Memory for small files that are in use.'),
   transfers: setting(size('1M', '64G'), '128M').says(

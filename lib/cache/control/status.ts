@@ -19,7 +19,7 @@ type Status = Awaited<ReturnType<typeof statusOf>>
 export async function statusOf(sources: OperationsSources) {
   const { version, config, clock, addresses, listeners, parents } = sources
   const { is, because, cautions } = await serviceState(sources)
-  const { started, rates, connections, arriving } = sources.activity()
+  const { started, rates, connections, waitingForRate, arriving } = sources.activity()
   const { objects, bytes, filesystem } = await sources.usage()
   const unreferenced = sources.unreferenced()
   const shared = sources.shared()
@@ -37,6 +37,7 @@ export async function statusOf(sources: OperationsSources) {
     setup: `${reachableAt(config, addresses(), listeners())}/_cachesvc/setup`,
     ...(config.parentProxy && { parents: parents() }),
     connections,
+    ...(waitingForRate > 0 && { waitingForRate }),
     // A second, over the last minute.
     rates,
     downloads: arriving.map(({ key, received, length }) => ({
@@ -109,7 +110,7 @@ export function statusText(status: Status): string {
     line('Running', `for ${elapsedText(status.uptime * 1000)}, process ${status.process}`),
     line('Listening', status.listening.join(', ')),
     line('Clients', `set them up with ${status.setup}`),
-    line('Connections', `${count(status.connections)} of clients`),
+    line('Connections', `${count(status.connections)} of clients${heldBack(status)}`),
     line(
       'Last minute',
       `${rate(status.rates.requests)} requests and ${size(Math.round(status.rates.bytes))} a second`,
@@ -137,6 +138,11 @@ export function statusText(status: Status): string {
           ),
         ]),
   ].join('')
+}
+
+function heldBack({ waitingForRate = 0 }: Status): string {
+  if (waitingForRate === 0) return ''
+  return `; content of ${countOf(waitingForRate, 'client')} waits for \`limits.per_client.rate\``
 }
 
 /** The days as a table, today first, the total last. */

@@ -12,7 +12,13 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import { appendVia, runsInCircle, viaChain } from '../../http/proxy/via.ts'
 import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
-import { byWayOf, parentIn, refusalOf, refusedResponse } from '../answer/errors.ts'
+import {
+  byWayOf,
+  parentIn,
+  refusalOf,
+  refusedResponse,
+  tooManyConnections,
+} from '../answer/errors.ts'
 import { type BuildRefusal, buildNamedByProxyUser } from '../builds/build.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
@@ -33,7 +39,7 @@ interface ConnectParts {
 
 export function connectHandler(parts: ConnectParts): ConnectHandler {
   return async (request, socket, head, adopt) => {
-    const { policy } = parts.rules()
+    const { policy, config } = parts.rules()
 
     // 1. What is asked for: only CONNECT to an authority, and not from within a tunnel.
     const asked = effectiveTarget(request, policy.own)
@@ -50,6 +56,9 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
       admitClient({ authority, client: request.client.address, inCircle }, policy) ??
       admitTarget({ kind: 'connect', authority }, policy)
     if ('deny' in admission) return refusedResponse(request, admission)
+    if ((await request.clientPlace?.admits()) === false) {
+      return tooManyConnections(request, config.limits.perClient.connections)
+    }
 
     // 3. Is the tunnel refused, intercepted or carried through unread?
     const origin = formatAuthority(authority)
@@ -100,6 +109,7 @@ async function tunnel(
       clock,
       idle: rules().config.timeouts.tunnel,
       signal: request.signal,
+      pace: request.clientPlace?.pace,
       dial: async signal => {
         const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
         const { transport } = await within(limit, stop =>

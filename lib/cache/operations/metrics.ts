@@ -13,6 +13,7 @@ import type { SignatureEnd } from '../suites/apt-policy.ts'
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {
   client_connections: 'Open client connections.',
+  clients_waiting_for_rate: 'Clients of which content waits for `limits.per_client.rate`.',
   origin_connections: 'Open connections to origins.',
   fetches_under_way: 'Files being fetched from origins.',
   files_being_written: 'Files not yet whole on disk.',
@@ -98,6 +99,14 @@ const mostSuites = 20
 const events = {
   broken: ['broken_responses', 'Responses cut off before their end.'],
   malformed: ['malformed_requests', 'Requests that cannot be read.'],
+  'beyond-limit': [
+    'connections_beyond_client_limit',
+    'Connections answered 429 or closed because their client had as many as `limits.per_client.connections` allows.',
+  ],
+  slow: [
+    'slow_clients',
+    'Responses cut off because their client read nothing, or less than `limits.minimum_rate`. They are among the broken ones.',
+  ],
   absent: [
     'absent_files',
     'Requests answered 404 or 410: the archive does not have the file. They are among the failed ones, and most are no fault: apt asks for an InRelease where there is a Release alone.',

@@ -87,6 +87,8 @@ export interface ActivityReport
   > {
   /** Connections of clients. */
   readonly connections: number
+  /** Clients of which content waits for `limits.per_client.rate`. */
+  readonly waitingForRate: number
   readonly arriving: readonly IncomingFile[]
 }
 

@@ -5,6 +5,7 @@ import { hostname } from 'node:os'
 import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { TargetUri } from '../../http/message/target.ts'
+import type { Clients } from '../../http/server/clients.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { Answering } from '../answering.ts'
 import type { Builds } from '../builds/builds.ts'
@@ -35,6 +36,7 @@ interface OperationsParts
   readonly rules: () => Rules
   readonly warnings: () => readonly string[]
   readonly listening: Pick<Listening, 'listeners' | 'connections'>
+  readonly clients: Pick<Clients, 'waiting'>
   readonly https: Https
   readonly store: Store
   readonly origin: OriginClient
@@ -58,6 +60,7 @@ export async function operationsOf(parts: OperationsParts) {
   let space = await store.fileSystem()
   const gauges: Gauges = {
     client_connections: () => listening.connections,
+    clients_waiting_for_rate: () => parts.clients.waiting,
     origin_connections: () => {
       const { busy, free, bound } = origin.counts()
       return busy + free + bound
@@ -124,6 +127,7 @@ export async function operationsOf(parts: OperationsParts) {
       archives: activity.archives,
       clients: activity.clients,
       connections: listening.connections,
+      waitingForRate: parts.clients.waiting,
       arriving: fetcher.arriving,
     }),
     usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),

@@ -11,7 +11,8 @@
  *   are written out.
  */
 import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
-import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
+import type { ClientLimits } from '../../http/server/clients.ts'
+import { AddressSet, isLoopback, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -85,6 +86,8 @@ export interface Policy {
   readonly clients: AddressSet
   /** Peers whose connections begin with the PROXY protocol. */
   readonly balancers: AddressSet
+  /** Clients without limits of their own. */
+  readonly unlimited: AddressSet
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
   readonly open: boolean
@@ -105,7 +108,7 @@ export type PolicySettings = Pick<
   Config,
   'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
 > &
-  Partial<Pick<Config, 'parentProxy' | 'proxyProtocol'>> & {
+  Partial<Pick<Config, 'parentProxy' | 'proxyProtocol' | 'limits'>> & {
     readonly https: Pick<
       Config['https'],
       'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
@@ -122,6 +125,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     parents: parentProxy && compileParents(parentProxy),
     clients: AddressSet.fromCidrs(settings.clients),
     balancers: AddressSet.fromCidrs(settings.proxyProtocol ?? []),
+    unlimited: AddressSet.fromCidrs(settings.limits?.perClient.except ?? []),
     preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),
@@ -158,6 +162,17 @@ export function admitClient(
         `${formatAuthority(authority)} leads back to this proxy: the request has come through it before. Proxies name each other, as \`parent_proxy\` for one.`,
       )
     : undefined
+}
+
+/** What one client may have at a time; undefined when it has no limits of its own. The clients of a socket in the file system have no address. */
+export function limitsOfClient(
+  address: string,
+  { config: { limits }, policy: { balancers, unlimited } }: Rules,
+): ClientLimits | undefined {
+  const { perClient } = limits
+  if (perClient.connections === undefined && perClient.rate === undefined) return undefined
+  if (address === '' || isLoopback(address)) return undefined
+  return balancers.has(address) || unlimited.has(address) ? undefined : perClient
 }
 
 /** The refusal for a client that may not have the files of a confined archive; undefined when it may. */

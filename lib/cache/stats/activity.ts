@@ -29,6 +29,8 @@ export interface AnsweredRequest {
   readonly bytes: number
   readonly duration: number
   readonly complete: boolean
+  /** Whether it was cut off because the client read too slowly. */
+  readonly slowClient: boolean
   /** Why the disk has not got what was fetched; undefined when it has, or when the origin forbids it. */
   readonly notStored: string | undefined
 }
@@ -113,6 +115,7 @@ export class Activity {
       bytes: sent,
       duration,
       complete,
+      slowClient: request.slowClient === true,
       notStored:
         typeof notStored === 'string' && !notStoredReasons.has(notStored) ? notStored : undefined,
     }

@@ -5,6 +5,7 @@
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
+import type { ClientPlace } from '../server/clients.ts'
 import { type Fields, listMembers } from './field.ts'
 import type { Authority, Problem, Target } from './target.ts'
 
@@ -56,6 +57,10 @@ export interface Request {
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: TunnelEnd
+  /** The place of the connection among those of its client, when that has limits of its own. */
+  readonly clientPlace?: ClientPlace
+  /** Whether the connection was cut because the client read too slowly, or not at all. */
+  readonly slowClient?: boolean
   /** The person or program for whom a handler has let it through, as the handler notes it. */
   holder?: object | undefined
   /** Moment the head had arrived, milliseconds since the epoch. */

@@ -15,6 +15,7 @@ import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Reader, Transport } from '../client/connection.ts'
 import { mostCopied } from '../client/upload.ts'
 import { leaveReads, takeReads } from '../server/accepted.ts'
+import type { Pace } from '../server/pace.ts'
 
 /** Why a tunnel ended: both sides were done, nothing was said, a connection broke, or we were told to stop. */
 export type TunnelEnd = 'ended' | 'idle' | 'client-broke' | 'far-broke' | 'aborted'
@@ -28,6 +29,8 @@ export interface TunnelOptions {
   readonly idle: Milliseconds
   readonly clock: Clock
   readonly signal: AbortSignal
+  /** At which pace the client gets what the far side sends. */
+  readonly pace?: Pace | undefined
   /** Called with the number of bytes as they are passed on, either way. */
   readonly onBytes?: (count: number) => void
 }
@@ -69,6 +72,8 @@ class Tunnel implements Reader {
   #untaken = 0
   #untakenUp = 0
   #openDirections = 2
+  /** Whether what the client has got is to be paid for first. */
+  #held = false
   #over = false
 
   constructor(options: TunnelOptions, resolve: (report: TunnelReport) => void) {
@@ -103,12 +108,13 @@ class Tunnel implements Reader {
 
   /** Reads of the far side go to the client as they lie in memory. */
   room(): Buffer {
-    return this.#landing.room()
+    return this.#landing.room(this.#options.pace?.part)
   }
 
   read(count: number): boolean {
     const { client } = this.#options
     const bytes = this.#landing.landed(count)
+    this.#held = this.#options.pace?.take(count, this.#paid) === false
     if (count <= mostCopied) {
       this.#untaken += count
       writeSoon(client, [bytes], error => this.#taken(count, count, error))
@@ -124,6 +130,11 @@ class Tunnel implements Reader {
     return this.#wantsMore
   }
 
+  readonly #paid = (): void => {
+    this.#held = false
+    if (this.#wantsMore) this.#options.far.resume()
+  }
+
   #taken(count: number, weight: number, error: Error | null | undefined): void {
     this.#untaken -= weight
     if (error) return
@@ -134,7 +145,7 @@ class Tunnel implements Reader {
 
   get #wantsMore(): boolean {
     const { scarce } = this.#options.far.blocks
-    return this.#untaken < (scarce ? mostUntakenScarce : mostUntaken)
+    return !this.#held && this.#untaken < (scarce ? mostUntakenScarce : mostUntaken)
   }
 
   ended(): void {
@@ -196,8 +207,10 @@ class Tunnel implements Reader {
     const { client, far, idle } = this.#options
     const waits = client.writableLength + far.socket.writableLength > 0
     const half = this.#openDirections < 2 && halfClosed < idle
+    // The silence is ours when the client has to wait.
+    if (this.#held) this.#watch()
     // What was sent to a side that has not ended may still be taken, as slowly as in any tunnel.
-    if (half && waits) this.#alarm.set(idle - halfClosed, () => this.#finish('idle'))
+    else if (half && waits) this.#alarm.set(idle - halfClosed, () => this.#finish('idle'))
     else this.#finish('idle')
   }
 
@@ -212,7 +225,8 @@ class Tunnel implements Reader {
   #finish(because: TunnelEnd): void {
     if (this.#over) return
     this.#over = true
-    const { client, far, signal } = this.#options
+    const { client, far, signal, pace } = this.#options
+    pace?.forget(this.#paid)
     this.#alarm.close()
     signal.removeEventListener('abort', this.#onAbort)
     leaveReads(client, this.#passUp)

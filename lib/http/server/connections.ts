@@ -12,6 +12,7 @@ import { Fields } from '../message/field.ts'
 import type { Peer, Request, SendInterim, TunnelEnd } from '../message/message.ts'
 import type { Target, TargetReader } from '../message/target.ts'
 import { checkRequest, type Refusal } from '../wire/request-rules.ts'
+import type { ClientPlace, Clients } from './clients.ts'
 import {
   bytesTaken,
   confirmedSince,
@@ -74,7 +75,7 @@ export interface RequestReading {
 /** Time limits for clients. 0 is no limit. */
 type ClientTimes = Pick<
   HttpServerLimits,
-  'headTime' | 'requestTime' | 'idle' | 'taking' | 'stalled'
+  'headTime' | 'requestTime' | 'idle' | 'taking' | 'slowest' | 'stalled'
 >
 
 /** One look at all connections. */
@@ -89,29 +90,46 @@ interface Look {
 export class Connections {
   readonly #open = new Map<Socket, Connection>()
   readonly #clock: Clock
+  readonly #clients: Clients | undefined
 
-  constructor(clock: Clock) {
+  constructor({ clock, clients }: Pick<HttpServerOptions, 'clock' | 'clients'>) {
     this.#clock = clock
+    this.#clients = clients
   }
 
   /**
    * Enters a new connection; it leaves by itself when it closes, and what was under way on it is told. Its client is its peer unless told.
+   * It is closed at once when its client may not have one more.
    */
   add(
     socket: Socket,
-    { secure, client = peerOf(socket) }: { readonly secure: boolean; readonly client?: Peer },
-  ): Connection {
-    return this.#enter(socket, {
-      client,
-      local: { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 },
+    {
       secure,
+      client = peerOf(socket),
+      place = this.#clients?.enter(client.address),
+    }: NewConnection,
+  ): Connection {
+    const local = { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 }
+    const ends = { client, local, secure }
+    if (place === undefined) return this.#enter(socket, ends)
+    if (place === 'none') {
+      socket.destroy()
+      return this.#enter(socket, ends)
+    }
+    const connection = this.#enter(socket, { ...ends, clientPlace: place })
+    place.give({
+      idle: () => connection.underWay.size === 0 && !awaitsRequest(connection),
+      end: () => socket.destroySoon(),
     })
+    socket.once('close', () => place.leave())
+    return connection
   }
 
   /** Enters a TLS connection that lies in another one; `end` is where the CONNECT on that one wanted to go. */
   addWithin(below: Connection, socket: Socket, end: TunnelEnd): Connection {
-    const { client, local } = below
-    return this.#enter(socket, { client, local, secure: true, tunnelEnd: end })
+    const { client, local, clientPlace } = below
+    const ends = { client, local, secure: true, tunnelEnd: end }
+    return this.#enter(socket, clientPlace === undefined ? ends : { ...ends, clientPlace })
   }
 
   #enter(socket: Socket, ends: Omit<Ends, 'life'>): Connection {
@@ -195,13 +213,14 @@ export class Connections {
 
   #look(socket: Socket, connection: Connection, { now, times, ask }: Look): void {
     const { fast, underWay } = connection
-    const { idle, taking, stalled } = times
+    const { idle, taking, slowest, stalled } = times
+    const when = { now, taking, slowest }
     const bytes = {
       taken: bytesTaken(socket),
       read: socket.bytesRead,
       waits: socket.writableLength > 0,
     }
-    connection.moved = movedSince(connection.moved, bytes, { now, taking })
+    connection.moved = movedSince(connection.moved, bytes, when)
     const limit = underWay.size > 0 ? stalled : fast === undefined ? 0 : idle
     const still = (part: number): boolean => {
       const { takenSince, allSince, fastBefore } = connection.moved
@@ -214,10 +233,13 @@ export class Connections {
       const unconfirmed = ask().get(connectionPorts(socket))
       if (unconfirmed !== undefined) {
         const confirmed = bytes.taken - unconfirmed
-        connection.moved = confirmedSince(connection.moved, confirmed, { now, taking })
+        connection.moved = confirmedSince(connection.moved, confirmed, when)
       }
     }
-    if (still(1)) return cut(socket, connection)
+    if (still(1)) {
+      for (const request of underWay) request.slowClient = bytes.waits
+      return cut(socket, connection)
+    }
     if (fast === undefined) return
     fast.refuseSlowContent(now, times.requestTime)
     if (fast.awaitsHead) fast.refuseSlowHead(now, times.headTime)
@@ -313,8 +335,17 @@ function lingerAtEnd(socket: Socket, clock: Clock, begin: () => void): void {
   }
 }
 
+/** What is known of a connection when it is entered. */
+interface NewConnection {
+  readonly secure: boolean
+  readonly client?: Peer
+  /** Its place among those of its client, if it has one already. */
+  readonly place?: ClientPlace | 'none' | undefined
+}
+
 /** Both ends of the connection a request came on. */
-export interface Ends extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
+export interface Ends
+  extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd' | 'clientPlace'> {
   /** Ends when it is closed. */
   readonly life: Lifetime
 }
@@ -343,12 +374,14 @@ export class LiveRequest extends Lifetime implements Request, Member {
   readonly local: Peer
   readonly secure: boolean
   readonly tunnelEnd?: TunnelEnd
+  readonly clientPlace?: ClientPlace
   readonly received: Milliseconds
   /** The moment of `received` on the monotonic clock. */
   readonly begun: Milliseconds
   readonly interim: SendInterim | undefined
   readonly trailers: (() => Fields) | undefined
   holder: object | undefined
+  slowClient = false
 
   constructor(
     read: ReadRequest,
@@ -371,6 +404,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
     this.local = connection.local
     this.secure = connection.secure
     if (connection.tunnelEnd !== undefined) this.tunnelEnd = connection.tunnelEnd
+    if (connection.clientPlace !== undefined) this.clientPlace = connection.clientPlace
   }
 
   get lifetime(): Lifetime {

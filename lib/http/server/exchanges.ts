@@ -24,6 +24,7 @@ import { type OutgoingHead, responseText } from '../wire/message-writer.ts'
 import { type Connection, type LiveRequest, lookAtNoMore } from './connections.ts'
 import type { LoopShare } from './loop-share.ts'
 import type { HttpServerOptions } from './options.ts'
+import { pacedResponse } from './paced-content.ts'
 import { MalformedContent } from './request-content.ts'
 
 export class Exchanges {
@@ -71,13 +72,17 @@ export class Exchanges {
     done: () => void,
   ): void {
     const { out, response = this.#ask(request) } = way
+    const { clientPlace } = connection
     const begin = (ready: Response): void => {
       // Requests in the pipeline were accepted before the server began to stop: the last response closes the connection.
-      if (this.ending && connection.underWay.newest === request) {
+      const ends = this.ending || clientPlace?.refused === true
+      if (ends && connection.underWay.newest === request) {
         out.last()
         lookAtNoMore(connection)
       }
-      send(out, request, ready, this.#share, sent => {
+      const pace = clientPlace?.pace
+      const paced = pace === undefined ? ready : pacedResponse(ready, pace)
+      send(out, request, paced, this.#share, sent => {
         connection.underWay.delete(request)
         this.report(request, ready, sent)
         done()
@@ -133,6 +138,7 @@ export function accessFacts(exchange: Exchange): Record<string, unknown> {
     sent: exchange.sent,
     duration: Math.round(exchange.duration),
     complete: exchange.complete ? undefined : false,
+    slow: request.slowClient ? true : undefined,
     agent: request.fields.get('User-Agent'),
     // Last: V8 hands each member behind a spread to its runtime.
     ...response.facts,

@@ -42,10 +42,10 @@ export const notLooked: MovedBytes = {
 }
 
 /**
- * Bytes a second that a client has to take of what waits for it. Slower ones are cut like those that take nothing: each holds a
- * connection and memory. A modem takes three times as much.
+ * Bytes a second that a client has to take of what waits for it unless told. Slower ones are cut like those that take nothing: each
+ * holds a connection and memory. A modem takes three times as much.
  */
-const slowest = 1024
+export const usualSlowest = 1024
 /**
  * A client that was told to read slowly may read some megabytes at once and then nothing for minutes (`curl --limit-rate`). So a client
  * that has read so many bytes a second on average may pause longer, for so many times the limit. What the kernel at its end takes
@@ -67,6 +67,8 @@ interface When {
   readonly now: Milliseconds
   /** In which the client has to take `least` bytes. */
   readonly taking: Milliseconds
+  /** Bytes a second that it has to take. */
+  readonly slowest?: number | undefined
 }
 
 /** How far the bytes have moved now, by what the kernel has taken. */
@@ -75,10 +77,10 @@ export function movedSince(
   { taken, read, waits }: Bytes,
   when: When,
 ): MovedBytes {
-  const { now, taking } = when
+  const { now } = when
   const all = taken + read
   const allSince = all === before.all ? before.allSince : now
-  const goesOn = before.taken < 0 || !waits || taken - before.taken >= least(taking)
+  const goesOn = before.taken < 0 || !waits || taken - before.taken >= least(when)
   if (!goesOn) return { ...before, all, allSince }
   // What the kernel holds of a response is not confirmed when the last of it has been taken: only a look that finds nothing new ends it.
   const [first, rests] = [before.taken < 0, !waits && allSince !== now]
@@ -87,23 +89,21 @@ export function movedSince(
 }
 
 /** The same, by the bytes that the client has confirmed. */
-export function confirmedSince(
-  before: MovedBytes,
-  confirmed: number,
-  { now, taking }: When,
-): MovedBytes {
+export function confirmedSince(before: MovedBytes, confirmed: number, when: When): MovedBytes {
+  const { now, slowest = usualSlowest } = when
   const { first, last } = before.confirmed ?? { first: confirmed, last: confirmed }
   const allSince = confirmed > last ? now : before.allSince
   const { at, taken } = before.began
-  const fastBefore = confirmed - taken >= ((now - at) / 1000) * fastOnAverage
+  const fast = Math.max(fastOnAverage, slowest)
+  const fastBefore = confirmed - taken >= ((now - at) / 1000) * fast
   const moving = { ...before, allSince, fastBefore }
-  return confirmed - first < least(taking)
+  return confirmed - first < least(when)
     ? { ...moving, confirmed: { first, last: confirmed } }
     : { ...moving, takenSince: now, confirmed: { first: confirmed, last: confirmed } }
 }
 
 /** Bytes that a client has to take within `taking`, and at least one. */
-function least(taking: Milliseconds): number {
+function least({ taking, slowest = usualSlowest }: When): number {
   return Math.max(1, Math.floor((taking / 1000) * slowest))
 }
 

@@ -6,6 +6,7 @@ import type { SecureContext, TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Exchange, Handler, Peer, Request, Response, TunnelEnd } from '../message/message.ts'
 import type { HeadLimits } from '../wire/request-rules.ts'
+import type { Clients } from './clients.ts'
 
 export interface HttpServerOptions {
   readonly handler: Handler
@@ -29,6 +30,8 @@ export interface HttpServerOptions {
   readonly tls?: TlsOptions
   /** Whether connections of a peer begin with the PROXY protocol (proxy-protocol.ts); of a listener without TLS. */
   readonly introduces?: (address: string) => boolean
+  /** What each client may have; all servers of a service share it. */
+  readonly clients?: Clients
 }
 
 /** A certificate with its key, PEM; after the certificate may follow those between it and its root. */
@@ -58,8 +61,10 @@ export interface HttpServerLimits {
   readonly requestTime: Milliseconds
   /** Between requests. */
   readonly idle: Milliseconds
-  /** Without the client taking what waits for it, or while it takes less than 1 KiB a second; 0 for any time. */
+  /** Without the client taking what waits for it, or while it takes less than `slowest`; 0 for any time. */
   readonly taking: Milliseconds
+  /** Bytes a second; 1 KiB unless told, 0 for any that moves. */
+  readonly slowest?: number
   /** Without a byte moving either way while a request is under way; 0 for any time. */
   readonly stalled: Milliseconds
 }

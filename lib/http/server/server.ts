@@ -18,6 +18,7 @@ import { textResponse } from '../message/reply.ts'
 import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import { sharingReads } from './accepted.ts'
+import type { ClientPlace } from './clients.ts'
 import {
   afterLast,
   type Connection,
@@ -53,6 +54,8 @@ export class HttpServer {
   readonly #server: Server | SecureServer
   /** Connections below those of a TLS listener, and those whose handshake is under way. */
   readonly #raw = new Set<Socket>()
+  /** The places of those whose handshake is under way, by `endsOf`. */
+  readonly #places = new Map<string, ClientPlace>()
   readonly #connections: Connections
   readonly #options: HttpServerOptions
   /** What requests are read with. */
@@ -67,7 +70,7 @@ export class HttpServer {
     const targets = new TargetReader()
     this.#options = options
     this.#reading = { options, targets }
-    this.#connections = new Connections(options.clock)
+    this.#connections = new Connections(options)
     this.#server = nodeServer(options.limits, options.tls)
     const share = new LoopShare(options.clock)
     this.#exchanges = new Exchanges(options, share)
@@ -84,7 +87,7 @@ export class HttpServer {
       this.#server.on('connection', socket => this.#accepted(sharingReads(socket)))
     } else {
       this.#server.on('secureConnection', socket => this.#arrived(socket))
-      this.#server.on('connection', socket => this.#remember(socket))
+      this.#server.on('connection', socket => this.#beginsHandshake(socket))
     }
     this.#server.on('request', (message, out) => void this.#answer(message, out))
     // RFC 9110 section 10.1.1: 100 (Continue) is sent when a handler asks for the content, and otherwise never.
@@ -195,6 +198,7 @@ export class HttpServer {
   /** Takes a new connection, or the TLS connection inside an intercepted tunnel; `first` has been read of it. */
   #arrived(socket: Socket, first?: Buffer): void {
     const connection = this.#connectionOf(socket)
+    if (socket.destroyed) return
     if (this.#fastPath === undefined) {
       if (first !== undefined) socket.pause().unshift(first)
       this.#toNode(socket)
@@ -354,10 +358,32 @@ export class HttpServer {
     socket.once('close', () => this.#raw.delete(socket))
   }
 
-  #connectionOf(socket: Socket): Connection {
-    const secure = this.#options.tls !== undefined
-    return this.#connections.of(socket) ?? this.#connections.add(socket, { secure })
+  /** The connection counts among those of its client from here on: a client could begin many handshakes and end none. */
+  #beginsHandshake(socket: Socket): void {
+    this.#remember(socket)
+    const place = this.#options.clients?.enter(peerOf(socket).address)
+    if (place === undefined) return
+    if (place === 'none') return void socket.destroy()
+    const name = endsOf(socket)
+    this.#places.set(name, place)
+    socket.once('close', () => {
+      this.#places.delete(name)
+      place.leave()
+    })
   }
+
+  #connectionOf(socket: Socket): Connection {
+    const known = this.#connections.of(socket)
+    if (known !== undefined) return known
+    const secure = this.#options.tls !== undefined
+    const place = this.#places.size === 0 ? undefined : this.#places.get(endsOf(socket))
+    return this.#connections.add(socket, place === undefined ? { secure } : { secure, place })
+  }
+}
+
+/** Both ends of a connection, as a key. */
+function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`
 }
 
 /** Settles when the event loop has read what lies in the kernel now. */

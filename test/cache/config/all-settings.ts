@@ -91,7 +91,8 @@ t.test('without a file everything has its default', t => {
     },
     limits: {
       ...{ head: 65_536, connections: 4096, memory: 67_108_864 },
-      ...{ transfers: 134_217_728, originConnections: 16 },
+      ...{ transfers: 134_217_728, originConnections: 16, minimumRate: 1024 },
+      perClient: { connections: undefined, rate: undefined, except: [] },
     },
     log: { level: 'info', access: true },
   })
@@ -115,7 +116,7 @@ index: {enable: false, hostnames: [Proxy.example.org], proxies: ['http://Cache2.
 expiration: {unused_days: 0}
 freshness: {index: 10s, other: 60, negative: 0, floor: 0s, serve_stale: permitted}
 timeouts: {connect: 1s, fields: 2s, content: 3s, revalidation: 4s, tunnel: 5s, client_head: 6s, client_idle: 7s, client_stalled: 8s, drain: 9s}
-limits: {head: 8K, connections: 10, memory: 0, transfers: 1M, origin_connections: 2}
+limits: {head: 8K, connections: 10, per_client: {connections: 3, rate: 10M, except: [192.0.2.0/28]}, minimum_rate: 0, memory: 0, transfers: 1M, origin_connections: 2}
 log: {level: debug, access: off}
 `)
   t.equal(all.cacheDirectory, '/srv/cache/')
@@ -153,7 +154,8 @@ log: {level: debug, access: off}
   )
   t.strictSame(all.limits, {
     ...{ head: 8192, connections: 10, memory: 0 },
-    ...{ transfers: 1_048_576, originConnections: 2 },
+    ...{ transfers: 1_048_576, originConnections: 2, minimumRate: 0 },
+    perClient: { connections: 3, rate: 10_485_760, except: ['192.0.2.0/28'] },
   })
   t.strictSame(all.log, { level: 'debug', access: false })
   t.end()

@@ -55,6 +55,7 @@ t.test('what does not wait is in force', async t => {
     ...https({ prevent: true, tunnelDomains: [pattern('a.example')], rememberDistrust: 1 }),
     offline: true,
     sharedStore: { ...plainConfig.sharedStore, expire: 1 },
+    limits: { ...plainConfig.limits, perClient: { connections: 3, rate: 4096, except: [] } },
     suites: { ...plainConfig.suites, wait: 1 },
     timeouts: { ...plainConfig.timeouts, revalidation: 1, tunnel: 1 },
   }

@@ -37,12 +37,13 @@ interface Slow extends TestServer {
 }
 
 /** A client of a large response in memory, whose head it has read. */
-async function slowClient(t: Teardown, way: Way): Promise<Slow> {
+async function slowClient(t: Teardown, way: Way, slowest?: number): Promise<Slow> {
   const clock = new ManualClock(0)
   const identity = authority.issue({ names: ['localhost'] })
   const content = { kind: 'bytes', bytes: Buffer.alloc(size) } as const
   const answer: Response = { status: 200, fields: Fields.empty, content }
-  const limits = { taking: minute, stalled: minute, idle: minute, headTime: minute }
+  const times = { taking: minute, stalled: minute, idle: minute, headTime: minute }
+  const limits = slowest === undefined ? times : { ...times, slowest }
   const served = await serveForTest(t, async () => answer, {
     ...{ clock, limits, fastPath: way !== 'Node' },
     ...(way === 'TLS' ? { tls: { identity, contextFor: async () => undefined } } : {}),
@@ -89,9 +90,19 @@ for (const way of ['fast path', 'Node', 'TLS'] as const) {
   t.test(`a client that reads a few bytes a minute is cut: ${way}`, async t => {
     const slow = await slowClient(t, way)
     await readFor(slow, 100, 4)
-    t.match(slow.exchanges, [{ complete: false }])
+    t.match(slow.exchanges, [{ complete: false, request: { slowClient: true } }])
   })
 }
+
+t.test('how much a client has to read is a limit', async t => {
+  const demanding = await slowClient(t, 'fast path', 1024 * 1024)
+  await readFor(demanding, steadily, 4)
+  t.match(demanding.exchanges, [{ complete: false }])
+  const when = { now: minute, taking: minute, slowest: 0 }
+  const before = movedSince(notLooked, { taken: 10, read: 5, waits: true }, { ...when, now: 0 })
+  t.match(movedSince(before, { taken: 11, read: 5, waits: true }, when), { takenSince: minute })
+  t.match(movedSince(before, { taken: 10, read: 5, waits: true }, when), { takenSince: 0 })
+})
 
 const kernelMoves = 1_300_000
 const confirms = 95_000

@@ -226,7 +226,7 @@ function runView(
 }
 
 function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
-  const { at, method, target, status, outcome, bytes, complete, notStored } = answered
+  const { at, method, target, status, outcome, bytes, complete, slowClient, notStored } = answered
   const because = notStored === undefined ? answered.because : `served, not stored: ${notStored}`
   const isFile = /^https?:\/\//.test(target)
   return {
@@ -237,7 +237,9 @@ function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
     explain: isFile ? `/_cachesvc/explain?url=${encodeURIComponent(shown(target))}` : '',
     status,
     outcome,
-    because: complete ? because : `${because}, cut off`,
+    because: complete
+      ? because
+      : `${because}, cut off${slowClient ? ': the client read too slowly' : ''}`,
     sent: size(bytes),
   }
 }

@@ -1,0 +1,235 @@
+/**
+ * What each client of a service may have at a time: how many connections, and how many bytes a second on all of them. A client is an
+ * IPv4 address or the /64 of an IPv6 address. Nothing is kept of clients without a limit.
+ *
+ * # Facts
+ * - apt has a connection for each archive, keeps it when nothing is under way, and opens it anew when it was closed meanwhile. So a client
+ *   that has no connection left loses an idle one, and not the new one.
+ * - apt tries again 1, 2 and 4 seconds after 429 with a text, as after 503, and shows the reason phrase. A connection that is closed
+ *   without an answer it opens twice for each try, stops its pipelines, and shows no reason. So the request on a connection too many
+ *   waits for a moment and is then answered (docs/decisions/0050).
+ * - A connection that says nothing is no better for being too many. So there is a bound for those as well, beyond which they are closed.
+ */
+import type { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { networkOf, normaliseAddress } from '../../ip.ts'
+import { recent } from '../../recent.ts'
+import { burst, Pace } from './pace.ts'
+
+export interface ClientLimits {
+  /** Connections at a time; undefined: any number. */
+  readonly connections?: number | undefined
+  /** Bytes a second; undefined: as many as go. */
+  readonly rate?: number | undefined
+}
+
+export interface ClientsOptions {
+  readonly clock: Clock
+  /** The limits that hold for an address at this moment; undefined when it has none. */
+  readonly limitsOf: (address: string) => ClientLimits | undefined
+  /** Called for each connection that was answered or closed because it was one too many. */
+  readonly onTooMany: (address: string) => void
+}
+
+/** How long a request on a connection too many waits, and how often it looks. With the time of an origin it is below the 30 seconds of apt. */
+const patience: Milliseconds = 5000
+const interval: Milliseconds = 250
+/** Connections beyond the limit that wait for their answer or their end: as many as the limit, and so many at least. */
+const leastBeyond = 16
+/** Clients that have gone before what they got was paid for. */
+const mostOwing = 4096
+
+/** What is known of the connection that has a place. */
+interface Holder {
+  /** Whether nothing is under way on it, nor about to be. */
+  idle(): boolean
+  end(): void
+}
+
+export class Clients {
+  readonly #options: ClientsOptions
+  readonly #present = new Map<string, Client>()
+  /** When what clients got that have gone is paid for: otherwise a new connection would be a way around the rate. */
+  #owing: LRUCache<string, Milliseconds> | undefined
+
+  constructor(options: ClientsOptions) {
+    this.#options = options
+  }
+
+  /** Clients with limits that are connected. */
+  get size(): number {
+    return this.#present.size
+  }
+
+  /** Clients of which something waits for their rate. */
+  get waiting(): number {
+    let count = 0
+    for (const { pace } of this.#present.values()) if (pace.waits) count += 1
+    return count
+  }
+
+  /** A place for a connection of a client; undefined for a client without limits. The connection is to be closed at once when there is none. */
+  enter(address: string): ClientPlace | 'none' | undefined {
+    const { limitsOf, onTooMany } = this.#options
+    if (isUnlimited(limitsOf(address))) return undefined
+    const name = networkOf(normaliseAddress(address) ?? address)
+    const client = this.#present.get(name) ?? this.#begin(name, address)
+    const place = client.enter()
+    if (place !== undefined) return place
+    onTooMany(address)
+    return 'none'
+  }
+
+  #begin(name: string, address: string): Client {
+    const { clock, limitsOf, onTooMany } = this.#options
+    const client = new Client({
+      clock,
+      limits: () => limitsOf(address) ?? {},
+      paid: this.#owing?.get(name),
+      onTooMany: () => onTooMany(address),
+      onGone: () => this.#gone(name, client),
+    })
+    this.#present.set(name, client)
+    return client
+  }
+
+  #gone(name: string, { pace }: Client): void {
+    this.#present.delete(name)
+    if (pace.paid <= this.#options.clock.elapsed() - burst) return
+    this.#owing ??= recent(mostOwing)
+    this.#owing.set(name, pace.paid)
+  }
+}
+
+function isUnlimited(limits: ClientLimits | undefined): boolean {
+  return limits?.connections === undefined && limits?.rate === undefined
+}
+
+interface ClientOptions {
+  readonly clock: Clock
+  readonly limits: () => ClientLimits
+  readonly paid: Milliseconds | undefined
+  readonly onTooMany: () => void
+  readonly onGone: () => void
+}
+
+/** One client: its connections within the limit, and the number of those beyond it. */
+class Client {
+  readonly options: ClientOptions
+  readonly pace: Pace
+  readonly #counted = new Set<ClientPlace>()
+  #beyond = 0
+
+  constructor(options: ClientOptions) {
+    const { clock, limits, paid } = options
+    this.options = options
+    this.pace = new Pace({ clock, rate: () => limits().rate, paid })
+  }
+
+  enter(): ClientPlace | undefined {
+    const place = new ClientPlace(this)
+    const most = this.#most
+    if (this.#counted.size < most) this.#counted.add(place)
+    else if (this.#beyond < Math.max(most, leastBeyond)) this.#beyond += 1
+    else return undefined
+    return place
+  }
+
+  /** Whether the place is within the limit, for which an idle connection may have to go. */
+  counts(place: ClientPlace): boolean {
+    if (this.#counted.has(place)) return true
+    if (this.#counted.size >= this.#most && !this.#endIdle()) return false
+    this.#beyond -= 1
+    this.#counted.add(place)
+    return true
+  }
+
+  leave(place: ClientPlace): void {
+    if (!this.#counted.delete(place)) this.#beyond -= 1
+    if (this.#counted.size === 0 && this.#beyond === 0) this.options.onGone()
+  }
+
+  get #most(): number {
+    return this.options.limits().connections ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Ends the oldest idle connection. Until its client has closed it, it is one beyond the limit. */
+  #endIdle(): boolean {
+    for (const place of this.#counted) {
+      if (!place.endIdle()) continue
+      this.#counted.delete(place)
+      this.#beyond += 1
+      return true
+    }
+    return false
+  }
+}
+
+/** The place of one connection among those of its client. */
+export class ClientPlace {
+  readonly #client: Client
+  #holder: Holder | undefined
+  /** The answer to the requests that wait on this connection. */
+  #waiting: Promise<boolean> | undefined
+  #left = false
+  #refused = false
+
+  constructor(client: Client) {
+    this.#client = client
+  }
+
+  /** Whether a request was refused because of it: the connection ends with the answer. */
+  get refused(): boolean {
+    return this.#refused
+  }
+
+  /** At which pace its client gets content; undefined when it has no limit. */
+  get pace(): Pace | undefined {
+    const { options, pace } = this.#client
+    return options.limits().rate === undefined ? undefined : pace
+  }
+
+  /** Notes which connection has it. */
+  give(holder: Holder): void {
+    this.#holder = holder
+  }
+
+  /** Whether a request on this connection may be answered. When the client has too many, it waits a moment for another one to end. */
+  admits(): boolean | Promise<boolean> {
+    if (this.#client.counts(this)) return true
+    this.#waiting ??= this.#awaitPlace()
+    return this.#waiting
+  }
+
+  #awaitPlace(): Promise<boolean> {
+    const { clock, onTooMany } = this.#client.options
+    const until = clock.elapsed() + patience
+    return new Promise(resolve => {
+      const look = (): void => {
+        if (this.#left) resolve(false)
+        else if (this.#client.counts(this)) resolve(true)
+        else if (clock.elapsed() < until) clock.after(interval, look)
+        else {
+          this.#refused = true
+          onTooMany()
+          resolve(false)
+        }
+      }
+      clock.after(interval, look)
+    })
+  }
+
+  /** Whether it was idle, and ends now. */
+  endIdle(): boolean {
+    if (this.#holder?.idle() !== true) return false
+    this.#holder.end()
+    return true
+  }
+
+  /** The connection has closed. */
+  leave(): void {
+    if (this.#left) return
+    this.#left = true
+    this.#client.leave(this)
+  }
+}

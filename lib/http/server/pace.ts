@@ -1,0 +1,101 @@
+/**
+ * How many bytes a second one client gets, on all of its connections together. What may not leave yet stays where it comes from: the
+ * content is not read, and the far end of a tunnel is stopped.
+ *
+ * # Facts
+ * - Clients give up after some time without a byte (apt: 30 seconds). So content leaves in small parts, and the connections of a client
+ *   take turns.
+ * - One number says how much a client may have: the moment at which all that it got is paid for by its rate. It lies at most
+ *   `burst` in the past, so a client that was silent gets that much at once.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+
+/** How much of its rate a silent client saves up. */
+export const burst: Milliseconds = 1000
+/** A shorter wait is not worth a timer. */
+const leastWait: Milliseconds = 20
+/** Bytes that leave at once: an eighth of a second's, within these. */
+const [smallestPart, largestPart] = [1024, 256 * 1024]
+
+interface PaceOptions {
+  readonly clock: Clock
+  /** Bytes a second, at this moment; undefined: as fast as they go. */
+  readonly rate: () => number | undefined
+  /** The moment at which all that the client got is paid for, on the monotonic clock. */
+  readonly paid?: Milliseconds | undefined
+}
+
+export class Pace {
+  readonly #clock: Clock
+  readonly #rate: () => number | undefined
+  /** What waits, in its order, and for how many bytes. */
+  readonly #waiting = new Map<() => void, number>()
+  #paid: Milliseconds
+  #cancel: (() => void) | undefined
+
+  constructor({ clock, rate, paid = Number.NEGATIVE_INFINITY }: PaceOptions) {
+    this.#clock = clock
+    this.#rate = rate
+    this.#paid = paid
+  }
+
+  /** The moment at which all that the client got is paid for, on the monotonic clock. */
+  get paid(): Milliseconds {
+    return this.#paid
+  }
+
+  /** Whether something waits. */
+  get waits(): boolean {
+    return this.#waiting.size > 0
+  }
+
+  /** Bytes to ask for at most. */
+  get part(): number {
+    const rate = this.#rate() ?? Number.POSITIVE_INFINITY
+    return Math.min(largestPart, Math.max(smallestPart, Math.floor(rate / 8)))
+  }
+
+  /** Whether so many bytes may leave now; otherwise `go` is called when they may. */
+  take(bytes: number, go: () => void): boolean {
+    if (!this.waits && this.#grants(bytes)) return true
+    this.#waiting.set(go, bytes)
+    this.#await()
+    return false
+  }
+
+  /** `go` is not called any more. */
+  forget(go: () => void): void {
+    this.#waiting.delete(go)
+    if (!this.waits) this.#stop()
+  }
+
+  #grants(bytes: number): boolean {
+    const rate = this.#rate()
+    if (rate === undefined) return true
+    const now = this.#clock.elapsed()
+    if (this.#paid > now) return false
+    this.#paid = Math.max(this.#paid, now - burst) + (bytes * 1000) / rate
+    return true
+  }
+
+  #await(): void {
+    if (this.#cancel !== undefined || !this.waits) return
+    const wait = Math.max(leastWait, this.#paid - this.#clock.elapsed())
+    this.#cancel = this.#clock.after(wait, () => this.#next())
+  }
+
+  #next(): void {
+    this.#cancel = undefined
+    for (const [go, bytes] of this.#waiting) {
+      if (!this.#grants(bytes)) break
+      this.#waiting.delete(go)
+      go()
+    }
+    this.#await()
+  }
+
+  #stop(): void {
+    this.#cancel?.()
+    this.#cancel = undefined
+  }
+}
