@@ -29,6 +29,7 @@ const edges = [
 const recipes = [
   ...['entra-id', 'okta', 'keycloak', 'ad-fs', 'google-workspace', 'shibboleth-idp'],
   ...['simplesamlphp', 'kubernetes', 'several-applications'],
+  ...['README', 'traefik', 'aws-load-balancer', 'cloudflare', 'appliance'],
 ]
 
 const packages: readonly DebianPackage[] = [
@@ -57,7 +58,16 @@ const packages: readonly DebianPackage[] = [
         'metrics.md',
         'glossary.md',
       ],
-      ...['paid-archives.md', 'recipes/ci-and-images.md'],
+      ...['paid-archives.md'],
+      ...[
+        'README',
+        'ci-and-images',
+        'netboot',
+        'fai',
+        'proxmox',
+        'raspberry-pi-os',
+        'appliance',
+      ].map(name => `recipes/${name}.md`),
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],

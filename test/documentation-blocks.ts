@@ -54,6 +54,7 @@ const checked = new Set([
     'yaml github',
     'yaml ansible',
     'yaml cloud-init',
+    'yaml traefik',
   ],
 ])
 
@@ -170,7 +171,7 @@ const known = new Set(
   (
     'apt apt-get cat cd chmod env chown cp curl docker echo gpg head install journalctl less mkdir nginx openssl php prometheus tr ' +
     'python3 rm sed sh systemctl systemd-sysusers tee /usr/lib/apt/apt-helper kubectl ansible-playbook ' +
-    'mmdebstrap'
+    'mmdebstrap aws'
   ).split(' '),
 )
 

@@ -139,6 +139,24 @@ t.test('cloud-init: the keys are those of its reference', async t => {
   }
 })
 
+t.test(
+  'Traefik: the keys are those of its reference, and routers lead to services that exist',
+  async t => {
+    const known = ['entryPoints', 'providers', 'http', 'tls']
+    for (const block of inLanguage('yaml traefik')) {
+      const found = yamlOf(block)
+      if (!isRecord(found)) throw new Error(placeOf(block))
+      for (const key of Object.keys(found)) t.ok(known.includes(key), `${placeOf(block)}: ${key}`)
+      const { http } = found
+      if (!isRecord(http)) continue
+      const { routers = {}, services = {} } = http
+      for (const service of textsUnder('service', routers)) {
+        t.ok(Object.hasOwn(Object(services), service), `${placeOf(block)}: ${service}`)
+      }
+    }
+  },
+)
+
 t.test('preseeding', { skip: lacking('debconf-set-selections') }, async t => {
   for (const block of inLanguage('preseed')) {
     const checked = await attempt('debconf-set-selections', ['--checkonly'], { input: block.text })

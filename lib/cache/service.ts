@@ -38,6 +38,7 @@ import { Activity } from './stats/activity.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
+import { Unreferenced } from './suites/unreferenced.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
 /** The result of reading the configuration again. */
@@ -136,6 +137,16 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     log: log.child({ part: 'builds' }),
     settings: () => buildSettings(settings.config),
   })
+  const unreferenced = await Unreferenced.start({
+    cacheDirectory: config.cacheDirectory,
+    store,
+    suites,
+    clock,
+    log: log.child({ part: 'store' }),
+    stays: digest => builds.keeps(digest),
+    after: () => settings.config.retention.unreferenced,
+    onRemoved: bytes => metrics.removedUnreferenced(bytes),
+  })
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
@@ -146,7 +157,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   })
   const warnings = () => settings.warnings
   const watched = { ...counted, verification, listening, https, warnings }
-  const pages = await operationsOf({ ...parts, ...answers, builds, ...watched })
+  const pages = await operationsOf({ ...parts, ...answers, builds, unreferenced, ...watched })
   const handler = pipeline({
     ...parts,
     ...answers,
@@ -168,6 +179,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     ...options,
     ...answers,
     builds,
+    unreferenced,
     listening,
     settings,
     https,
@@ -234,6 +246,7 @@ interface RunningParts
   extends OpenParts,
     Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'> {
   readonly builds: Builds
+  readonly unreferenced: Unreferenced
   readonly listening: Listening
   readonly settings: RulesInForce
   readonly https: Https
@@ -285,6 +298,7 @@ async function breakOff(parts: RunningParts): Promise<void> {
   const { https, verification, ahead, refreshing, delays, suites, days, listening, builds } = parts
   https.stop()
   await verification.close()
+  await parts.unreferenced.close()
   await refreshing.close()
   await ahead.close()
   await delays.close()
@@ -322,9 +336,9 @@ function stopSteps(
     stopStep('finish what is being fetched', rest, async signal => {
       await Promise.all([ahead.close(), fetcher.close(signal)])
     }),
-    stopStep('break off a verification', 5000, () => {
+    stopStep('break off a verification', 5000, async () => {
       store.answerCommands(undefined)
-      return verification.close()
+      await Promise.all([verification.close(), parts.unreferenced.close()])
     }),
     stopStep('break off the reading of indexes', 5000, async () => {
       await Promise.all([delays.close(), parts.changeCounts.close()])

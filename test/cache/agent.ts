@@ -4,6 +4,7 @@
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const release = '/debian/dists/stable/InRelease'
@@ -62,6 +63,20 @@ t.test('a 403 of the origin names what the origin may refuse', async t => {
   }
   origin.at('*', reply({ status: 401 }))
   t.notMatch((await cache.get(origin.url(deb))).text, 'user_agent')
+})
+
+t.test('a 403 of an origin that gives other files is about that file', async t => {
+  const clock = new ManualClock(Date.UTC(2026, 0, 1))
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin], clock })
+  origin.at('/debian/given', reply({ content: 'hello' }))
+  origin.at('*', reply({ status: 403 }))
+  await cache.warm(origin.url('/debian/given'))
+  const answer = await cache.get(origin.url(deb))
+  t.equal(answer.text.trim(), `The origin 127.0.0.1:${origin.port} answered 403.`)
+  t.equal(answer.reason, 'Forbidden', 'apt shows the phrase that the origin would have sent')
+  clock.advance(11 * 60_000)
+  t.match((await cache.get(origin.url(deb))).reason, 'user_agent', 'it may have begun to refuse')
 })
 
 t.test('what one client has in Via fails the file for no other client', async t => {

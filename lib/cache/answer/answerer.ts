@@ -389,8 +389,8 @@ export class Answerer {
     said: Omit<OriginAnswer, 'kind'>,
     named?: 'named',
   ): Response {
-    const { negative, updates, rules, clock } = this.#parts
-    const { about, key, archive } = allowed.file
+    const { negative, updates, rules, clock, fetcher } = this.#parts
+    const { about, key, archive, uri } = allowed.file
     const gone = isGone(said.status)
     // What the client's own Release file names is not said to come yet: no newer one is held back any more.
     const unnamed =
@@ -402,7 +402,7 @@ export class Answerer {
     if (gone && said.certain && archive.kind !== 'release') {
       negative.set(key, clock.now() + rules().config.freshness.negative)
     }
-    return originSaid(allowed, { ...said, because: 'absent' })
+    return originSaid(allowed, { ...said, because: 'absent', gives: fetcher.hasGiven(uri) })
   }
 }
 

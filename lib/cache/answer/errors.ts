@@ -29,10 +29,19 @@ import { type AllowedRequest, cacheName } from './representation.ts'
 /** What these responses tell of: the request, and the file it is for. */
 type Asked = Pick<AllowedRequest, 'request' | 'file'>
 
-/** The origin's status when it is not 200, with a sentence instead of the origin's page. */
+/**
+ * The origin's status when it is not 200, with a sentence instead of the origin's page. `gives` says that it has given other files: its
+ * 403 is then about this one (an object store answers so for what it does not have), and keeps its usual phrase.
+ */
 export function originSaid(
   asked: Asked,
-  said: { status: number; fields?: Fields; because: MissReason; parent?: string | undefined },
+  said: {
+    status: number
+    fields?: Fields
+    because: MissReason
+    parent?: string | undefined
+    gives?: boolean
+  },
 ): Response {
   const { fields = Fields.empty, because } = said
   const ours = refusesCredentials(asked, said.status)
@@ -45,7 +54,7 @@ export function originSaid(
   const about = 'parent' in said ? askedBy(asked.file.about, said.parent) : asked.file.about
   const sentence = ours
     ? `The origin ${about.origin} answered ${said.status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${asked.file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
-    : answerOf(about, said.status, when)
+    : answerOf(about, said.status, { when, gives: said.gives })
   const more = Fields.of(
     ['Location', location],
     ['WWW-Authenticate', ours ? undefined : fields.get('WWW-Authenticate')],
@@ -60,7 +69,8 @@ export function originSaid(
         because: `${isOfParent(said.status, about.parent) ? 'parent' : 'origin'}-${said.status}`,
       } as const)
   const facts = { ...outcome, ...about }
-  const reason = status === 403 ? phrase(sentence) : undefined
+  const plain = said.gives === true && !ours && about.parent === undefined
+  const reason = status === 403 && !plain ? phrase(sentence) : undefined
   return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
 }
 
@@ -74,9 +84,17 @@ const lastingFailures: ReadonlySet<number> = new Set([501, 505, 511])
 const suspicion =
   ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
 /** A sentence that says which side answered with this status. */
-export function answerOf({ origin, parent }: About, status: number, when = ''): string {
+export function answerOf(
+  { origin, parent }: About,
+  status: number,
+  {
+    when = '',
+    gives = false,
+  }: { readonly when?: string; readonly gives?: boolean | undefined } = {},
+): string {
   if (parent === undefined) {
-    return `The origin ${origin} answered ${status}${when}.${status === 403 ? suspicion : ''}`
+    const suspected = status === 403 && !gives
+    return `The origin ${origin} answered ${status}${when}.${suspected ? suspicion : ''}`
   }
   if (!isOfParent(status, parent) && status < 500) {
     return `The origin ${origin}, asked by way of the parent proxy ${parent}, answered ${status}${when}.`

@@ -163,6 +163,9 @@ export const retention = group(
     versions: setting(integer(0, 1000), 0).says(
       'Newest versions of a package that are kept, for each directory and architecture; 0 keeps all. Older ones go with the daily sweep, unless a client asked for them in the last seven days or a stored index names them.',
     ),
+    unreferenced: setting(duration('0s', '3650d'), '0s', 'retention:\n  unreferenced: 30d').says(
+      'Time after which packages and source files are removed that no index of their archive names any more; `0s` keeps them. cachesvc looks once a day. A file goes when it was without a name at each look of that time, and no client has asked for it in that time. It stays while a generation of a suite names it that is kept, such as the three before the newest, those of `suites.snapshot_days` and those that wait for a delay; and while a recorded build has it. Nothing is said of files whose indexes are not known: those of another component or architecture than clients use, and those of archives without a Release file.',
+    ),
   },
 )
 

@@ -19,6 +19,7 @@ export async function statusOf(sources: OperationsSources) {
   const { is, because, cautions } = await serviceState(sources)
   const { started, rates, connections, arriving } = sources.activity()
   const { objects, bytes, filesystem } = await sources.usage()
+  const unreferenced = sources.unreferenced()
   return {
     version,
     state: is,
@@ -46,6 +47,14 @@ export async function statusOf(sources: OperationsSources) {
       const waiting = delay.state.waiting.length
       return [{ suite: redactUrl(name), because, waiting, text: delayText(delay.state) }]
     }),
+    ...(unreferenced && {
+      unreferenced: {
+        files: unreferenced.files,
+        bytes: unreferenced.bytes,
+        removed_files: unreferenced.removedFiles,
+        removed_bytes: unreferenced.removedBytes,
+      },
+    }),
     store: {
       directory: config.cacheDirectory,
       files: objects,
@@ -65,7 +74,7 @@ const states: Readonly<Record<ServiceState['is'], string>> = {
 const mostListed = 20
 
 export function statusText(status: Status): string {
-  const { state, because, downloads, store } = status
+  const { state, because, downloads, store, unreferenced } = status
   const line = (name: string, text: string) => `${name.padEnd(13)}${text}\n`
   const reasons = [...(because === undefined ? [] : [because]), ...status.cautions]
   const rows = downloads
@@ -101,6 +110,14 @@ export function statusText(status: Status): string {
       .map(({ suite, text }, n) => line(n === 0 ? 'Delayed' : '', `${suite}: ${text}`)),
     line('Store', `${countOf(store.files, 'file')}, ${size(store.bytes)}${free}`),
     line('', store.directory),
+    ...(unreferenced === undefined
+      ? []
+      : [
+          line(
+            'Unreferenced',
+            `${countOf(unreferenced.files, 'file')}, ${size(unreferenced.bytes)} that no index names; removed so far: ${countOf(unreferenced.removed_files, 'file')}, ${size(unreferenced.removed_bytes)}`,
+          ),
+        ]),
   ].join('')
 }
 

@@ -86,6 +86,8 @@ export class Fetcher {
   readonly #underWay = new Map<string, UnderWay>()
   /** Why the last response to each of these keys was not stored: a `NotStoredReason`, or a sentence about the disk. */
   readonly #notStored = new LRUCache<string, string>({ max: mostNotStored })
+  /** When origins gave a file last, by `originName`; moments of the monotonic clock. */
+  readonly #given = new LRUCache<string, Milliseconds>({ max: capacity })
   #onIdle: (() => void) | undefined
   #closing = false
 
@@ -141,6 +143,12 @@ export class Fetcher {
    */
   notStored(key: string): string | undefined {
     return this.#notStored.get(key)
+  }
+
+  /** Whether the origin of a target has given a file just now: then it refuses neither our agent nor our Via. */
+  hasGiven(uri: TargetUri): boolean {
+    const last = this.#given.get(originName(uri))
+    return last !== undefined && this.#options.clock.elapsed() - last < justNow
   }
 
   isFetching(key: string): boolean {
@@ -213,7 +221,10 @@ export class Fetcher {
     const times = { requested, received: clock.now() }
     const { response, certain } = answer
     const { status, fields } = response
-    if (status === 200) return this.#begin(running, answer, times)
+    if (status === 200) {
+      this.#given.set(originName(uri), clock.elapsed())
+      return this.#begin(running, answer, times)
+    }
     response.content.close()
     if (isGone(status)) await this.#gone.believe(wanted, lifetime)
     this.#over(wanted)
@@ -372,6 +383,9 @@ export class Fetcher {
 
 /** Origins remembered: a client can ask for any name. */
 const capacity = 1000
+
+/** A refusal that comes so soon after a file is about one file. */
+const justNow: Milliseconds = 600_000
 
 /** Time in which requests with a stored copy do not wait for such an origin. */
 const memory: Milliseconds = 10_000

@@ -20,6 +20,8 @@ const gauges = {
   builds: 'Builds that are recorded or locked.',
   build_bytes: 'Bytes of contents that stay because builds were given them, each counted once.',
   unremovable_contents: 'Removed contents whose files the file system did not let go.',
+  unreferenced_files:
+    'Stored packages that no index names any more, as of the last look; 0 unless `retention.unreferenced` is set.',
   damaged_contents: 'Stored contents found damaged when they were read, since the start.',
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
   adopted_suites: 'Suites whose indexes files are compared with.',
@@ -134,6 +136,16 @@ export class CacheMetrics {
     ['result'],
   )
   readonly #aheadBytes = this.#counter('fetched_ahead_bytes', 'Bytes of those fetched.', [])
+  readonly #unreferenced = this.#counter(
+    'removed_unreferenced_files',
+    'Packages removed because no index has named them for the time of `retention.unreferenced`.',
+    [],
+  )
+  readonly #unreferencedBytes = this.#counter(
+    'removed_unreferenced_bytes',
+    'Bytes of those removed.',
+    [],
+  )
   readonly #refreshes = this.#counter(
     'suite_refreshes',
     'Release files that origins were asked about by schedule, by result: confirmed, updated or failed.',
@@ -269,6 +281,11 @@ export class CacheMetrics {
   fetchedAhead(result: 'fetched' | 'failed', bytes: number): void {
     this.#ahead.add({ result })
     if (result === 'fetched') this.#aheadBytes.add({}, bytes)
+  }
+
+  removedUnreferenced(bytes: number): void {
+    this.#unreferenced.add({})
+    this.#unreferencedBytes.add({}, bytes)
   }
 
   refreshed(result: 'confirmed' | 'updated' | 'failed'): void {

@@ -16,6 +16,7 @@ import type { Health } from '../store/disk/health.ts'
 import type { Unremovable } from '../store/store.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/room.ts'
 import type { Generation } from '../suites/generation.ts'
+import type { UnreferencedFigures } from '../suites/unreferenced.ts'
 
 /** A value that is asked for once a request, at once or later. */
 type Source<Value> = () => Value | Promise<Value>
@@ -51,6 +52,8 @@ export interface OperationsSources {
   readonly health: Source<Health>
   /** Why nothing can be stored although the disk works; undefined when something can. */
   readonly nothingStored: () => string | undefined
+  /** What is found of packages that no index names any more; undefined while none are to be removed, and before the first look. */
+  readonly unreferenced: () => UnreferencedFigures | undefined
   readonly verification: () => Verification
   /** The suites whose indexes files are compared with, the one adopted last first. */
   readonly suites: () => readonly SuiteState[]

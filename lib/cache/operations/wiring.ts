@@ -16,6 +16,7 @@ import { type Activity, Holdings } from '../stats/activity.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
+import type { Unreferenced } from '../suites/unreferenced.ts'
 import { isBehind } from './behind-text.ts'
 import { Live } from './live.ts'
 import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
@@ -41,6 +42,7 @@ interface OperationsParts
   readonly metrics: CacheMetrics
   readonly verification: Verification
   readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
+  readonly unreferenced: Pick<Unreferenced, 'figures'>
 }
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
@@ -62,6 +64,7 @@ export async function operationsOf(parts: OperationsParts) {
     builds: () => parts.builds.all.length,
     build_bytes: () => parts.builds.bytes,
     unremovable_contents: () => store.unremovable.contents,
+    unreferenced_files: () => parts.unreferenced.figures?.files ?? 0,
     damaged_contents: () => store.damaged,
     filesystem_free_bytes: () => space?.free ?? 0,
     adopted_suites: () => suites.all.length,
@@ -123,6 +126,7 @@ export async function operationsOf(parts: OperationsParts) {
     nothingStored: () => store.full,
     unremovable: () => store.unremovable,
     builds: () => ({ count: parts.builds.all.length, bytes: parts.builds.bytes }),
+    unreferenced: () => parts.unreferenced.figures,
     verification: () => verification,
     suites: () => suiteStates(parts),
     notDelayed: () => delays.without,

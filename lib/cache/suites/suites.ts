@@ -36,6 +36,7 @@ import {
 } from './generation.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
 import { Past } from './past.ts'
+import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
 
@@ -86,6 +87,8 @@ const lastPart = 0.1
 export class Suites {
   readonly #parts: SuitesParts
   readonly past: Past
+  /** What no index names any more, for what removes it. */
+  readonly references: References
   readonly #known: KnownSuites
   readonly #tables: Tables
   readonly #adoptions: Adoptions
@@ -106,6 +109,7 @@ export class Suites {
     this.#known = known
     this.#tables = tables
     this.past = new Past({ known, tables, clock: parts.clock })
+    this.references = new References({ known, tables })
     this.#given = new GivenReleases(parts.clock)
     this.#adoptions = new Adoptions({
       ...parts,

@@ -66,7 +66,7 @@ t.test('without a file everything has its default', t => {
       update: 8000,
       wait: 5000,
     },
-    retention: { size: 0, free: undefined, objectSize: 0, versions: 0 },
+    retention: { size: 0, free: undefined, objectSize: 0, versions: 0, unreferenced: 0 },
     verification: { interval: 86_400_000, maxAge: 86_400_000, rate: 67_108_864 },
     freshness: {
       ...{ index: 60_000, other: 3_600_000, negative: 5000, floor: 5000 },

@@ -19,7 +19,7 @@ t.test('names of other caches lead to the settings they mean', t => {
     ['retention: {total_size: 10G}', 'retention.size'],
     ['maximum_object_size: 1G', 'retention.object_size'],
     ['cache_mem: 1G', 'limits.memory'],
-    ['ExThreshold: 4', 'expiration.unused_days'],
+    ['ExThreshold: 4', 'retention.unreferenced'],
     ['max_age: 4', 'expiration.unused_days'],
     ['Proxy: http://a', 'parent_proxy'],
     ['cache_peer: http://a', 'parent_proxy'],

@@ -21,7 +21,7 @@ function metrics(): CacheMetrics {
     ...{ authority_expiry_timestamp_seconds: undefined, verification_timestamp_seconds: none },
     ...{ verification_files: none, verification_wrong_files: none },
     ...{ suites_behind: none, suites_behind_seconds: none, waiting_generations: none },
-    refused_signatures: none,
+    ...{ refused_signatures: none, unreferenced_files: none },
   }
   metrics.read(
     gauges,

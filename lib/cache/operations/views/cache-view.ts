@@ -57,6 +57,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     reserved: reserved > 0 && size(reserved),
     ...holdingsView(await sources.holdings(), sources.activity().archives),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
+    unreferenced: unreferencedView(config.retention, sources.unreferenced(), now),
     builds:
       builds.count > 0 && `${countOf(builds.count, 'build')} and ${size(builds.bytes)} of files`,
     fresh: {
@@ -68,6 +69,25 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     suites: suites.slice(0, mostSuites).map(suite => suiteView(suite, now)),
     moreSuites: suites.length > mostSuites && count(suites.length - mostSuites),
     ...verificationView(config.verification, sources.verification()),
+  }
+}
+
+/** Packages that no index names any more; false when they are kept. */
+function unreferencedView(
+  { unreferenced }: Config['retention'],
+  found: ReturnType<OperationsSources['unreferenced']>,
+  now: Milliseconds,
+): View | false {
+  if (unreferenced === 0) return false
+  return {
+    after: duration(unreferenced),
+    found: found !== undefined && {
+      ago: elapsedText(Math.max(0, now - found.looked)),
+      files: countOf(found.files, 'file'),
+      size: size(found.bytes),
+      removed: countOf(found.removedFiles, 'file'),
+      removedSize: size(found.removedBytes),
+    },
   }
 }
 
