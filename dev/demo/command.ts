@@ -78,6 +78,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
       configPath: join(directory, 'demo.json'),
       proxy: { listenAddress: '127.0.0.1:0', targetURL: `http://127.0.0.1:${applicationPort}` },
       log: { level: 'error', access: false },
+      access: rules,
       ...profiles[profile].settings,
     })
     const reload = async () => ({ config })
@@ -101,6 +102,16 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     throw error
   }
 }
+
+/** One part of the application is for one group, so that a visitor meets the page that refuses. */
+const rules = [
+  {
+    path: '/engineering/',
+    allow: [{ groups: 'engineering' }],
+    message: 'These pages are for the group "engineering". Sign in as ada, who is in it.',
+  },
+  { path: '/', allow: 'signed-in' },
+]
 
 async function configOf(file: string, settings: unknown): Promise<Config> {
   // JSON is YAML.

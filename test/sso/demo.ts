@@ -51,6 +51,9 @@ t.test('the demonstration', { skip, timeout: 600_000 }, async t => {
     t.equal(page.url(), `${url}/reports?page=2#there`)
     t.strictSame(await findings(page), [], 'the page of the application is accessible')
     await picture(page, 'demo-application')
+    await page.click('text=Open a page for the group')
+    t.equal(new URL(page.url()).pathname, '/engineering/')
+    t.equal(await told(page, 'User'), 'ada@example.org', 'ada is in the group')
     await page.click('text=Sign out')
     await page.locator('h1', { hasText: /signed out/i }).waitFor()
     await picture(page, 'demo-signed-out')
@@ -64,6 +67,9 @@ t.test('the demonstration', { skip, timeout: 600_000 }, async t => {
     await page.press('#password', 'Enter')
     await page.locator('#user').waitFor()
     t.equal(await told(page, 'User'), 'bert01')
+    await page.click('text=Open a page for the group')
+    await page.locator('.reference').waitFor()
+    t.match(await page.textContent('main'), /signed in as bert01.*Sign in as ada/s)
   })
 
   await t.test('wrong answers show what the gateway says of them', async t => {
