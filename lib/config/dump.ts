@@ -4,7 +4,8 @@
  *
  * # Facts
  * - JSON is YAML, so a value is written as JSON in one line.
- * - A value whose setting has a word for a secret in its name is hidden. In all others, names and passwords within URLs are.
+ * - Text whose setting has a word for a secret at the end of its name is hidden, and so is its digest: a short secret can be guessed by
+ *   that. A setting that names the file of a secret is shown. In all others, names and passwords within URLs are hidden.
  */
 import { isRecord } from '../json.ts'
 import { redactUrl } from '../log/redact.ts'
@@ -20,8 +21,8 @@ export interface Override {
 interface Filling {
   /** The decoded file. */
   readonly found: unknown
-  /** What messages call it. */
-  readonly file: string
+  /** Where a value of it comes from, by the names of the groups and of the setting. */
+  readonly source: (path: readonly string[]) => string
   /** By names of settings. */
   readonly overrides: ReadonlyMap<string, Override>
 }
@@ -29,26 +30,31 @@ interface Filling {
 /** The settings as YAML, a line each with its source as a comment. */
 export function dumpSettings(
   { members = {} }: Settings<unknown>,
-  { found, file, overrides }: Filling,
+  { found, source, overrides }: Filling,
 ): string {
   const lines: string[] = []
-  const within = (tree: Settings<unknown>['members'], here: unknown, indent: string): void => {
+  const within = (
+    tree: Settings<unknown>['members'],
+    here: unknown,
+    { indent, above }: { readonly indent: string; readonly above: readonly string[] },
+  ): void => {
     for (const [name, member] of Object.entries(tree ?? {})) {
       const value = isRecord(here) && Object.hasOwn(here, name) ? here[name] : undefined
-      const over = indent === '' ? overrides.get(name) : undefined
+      const over = above.length === 0 ? overrides.get(name) : undefined
+      const path = [...above, name]
       if (over !== undefined) {
         lines.push(line(indent, name, over.value, over.source))
       } else if ('group' in member.page) {
         lines.push(`${indent}${name}:`)
-        within(member.members, value, `${indent}  `)
+        within(member.members, value, { indent: `${indent}  `, above: path })
       } else if (member.members !== undefined && Array.isArray(value) && value.length > 0) {
-        lines.push(`${indent}${name}:  # ${file}`)
+        lines.push(`${indent}${name}:  # ${source(path)}`)
         for (const one of value) {
           lines.push(`${indent}  -`)
-          within(member.members, one, `${indent}    `)
+          within(member.members, one, { indent: `${indent}    `, above: path })
         }
       } else if (value !== undefined) {
-        lines.push(line(indent, name, value, file))
+        lines.push(line(indent, name, value, source(path)))
       } else if ('default' in member.page.setting && member.page.setting.default !== undefined) {
         lines.push(line(indent, name, member.page.setting.default, 'default'))
       } else {
@@ -57,7 +63,7 @@ export function dumpSettings(
       }
     }
   }
-  within(members, found, '')
+  within(members, found, { indent: '', above: [] })
   return `${lines.join('\n')}\n`
 }
 
@@ -65,10 +71,11 @@ function line(indent: string, name: string, value: unknown, source: string): str
   return `${indent}${name}: ${JSON.stringify(shown(name, value))}  # ${source}`
 }
 
-/** Names of settings whose values are secrets, or may be by mistake. */
-const secret = /token|secret|password|passphrase/i
+/** Names of settings whose texts are secrets, or may be by mistake. */
+const secret = /(?:token|secret|password|passphrase|sha256)$/i
 
 function shown(name: string, value: unknown): unknown {
+  if (typeof value === 'boolean') return value
   if (secret.test(name) && value !== '' && value !== undefined) return '[hidden]'
   if (typeof value === 'string') return withoutCredentials(value)
   if (Array.isArray(value)) return value.map(one => shown(name, one))
@@ -76,7 +83,12 @@ function shown(name: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, shown(key, one)]))
 }
 
-/** URLs without what stands before the host; `user:password@host:port` without a scheme is taken for one, too. */
+/**
+ * URLs without what stands before the host; `user:password@host` and `user@host/path` without a scheme are taken for some, too. The
+ * address of a person, `ann@example.org` or `mailto:ann@example.org`, is none.
+ */
 function withoutCredentials(text: string): string {
-  return redactUrl(text.replace(/^([a-z][a-z0-9+.-]*:\/\/)?[^/\s]*@/i, '$1[hidden]@'))
+  const isPerson = !/[:/]/.test(text) || /^mailto:/i.test(text)
+  const hidden = text.replace(/^([a-z][a-z0-9+.-]*:\/\/)?[^/\s]*@/i, '$1[hidden]@')
+  return redactUrl(isPerson ? text : hidden)
 }

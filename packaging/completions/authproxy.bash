@@ -2,7 +2,7 @@
 _authproxy() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
   local commands='serve doctor explain status reload rotate-keys socket-unit access sessions dev-idp demo'
-  local words='--config --config-dir --check-config --help --version'
+  local words='--config --config-dir --check-config --dump-config --help --version'
   local command='' word instances=''
   COMPREPLY=()
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do

@@ -72,6 +72,7 @@ _authproxy() {
     '(-c --config)'{-c,--config}'[read FILE instead of DIR/INSTANCE.yaml]:FILE:_files' \
     '--config-dir[look for instances in DIR instead of /etc/authproxy]:DIR:_files -/' \
     '--check-config[check the configuration, the metadata and the places it writes to, print every problem, exit]' \
+    '--dump-config[print the configuration in force, with the source of each value and secrets hidden, exit]' \
     '--now[rotate-keys\: the new keys sign at once, and not when the others know them]' \
     '--checks[socket-unit\: that of forwardAuth, for authproxy-checks@INSTANCE.socket]' \
     '--groups[doctor\: how many groups a user is in]:NUMBER: ' \

@@ -3,12 +3,13 @@
  */
 import t from 'tap'
 import { parse } from 'yaml'
+import { settings as gateway } from '../../lib/auth/config/settings.ts'
 import { configCheck } from '../../lib/cache/config/load-config.ts'
 import { settings } from '../../lib/cache/config/settings.ts'
 import { dumpSettings } from '../../lib/config/dump.ts'
 import { user } from '../fixtures/cache/cache-config.ts'
 
-const none = { file: 'a.yaml', overrides: new Map() }
+const none = { source: () => 'a.yaml', overrides: new Map() }
 
 t.test('every setting is there with its source, and the text is a file of the same meaning', t => {
   const found = {
@@ -43,5 +44,41 @@ t.test('secrets are hidden', t => {
   t.match(text, 'password: "[hidden]"')
   t.match(text, '@parent.example.org:3128')
   t.match(text, 'key: "/etc/k.pem"')
+  t.end()
+})
+
+t.test('what is no secret is shown, and each value has its own source', t => {
+  const found = {
+    domain: 'app.example.org',
+    idpMetadataURL: 'https://bob:s3cret@idp.example.org/metadata?token=s3cret',
+    passthroughTokens: [
+      { name: 'robot', token: 's3cret-s3cret-s3cret-s3cret' },
+      { name: 'backup', sha256: 's3cret'.repeat(8) },
+      { name: 'file', tokenFile: '/etc/authproxy/token' },
+    ],
+    access: [{ path: '/admin', allow: [{ users: ['ann@example.org'], groups: ['CN=a:b'] }] }],
+    identity: { token: true, tokenAudience: 'https://app.example.org' },
+    state: { passwordFile: 'credential:store' },
+    pages: { contact: 'mailto:help@example.org' },
+  }
+  const source = (path: readonly string[]): string => `from ${path.join('.')}`
+  const text = dumpSettings(gateway, { found, source, overrides: new Map() })
+  t.notMatch(text, 's3cret')
+  for (const shown of [
+    'domain: "app.example.org"  # from domain\n',
+    'idpMetadataURL: "https://[redacted]@idp.example.org/metadata?token=[redacted]"  # from idpM',
+    '\npassthroughTokens:  # from passthroughTokens\n  -\n    name: "robot"',
+    '    token: "[hidden]"  # from passthroughTokens.token\n',
+    '    sha256: "[hidden]"  #',
+    '    tokenFile: "/etc/authproxy/token"  #',
+    'ann@example.org',
+    '"CN=a:b"',
+    '  token: true  # from identity.token\n',
+    '  tokenAudience: "https://app.example.org"  #',
+    '  passwordFile: "credential:store"  #',
+    'mailto:help@example.org',
+  ]) {
+    t.ok(text.includes(shown), shown)
+  }
   t.end()
 })

@@ -54,6 +54,9 @@ export const authproxy = program({
     'check-config': {
       help: 'check the configuration, the metadata and the places it writes to, print every problem, exit',
     },
+    'dump-config': {
+      help: 'print the configuration in force, with the source of each value and secrets hidden, exit',
+    },
     now: {
       ...{ of: ['rotate-keys'] },
       help: 'the new keys sign at once, and not when the others know them',

@@ -49,6 +49,7 @@ export async function command(line: Line): Promise<ExitCode> {
   }
   const config = loaded.value
   if (options['check-config']) return checkAround(loaded)
+  if (options['dump-config']) return dumpConfig(loaded)
   switch (run) {
     case 'status':
     case 'reload': {
@@ -177,6 +178,23 @@ async function checkAround({
   }
   if (bad.some(({ state }) => state === 'wrong')) return exitCodes.configuration
   await print(`${from}: no problems\n`)
+  return exitCodes.success
+}
+
+/** Prints every setting with its source: the file, or its variable of the environment. */
+async function dumpConfig({ from }: LoadedConfig): Promise<ExitCode> {
+  const [{ dumpSettings }, { problemPlace, readEnvironment }, { settings }] = await Promise.all([
+    import('../../config/dump.ts'),
+    import('../config/environment.ts'),
+    import('../config/settings.ts'),
+  ])
+  const { looseSettings } = await import('../../config/config-file.ts')
+  const set = readEnvironment(process.env)
+  const filling =
+    set.is === 'complete'
+      ? { found: set.found, source: problemPlace }
+      : { found: await looseSettings(from), source: () => from }
+  await print(dumpSettings(settings, { ...filling, overrides: new Map() }))
   return exitCodes.success
 }
 

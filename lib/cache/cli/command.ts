@@ -163,7 +163,8 @@ async function dumpConfig(
     )
     overrides.set('listen', { value, source: '--listen' })
   }
-  await print(dumpSettings(settings, { found, file: file ?? 'no file', overrides }))
+  const source = (): string => file ?? 'no file'
+  await print(dumpSettings(settings, { found, source, overrides }))
   return exitCodes.success
 }
 

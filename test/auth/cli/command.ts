@@ -36,6 +36,43 @@ async function instance(t: Test, more = (_: string): string => '') {
 
 t.setTimeout(600_000)
 
+t.test('--dump-config names the file, or the variables of a complete environment', async t => {
+  const directory = await ownDirectory(t)
+  const lines = [
+    'domain: app.example.org',
+    'idpMetadataFile: /etc/authproxy/idp.xml',
+    'proxy: { listenAddress: "127.0.0.1:8080", targetURL: "http://127.0.0.1:3000" }',
+    'passthroughTokens: [{ name: robot, token: s3cret-s3cret-s3cret-s3cret-s3cret-s3cret-s3cr }]',
+  ]
+  const path = join(directory, 'app.yaml')
+  await writeFile(path, lines.join('\n'))
+  const file = await said('app', '--config-dir', directory, '--dump-config')
+  t.match(file, { code: 0, err: '' })
+  t.match(file.out, `domain: "app.example.org"  # ${path}\n`)
+  t.match(file.out, `\n    token: "[hidden]"  # ${path}\n`)
+  t.match(file.out, '\n  lifetime: "12h"  # default\n')
+  t.notMatch(file.out, 's3cret')
+
+  await writeFile(path, 'domain: 7')
+  const wrong = await said('app', '--config-dir', directory, '--dump-config')
+  t.match(wrong, { code: 78, out: '' })
+
+  const env = {
+    AUTHPROXY_DOMAIN: 'app.example.org',
+    AUTHPROXY_PROXY_LISTEN_ADDRESS: '127.0.0.1:8080',
+    AUTHPROXY_PROXY_TARGET_URL: 'http://127.0.0.1:3000',
+    AUTHPROXY_IDP_METADATA_FILE: '/etc/authproxy/idp.xml',
+    AUTHPROXY_PASSTHROUGH_TOKEN: 's3cret-s3cret-s3cret-s3cret-s3cret-s3cret-s3cr',
+  }
+  const program = ['dist/bin/authproxy.js', '--dump-config']
+  const { code, stdout } = await attempt(process.execPath, program, { env })
+  const out = stdout.toString()
+  t.equal(code, 0)
+  t.match(out, '\n  targetURL: "http://127.0.0.1:3000"  # AUTHPROXY_PROXY_TARGET_URL\n')
+  t.match(out, '\n    token: "[hidden]"  # AUTHPROXY_PASSTHROUGH_TOKEN\n')
+  t.notMatch(out, 's3cret')
+})
+
 t.test('--check-config reads the metadata and looks at the places it will write', async t => {
   t.match(await instance(t), { code: 0, out: /app\.yaml: no problems\n$/, err: '' })
   for (const [more, expected] of [
