@@ -2,6 +2,7 @@
  * Makes the parts that answer requests for files: what asks origins, what indexes say, what answers from both.
  */
 import type { Clock } from '../async/clock.ts'
+import type { BlockPool } from '../bytes/block-pool.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { formatUri, type TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
@@ -23,6 +24,7 @@ import { askOrigins } from './fetch/origin-question.ts'
 import { admitRedirect, admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
+import type { SharedStore } from './shared/shared-store.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { suitePolicy } from './suites/policy.ts'
@@ -43,6 +45,9 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly onAhead: AheadParts['onEnd']
   readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
+  /** What several nodes share; undefined where `shared_store` is not set. */
+  readonly shared: SharedStore | undefined
+  readonly blocks: BlockPool
 }
 
 /** Remembered 404s, at most. */
@@ -92,7 +97,15 @@ export async function answering(parts: AnsweringParts) {
   const storesAll = (uri: TargetUri): boolean =>
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'
   const goneAfter = () => rules().config.suites.goneAfter
-  const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter })
+  const sharing =
+    parts.shared &&
+    (await import('./shared/sharing.ts')).sharing({
+      ...parts,
+      shared: parts.shared,
+      log: log.child({ part: 'shared-store' }),
+    })
+  const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter }
+  const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
   const ahead = new Ahead({
     ...shared,
     log: log.child({ part: 'ahead' }),
@@ -114,14 +127,19 @@ export async function answering(parts: AnsweringParts) {
     wait: () => rules().config.suites.wait,
     policyOf: at => suitePolicy(at, rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
-    onAdopted: suite => ahead.adopted(suite),
+    onAdopted: suite => {
+      ahead.adopted(suite)
+      void sharing?.pointers.adopted(suite)
+    },
     shares: (digest, key) => confined.sharesUnder(digest, key),
   })
   const negative: NegativeMemory = recent(mostMissing)
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
   const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
   const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
-  const updates = new Updates({ rules, suites, delays, fetcher, store, clock, log: suiteLog })
+  const told = { rules, suites, delays, fetcher, store, clock, log: suiteLog }
+  const updates = new Updates({ ...told, pointers: sharing?.pointers })
+  const following = sharing?.following({ suites, delays, updates })
   updates.removeLeftovers()
   const shares = (digest: string, scope: string | undefined) => confined.shares(digest, scope)
   const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
@@ -138,5 +156,17 @@ export async function answering(parts: AnsweringParts) {
   return {
     ...{ fetcher, negative, answerer, suites, updates, ahead, refreshing, delays, changeCounts },
     shares,
+    /**
+     * Has the Release file stand under a key, its own or that of its signature, that clients are to get: that of the other nodes, and that
+     * which a delay keeps. Undefined when nothing is shared and kept. Never rejects.
+     */
+    settleRelease: (key: string): Promise<void> | undefined => {
+      const followed = following?.settle(key)
+      return followed === undefined ? delays.settle(key) : followed.then(() => delays.settle(key))
+    },
+    /** Whether the other nodes of a shared store share this file. */
+    isShared: (uri: TargetUri): boolean => sharing?.isShared(uri) ?? false,
+    /** Ends what is asked of other nodes. */
+    closeSharing: () => sharing?.close(),
   }
 }

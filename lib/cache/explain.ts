@@ -10,7 +10,7 @@ import type { ParentState } from '../http/client/dialling/parents.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
-import { formatAuthority } from '../http/message/target.ts'
+import { formatAuthority, type TargetUri } from '../http/message/target.ts'
 import type { SuiteDelays } from './answer/suite-delays.ts'
 import type { Updates } from './answer/suite-updates.ts'
 import { directoriesOf } from './archive/path.ts'
@@ -19,12 +19,14 @@ import type { Builds } from './builds/builds.ts'
 import type { Fetcher } from './fetch/fetch.ts'
 import type { NotStoredReason } from './fetch/found.ts'
 import { delayText } from './operations/delay-text.ts'
+import { sharedText } from './operations/shared-text.ts'
 import type { Explanation, RequestFate } from './operations/sources.ts'
 import { parentsOf } from './policy/parents.ts'
 import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from './rfc9111/lookup.ts'
+import type { SharedState } from './shared/shared-store.ts'
 import { type EntryProof, neverConfirmed, type Reading } from './store/entry.ts'
 import { entryName } from './store/key.ts'
 import { type Signature, signerText } from './suites/generation.ts'
@@ -47,6 +49,10 @@ interface ExplainParts {
   readonly builds?: Pick<Builds, 'foresee'>
   /** What is known of the parent proxies; undefined beside the owner of the store. */
   readonly parents?: () => readonly ParentState[]
+  /** What is known of the store that several nodes share; undefined without one. */
+  readonly shared?: SharedState | undefined
+  /** Whether they share a file. */
+  readonly isShared?: (uri: TargetUri) => boolean
   readonly now: Milliseconds
 }
 
@@ -61,6 +67,8 @@ export function explanationText(findings: readonly Explanation[]): {
 }
 
 const notUnderstood = 'Asked for'
+const notShared =
+  'not asked: files of an archive with `clients` or `credentials`, and targets with a query, are not shared'
 
 type Verdict = Pick<Explanation, 'answer' | 'fate'>
 
@@ -143,6 +151,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const [, ...others] = placesOf(destination.uri, parts.rules.config.archives)
   if (others.length > 0) {
     find('When it fails', others.map(uri => formatAuthority(uri, uri.scheme)).join(', '))
+  }
+  if (parts.shared !== undefined) {
+    const isShared = parts.isShared?.(destination.uri) === true
+    find('Shared store', isShared ? sharedText(parts.shared) : notShared)
   }
   if (destination.build !== undefined) {
     const verdict = inBuildVerdict(destination.build, recordedUrl(asked), parts.builds)

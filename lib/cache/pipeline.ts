@@ -32,7 +32,11 @@ import {
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 
-interface PipelineParts extends Pick<Answering, 'answerer' | 'negative' | 'suites' | 'delays'> {
+interface PipelineParts
+  extends Pick<
+    Answering,
+    'answerer' | 'fetcher' | 'negative' | 'suites' | 'delays' | 'settleRelease'
+  > {
   readonly builds: BuildAnswers
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
@@ -154,8 +158,8 @@ function fromArchive(
   // When routing replaced the host, the credentials are not sent.
   const hasCredentials = file.asked.userinfo !== undefined || request.fields.has('Authorization')
   const authorization = hasCredentials && file.credentials
-  const { answerer, negative, suites, delays } = parts
-  const settled = archive.kind === 'release' ? delays.settle(key) : undefined
+  const { answerer, negative, suites } = parts
+  const settled = archive.kind === 'release' ? parts.settleRelease(key) : undefined
   const found =
     settled === undefined
       ? (parts.store.peek(key) ?? answerer.stored(key))
@@ -209,7 +213,7 @@ function answer(
   allowed: AllowedRequest,
   parts: PipelineParts,
 ): Response | Promise<Response> {
-  const { answerer } = parts
+  const { answerer, fetcher } = parts
   switch (decision.use) {
     case 'store': {
       const { file } = allowed
@@ -222,8 +226,12 @@ function answer(
       return answerer.fetchedAnew(allowed, { superseded: decision.entry })
     case 'negative':
       return originSaid(allowed, { status: 404, because: decision.because })
-    case 'fail':
-      return notStored(allowed, decision.because)
+    case 'fail': {
+      // What is arriving is as good as stored: another node of ours asks so, which must not have us wait for it in turn.
+      const arriving =
+        decision.because === 'only-if-cached' && fetcher.isFetchedAnew(allowed.file.key)
+      return arriving ? answerer.fetched(allowed, 'absent') : notStored(allowed, decision.because)
+    }
     case 'origin':
       return decision.because === 'absent' || decision.because === 'unreadable'
         ? answerer.fetched(allowed, decision.because)

@@ -34,6 +34,9 @@ import { pipeline } from './pipeline.ts'
 import { newPseudonym } from './pseudonym.ts'
 import { type LoadedConfig, RulesInForce } from './rules-in-force.ts'
 import { fetchEvents, serverEvents } from './service-events.ts'
+import type { OpenedSharedStore } from './shared/opening.ts'
+import type { SharingRules } from './shared/shareable.ts'
+import type { SharedStore } from './shared/shared-store.ts'
 import { Activity } from './stats/activity.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import { openStore, type Store } from './store/store.ts'
@@ -58,6 +61,8 @@ export interface ServiceOptions {
   readonly lookup?: Lookup
   /** The disk of the store; for tests with failing ones. */
   readonly disk?: StoreOptions['disk']
+  /** What several nodes share, for tests; what `shared_store` says unless told. */
+  readonly shared?: SharedStore
 }
 
 /** The service, where it listens, and whether it has nothing to do. */
@@ -123,7 +128,10 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const parts = { rules, store, clock, log, origin, pseudonym, version, ...events }
   const credentials = () => settings.credentials
   for (const sentence of credentials().warnings) log.warn(sentence)
-  const answers = await answering({ ...parts, disk: options.disk, credentials })
+  const { disk, blocks } = options
+  const opened = await openShared(options, { rules, credentials })
+  const shared = options.shared ?? opened?.shared
+  const answers = await answering({ ...parts, disk, blocks, shared, credentials })
   const { suites } = answers
   store.listen({
     named: entry => suites.stored(entry),
@@ -157,7 +165,14 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   })
   const warnings = () => settings.warnings
   const watched = { ...counted, verification, listening, https, warnings }
-  const pages = await operationsOf({ ...parts, ...answers, builds, unreferenced, ...watched })
+  const pages = await operationsOf({
+    ...parts,
+    ...answers,
+    shared,
+    builds,
+    unreferenced,
+    ...watched,
+  })
   const handler = pipeline({
     ...parts,
     ...answers,
@@ -178,6 +193,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const running = {
     ...options,
     ...answers,
+    opened,
     builds,
     unreferenced,
     listening,
@@ -244,7 +260,9 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'> {
+    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'>,
+    Pick<Answering, 'closeSharing'> {
+  readonly opened: OpenedSharedStore | undefined
   readonly builds: Builds
   readonly unreferenced: Unreferenced
   readonly listening: Listening
@@ -254,6 +272,24 @@ interface RunningParts
   readonly days: StatisticsFile
   readonly verification: VerificationSchedule
   readonly live: Live
+}
+
+/** What several nodes share, as `shared_store` says; undefined where it is not set. Throws a Failure when its credentials cannot be used. */
+async function openShared(
+  { config, clock, log, blocks, lookup, store, shared }: OpenParts,
+  sharing: SharingRules,
+): Promise<OpenedSharedStore | undefined> {
+  if (config.sharedStore.url === undefined || shared !== undefined) return undefined
+  const { openSharedStore } = await import('./shared/opening.ts')
+  const { isShareableKey } = await import('./shared/shareable.ts')
+  return openSharedStore(config.sharedStore, {
+    ...{ clock, blocks, lookup, store },
+    log: log.child({ part: 'shared-store' }),
+    authorities: await trustedAuthorities(config, log),
+    directory: config.cacheDirectory,
+    environment: process.env,
+    shares: key => isShareableKey(key, sharing),
+  })
 }
 
 /** The bounds of builds. They never take more than half of the quota, because what they take stays. */
@@ -286,7 +322,10 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
   log.setLevel(settings.config.log.level)
   // The system's store may have a new authority.
   try {
-    origin.dialler.trust(await trustedAuthorities(settings.config, log))
+    const trusted = await trustedAuthorities(settings.config, log)
+    origin.dialler.trust(trusted)
+    const problem = parts.opened?.reload(settings.config.sharedStore, trusted)
+    if (problem !== undefined) log.warn(problem)
   } catch (error) {
     log.warn('the authorities of before stay in force', { error })
   }
@@ -304,6 +343,8 @@ async function breakOff(parts: RunningParts): Promise<void> {
   await delays.close()
   await parts.changeCounts.close()
   await suites.close()
+  await parts.closeSharing()
+  await parts.opened?.close(AbortSignal.abort())
   await builds.close()
   await days.close()
   await listening.close(AbortSignal.abort())
@@ -344,7 +385,12 @@ function stopSteps(
       await Promise.all([delays.close(), parts.changeCounts.close()])
       await suites.close()
     }),
-    stopStep('close connections to origins', 5000, () => origin.close()),
+    stopStep('close connections to origins', 5000, async () => {
+      await Promise.all([origin.close(), parts.closeSharing()])
+    }),
+    stopStep('write down what the shared store lacks', 5000, async signal => {
+      await parts.opened?.close(signal)
+    }),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
     stopStep('write the records of builds', 10_000, () => builds.close()),
     stopStep('write the statistics', 5000, () => days.close()),

@@ -34,20 +34,21 @@ import {
   verifiedWord,
 } from './representation.ts'
 
-/** Content that is arriving from the origin, for the request that began it and those that join. */
+/** Content that is arriving from the origin, or from another node, for the request that began it and those that join. */
 export function arrivingRepresentation(
-  { draft, length, download, verified, parent }: IncomingContent,
+  { draft, length, download, verified, parent, near }: IncomingContent,
   because: MissReason,
   { file, now, via }: Pick<AllowedRequest, 'file' | 'now' | 'via'>,
 ): Representation {
   const notStored = download.because
+  const why = because === 'joined' ? because : (near ?? because)
   const cacheStatus = formatCacheStatus(cacheName, {
     hit: false,
     forward: because === 'changed' || because === 'superseded' ? 'stale' : 'uri-miss',
     forwardStatus: 200,
     stored: download.stored,
     collapsed: because === 'joined',
-    detail: because,
+    detail: why,
     verified: verifiedWord(verified),
     notStored,
   })
@@ -55,7 +56,7 @@ export function arrivingRepresentation(
   // RFC 9111 section 5.1: content from another cache can be old already.
   const age = draft.initialAge > 0 ? ['Age', String(currentAge(draft, now))] : []
   const made = [...age, 'X-Cache', xCache, 'Cache-Status', cacheStatus, 'Via', via]
-  const facts = { outcome: 'miss', because, notStored, ...askedBy(file.about, parent) }
+  const facts = { outcome: 'miss', because: why, notStored, ...askedBy(file.about, parent) }
   // The disk may fail after the head was sent: the log is written at the end.
   download.file.whenStopped(reason => {
     facts.notStored = reason

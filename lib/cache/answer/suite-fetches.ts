@@ -159,6 +159,13 @@ async function whatCame(
   }
 }
 
+/** What a fetch has put into the store; undefined when it has not. */
+export async function entryOf(found: FetchOutcome): Promise<Entry | undefined> {
+  if (found.kind === 'validated') return found.entry
+  const settled = found.kind === 'filling' ? await found.filling.settled : found
+  return settled.kind === 'stored' && (await settled.kept) ? settled.entry : undefined
+}
+
 function inWords(failure: Failure): string {
   return WrongContent.is(failure) ? otherThanSaid : failure.publicText
 }

@@ -14,6 +14,9 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import type { FetchOutcome, WantedFile } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
+import type { Pointers } from '../shared/pointers.ts'
+import { sharedFile } from '../shared/shared-file.ts'
+import type { SuitePointer } from '../shared/shared-store.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { MissingFiles, ReleaseFacts } from '../suites/adopt.ts'
@@ -28,7 +31,8 @@ import {
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
-import { incomingSuffix, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
+import { entryOf, incomingSuffix, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
+import { SuiteSignatures, signatureKey } from './suite-signatures.ts'
 import {
   firstPause,
   longestHold,
@@ -46,6 +50,8 @@ interface UpdatesParts {
   readonly store: Pick<Store, 'get' | 'put' | 'amend' | 'remove' | 'content'>
   readonly clock: Clock
   readonly log: Logger
+  /** Which Release files the other nodes give; undefined where this machine shares nothing. */
+  readonly pointers?: Pick<Pointers, 'announce' | 'noteUnfit'> | undefined
 }
 
 interface UnderWay {
@@ -72,12 +78,20 @@ interface Lacking extends MissingFile {
   readonly left: Milliseconds
 }
 
+interface UpdateOptions {
+  readonly onChanged: () => void
+  readonly hurry: AbortSignal
+  /** What the other nodes give, when that is taken in place of what the origin has. */
+  readonly pointer: SuitePointer | undefined
+}
+
 export class Updates {
   readonly #parts: UpdatesParts
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose Release the origin did not confirm when it was last asked. */
   readonly #behind: SuitesBehind
   readonly #fetches: SuiteFetches
+  readonly #signatures: SuiteSignatures
 
   constructor(parts: UpdatesParts) {
     this.#parts = parts
@@ -88,6 +102,7 @@ export class Updates {
       noteHeld: (at, since) => suites.noteHeld(at, since),
     })
     this.#fetches = new SuiteFetches({ ...parts, behind: this.#behind })
+    this.#signatures = new SuiteSignatures(parts)
   }
 
   /** Removes what a crash has left of updates. */
@@ -283,7 +298,22 @@ export class Updates {
     )
   }
 
-  #begin(wanted: WantedFile, entry: Entry): UnderWay {
+  /**
+   * Takes what the other nodes give in place of this Release file, in which no origin is asked for that itself; once an update that is under
+   * way has ended. `again`: the bucket lacks it. Never rejects.
+   */
+  async take(pointer: SuitePointer, entry: Entry): Promise<RevalidationResult> {
+    const file = sharedFile(pointer, entry.key)
+    const running = this.#underWay.get(entry.key)
+    if (running !== undefined || file === undefined) {
+      await running?.done
+      return { use: 'again' }
+    }
+    return this.#begin(file, entry, pointer).done
+  }
+
+  /** Asks the origin, or takes what a pointer names. */
+  #begin(wanted: WantedFile, entry: Entry, pointer?: SuitePointer): UnderWay {
     const hurry = new AbortController()
     const underWay: UnderWay = {
       changed: false,
@@ -291,6 +321,7 @@ export class Updates {
       begun: this.#parts.clock.elapsed(),
       done: this.#update(wanted, entry, {
         hurry: hurry.signal,
+        pointer,
         onChanged: () => {
           underWay.changed = true
         },
@@ -299,7 +330,11 @@ export class Updates {
           this.#parts.log.warn('a suite could not be updated', { key: entry.key, error })
           return { use: 'stale', because: 'stale-suite-incomplete' }
         })
-        .then(updated => this.#noted(entry, updated))
+        .then(updated => {
+          // That the bucket lacks something says nothing of the origin.
+          const ofBucket = pointer !== undefined && updated.use !== 'store'
+          return ofBucket ? updated : this.#noted(entry, updated)
+        })
         .finally(() => this.#underWay.delete(entry.key)),
     }
     this.#underWay.set(entry.key, underWay)
@@ -321,24 +356,28 @@ export class Updates {
   async #update(
     wanted: WantedFile,
     entry: Entry,
-    { onChanged, hurry }: { readonly onChanged: () => void; readonly hurry: AbortSignal },
+    { onChanged, hurry, pointer }: UpdateOptions,
   ): Promise<RevalidationResult> {
-    const { fetcher, store, clock, delays } = this.#parts
+    const { fetcher, store, clock, delays, pointers } = this.#parts
     const at = parentOf(entry.key)
     const key = `${entry.key}${incomingSuffix}`
     const delayed = delays.restraint(at) !== undefined
     const newest = delayed ? await delays.newest(at, entry) : entry
-    let found = await fetcher.fetch({ ...wanted, key, stored: newest }).found
+    const asked = pointer ? wanted : { ...wanted, stored: newest }
+    let found = await fetcher.fetch({ ...asked, key }).found
+    if (pointer !== undefined && found.kind !== 'filling') return { use: 'again' }
     if (newest !== entry || (delayed && found.kind === 'answered')) {
       if (found.kind !== 'filling') return this.#asBefore(entry, found)
     } else if (found.kind === 'validated') {
-      if (await this.#signatureFits(wanted, found.entry)) return unchangedResult(found)
+      if (await this.#signatures.fits(wanted, found.entry)) return unchangedResult(found)
       // The file may have been replaced by one with an older date, of which an origin without ETag says 304 for ever.
       found = await fetcher.fetch({ ...wanted, key, stored: undefined, insist: true }).found
     }
     if (found.kind !== 'filling') return unchangedResult(found)
     const settled = await found.filling.settled
-    if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
+    if (settled.kind === 'failed') {
+      return pointer ? { use: 'again' } : { use: 'stale', because: 'stale-origin-failed' }
+    }
     const same = settled.entry.digest === entry.digest
     if (newest !== entry && settled.entry.digest === newest.digest) {
       store.remove(key)
@@ -350,14 +389,15 @@ export class Updates {
     try {
       const come = { ...settled.entry, key: entry.key }
       if (same) {
-        await this.#signatureFits(wanted, come)
+        await this.#signatures.fits(wanted, come)
         return this.#place(come, 'validated')
       }
       onChanged()
       const { digest } = settled.entry
       const heldFor = this.#behind.heldFor(at, digest)
       const candidate = { at, release: settled.entry, begun: clock.elapsed(), heldFor, hurry }
-      const pair = entry.key.endsWith('/Release') ? await this.#signature(at, wanted) : {}
+      const detached = entry.key.endsWith('/Release')
+      const pair = detached ? await this.#signatures.now(at, wanted, pointer) : {}
       const signature = pair?.signature
       const kept =
         pair === undefined && heldFor < longestHold
@@ -367,9 +407,19 @@ export class Updates {
         if ('use' in kept) return kept
         return await this.#waits(entry, { release: come, signature }, kept.facts)
       }
+      const facts = 'use' in kept ? undefined : kept.facts
+      if (pointer !== undefined) {
+        if ('use' in kept && !isRefused(kept)) return kept
+        if (facts?.date !== pointer.date) pointers?.noteUnfit(at, pointer)
+        if (facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+      }
       // Where the one before was not adopted, what it names is not kept with it either: clients could not use it.
       if ('use' in kept && this.#isKept(entry)) return kept
-      if (signature !== undefined) store.put({ ...signature, key: signatureKey(at) })
+      const signed = signature && { ...signature, key: signatureKey(at) }
+      if (facts !== undefined && pointer === undefined) {
+        await pointers?.announce(at, signed === undefined ? [come] : [come, signed], facts.date)
+      }
+      if (signed !== undefined) store.put(signed)
       return this.#place(come, 'changed')
     } finally {
       store.remove(key)
@@ -439,45 +489,6 @@ export class Updates {
     const { suites, clock } = this.#parts
     const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
     return validUntil < clock.now()
-  }
-
-  /**
-   * Asks for the signature of a Release file that the origin has confirmed. An archive may sign it anew without changing it: when the
-   * old signature expires, or with another key. The new signature is taken when it may be adopted with this Release file. False when it
-   * belongs to another Release file, which is the next, or one that the origin has already in the place of this.
-   */
-  async #signatureFits(wanted: WantedFile, entry: Entry): Promise<boolean> {
-    const { suites, store } = this.#parts
-    const { key, digest, size } = entry
-    if (!key.endsWith('/Release') || !this.#isKept(entry)) return true
-    const at = parentOf(key)
-    try {
-      const { signature } = (await this.#signature(at, wanted)) ?? {}
-      if (signature === undefined) return true
-      const signedBy = { digest: signature.digest, size: signature.size }
-      const fits =
-        signature.digest === suites.signatureOf(entry)?.digest ||
-        (await suites.prepare(at, { name: 'Release', digest, size, signedBy })) !== undefined
-      if (fits) store.put({ ...signature, key: signatureKey(at) })
-      return fits
-    } finally {
-      store.remove(`${signatureKey(at)}${incomingSuffix}`)
-    }
-  }
-
-  /** The detached signature that the origin has now, if it has one; undefined when it does not say. */
-  async #signature(
-    at: string,
-    { uri }: WantedFile,
-  ): Promise<{ readonly signature?: Entry } | undefined> {
-    const { fetcher, store } = this.#parts
-    const key = signatureKey(at)
-    const [path, stored] = [`${uri.path}.gpg`, await store.get(key)]
-    const wanted = { key: `${key}${incomingSuffix}`, uri: { ...uri, path }, stored, insist: true }
-    const found = await fetcher.fetch({ ...wanted, archive: classify(path) }).found
-    if (found.kind === 'answered') return isGone(found.status) ? {} : undefined
-    const signature = await entryOf(found)
-    return signature && { signature }
   }
 
   #place(entry: Entry, because: 'validated' | 'changed'): RevalidationResult {
@@ -563,20 +574,12 @@ export class Updates {
   }
 }
 
+function isRefused(result: RevalidationResult): boolean {
+  return result.use === 'stale' && result.because === 'stale-suite-refused'
+}
+
 const late = 'it has not come in time'
 const unknownSignature = {
   path: 'Release.gpg',
   because: 'the origin does not say whether there is one',
-}
-
-/** What a fetch has put into the store; undefined when it has not. */
-async function entryOf(found: FetchOutcome): Promise<Entry | undefined> {
-  if (found.kind === 'validated') return found.entry
-  const settled = found.kind === 'filling' ? await found.filling.settled : found
-  return settled.kind === 'stored' && (await settled.kept) ? settled.entry : undefined
-}
-
-/** The key of the detached signature of a suite. */
-function signatureKey(at: string): string {
-  return `${at}/Release.gpg`
 }

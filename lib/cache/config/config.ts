@@ -130,6 +130,7 @@ export function needRestart(
     ['parent_proxy', config => config.parentProxy],
     ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],
+    ['shared_store', ({ sharedStore }) => ({ ...sharedStore, expire: 0 })],
     ['suites.memory', config => config.suites.memory],
     ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0, tunnel: 0 })],
   ]
@@ -155,6 +156,7 @@ export function inForce(
     parentProxy,
     mdns,
     limits,
+    sharedStore: { ...started.sharedStore, expire: wanted.sharedStore.expire },
     suites: { ...wanted.suites, memory: started.suites.memory },
     timeouts: { ...started.timeouts, revalidation, tunnel },
     https: {

@@ -6,6 +6,7 @@ import { dirname, resolve } from 'node:path'
 import type { Loaded } from '../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
+import { isIpLiteral } from '../../http/message/target.ts'
 import { isRecord } from '../../json.ts'
 import { checkRouting } from './check-routing.ts'
 import {
@@ -82,7 +83,11 @@ export function configCheck(overrides: Overrides, surroundings: UserEnvironment)
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
     const value = configOf(checked.value, overrides, surroundings)
     const routing = checkRouting(value)
-    problems.push(...routing.problems, ...sameListener(checked.value))
+    problems.push(
+      ...routing.problems,
+      ...sameListener(checked.value),
+      ...sharedStoreProblems(found, checked.value),
+    )
     const warnings = [
       ...former,
       ...checked.warnings,
@@ -132,6 +137,25 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
       ? []
       : [{ path: ['listen', index], at: 'value', text: `the same as listen[${first}]; remove one` }]
   })
+}
+
+/** A bucket has a place and a name. */
+function sharedStoreProblems(found: unknown, { sharedStore }: FileValues): Remark[] {
+  const { url, style } = sharedStore
+  const problem = (text: string): Remark[] => [
+    { path: ['shared_store', 'url'], at: url === undefined ? 'key' : 'value', text },
+  ]
+  if (url === undefined) {
+    const others = valueAt(found, ['shared_store'])
+    const any = isRecord(others) && Object.keys(others).length > 0
+    return any ? problem('is missing; write the URL of the bucket, or remove the group') : []
+  }
+  if (style === 'path' && url.path === '/') {
+    return problem('names no bucket; write it behind the host, or set style: host')
+  }
+  return style === 'host' && (isIpLiteral(url.host) || !url.host.includes('.'))
+    ? problem('has no bucket before the first dot of its host; set style: path')
+    : []
 }
 
 /** What is right and still worth a word. */

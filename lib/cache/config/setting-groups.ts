@@ -22,7 +22,17 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
-import { calendarDay, hostName, hostPattern, httpUrl, mirror, timesOfDay } from './setting-kinds.ts'
+import {
+  bucketUrl,
+  calendarDay,
+  hostName,
+  hostPattern,
+  httpUrl,
+  mirror,
+  nodeUrl,
+  region,
+  timesOfDay,
+} from './setting-kinds.ts'
 
 export const archives = listOfGroups(
   'list of groups',
@@ -140,6 +150,37 @@ export const builds = group(
     most: setting(integer(1, 10_000), 100).says('Most builds, recorded and locked.'),
     size: setting(size('1M', '1024T'), '10G').says(
       'Most bytes of what builds were given, each content counted once. It stays whatever `retention` and `expiration` say, until the build is removed. With `retention.size` it is at most half of that. Beyond, files are given and not recorded, and `cachesvc build lock` says which.',
+    ),
+  },
+)
+
+export const sharedStore = group(
+  'A bucket that several nodes share: what one has fetched the others need not fetch, and all give the same generation of a suite ([several machines](several-machines.md)). Files stay on the local disk, and hits come from there. When the bucket does not answer, each node goes on by itself.',
+  {
+    url: optional(
+      bucketUrl,
+      'none: nothing is shared',
+      'shared_store:\n  url: https://s3.example.org/apt-cache\n  region: eu-central-1\n  credentials: /etc/cachesvc/s3.credentials\n  peer_url: http://node1.example.org:3142',
+    ).says(
+      'The bucket, in an object store with the protocol of Amazon S3: `https://s3.example.org/BUCKET`, and behind it a prefix of the names, if others use the bucket too. It is reached directly, past `parent_proxy`, and may have any address. The authorities of `https.origin_ca` and of the system count.',
+    ),
+    style: setting(oneOf('path', 'host'), 'path').says(
+      'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
+    ),
+    region: setting(region, 'us-east-1').says(
+      'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
+    ),
+    credentials: optional(
+      secretPlace,
+      'the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`',
+    ).says(
+      'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
+    ),
+    peer_url: optional(nodeUrl, 'none: other nodes wait until this one has uploaded the file').says(
+      'URL of this node for the others, each node its own. They read along what this node is fetching. `clients` has to admit them.',
+    ),
+    expire: setting(duration('0s', '3650d'), '30d').says(
+      'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
     ),
   },
 )

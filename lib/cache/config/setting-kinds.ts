@@ -7,7 +7,13 @@ import { readProxyUrl } from '../../config/proxy-url.ts'
 import { expected, type Read, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
-import { formatAuthority, formatUri, parseUri, type Scheme } from '../../http/message/target.ts'
+import {
+  formatAuthority,
+  formatUri,
+  parseUri,
+  type Scheme,
+  type TargetUri,
+} from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
 import { isRecord } from '../../json.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -105,6 +111,35 @@ export const hostName: Kind<string> = kind({ name: 'host name', json: string }, 
     ? expected(found, 'a host name alone', `write ${host}`)
     : right(host)
 })
+
+/** The URL of a bucket: it has a path or not, but neither credentials nor a query. */
+export const bucketUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, found =>
+  readPlainUrl(found, 'the URL of a bucket such as https://s3.example.org/apt-cache'),
+)
+
+/** The URL by which other nodes reach this one: scheme, host and port. */
+export const nodeUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, found => {
+  const what = 'the URL of this proxy for the others such as http://node1.example.org:3142'
+  const read = readPlainUrl(found, what)
+  return read.ok && read.value.path !== '/' ? expected(found, what, 'it has a path') : read
+})
+
+/** No message quotes it: what is wrong about it may be that it has a password. */
+function readPlainUrl(found: unknown, what: string): Read<TargetUri> {
+  const uri = typeof found === 'string' ? parseUri(found) : { problem: 'It is no text.' }
+  if ('problem' in uri) return wrong(`${uri.problem} Expected ${what}`)
+  if (uri.userinfo !== undefined) {
+    return wrong(`found credentials, which do not belong there; expected ${what}`)
+  }
+  return uri.query === undefined ? right(uri) : wrong(`found a query, expected ${what}`)
+}
+
+/** The region of a bucket, as it stands in signatures. */
+export const region: Kind<string> = kind({ name: 'region', json: string }, found =>
+  typeof found === 'string' && /^[A-Za-z0-9-]{1,64}$/.test(found)
+    ? right(found)
+    : expected(found, 'a region such as eu-central-1'),
+)
 
 /** The value of a field of requests. */
 export const fieldText: Kind<string> = kind({ name: 'text', json: string }, found =>

@@ -21,6 +21,7 @@ import {
   https,
   limits,
   retention,
+  sharedStore,
   suites,
   timeouts,
   verification,
@@ -218,6 +219,7 @@ export const settings = group('', {
 
   suites,
   builds,
+  shared_store: sharedStore,
   retention,
   verification,
   freshness,

@@ -7,7 +7,9 @@ import { formatAuthority } from '../../http/message/target.ts'
 import { redactUrl } from '../../log/redact.ts'
 import { delayText } from '../operations/delay-text.ts'
 import { reachableAt, type ServiceState, serviceState } from '../operations/endpoint.ts'
+import { sharedText } from '../operations/shared-text.ts'
 import type { OperationsSources } from '../operations/sources.ts'
+import type { SharedState } from '../shared/shared-store.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
 
@@ -20,6 +22,7 @@ export async function statusOf(sources: OperationsSources) {
   const { started, rates, connections, arriving } = sources.activity()
   const { objects, bytes, filesystem } = await sources.usage()
   const unreferenced = sources.unreferenced()
+  const shared = sources.shared()
   return {
     version,
     state: is,
@@ -55,12 +58,26 @@ export async function statusOf(sources: OperationsSources) {
         removed_bytes: unreferenced.removedBytes,
       },
     }),
+    ...(shared && { shared: { ...sharedFigures(shared), text: sharedText(shared) } }),
     store: {
       directory: config.cacheDirectory,
       files: objects,
       bytes,
       ...(filesystem && { free: filesystem.free }),
     },
+  }
+}
+
+function sharedFigures({ url, resting, leases, uploads, received, sent, wrong }: SharedState) {
+  return {
+    url,
+    answers: resting === undefined,
+    leases,
+    uploads_waiting: uploads.waiting,
+    uploads_dropped: uploads.dropped,
+    received_bytes: received,
+    sent_bytes: sent,
+    wrong,
   }
 }
 
@@ -74,7 +91,7 @@ const states: Readonly<Record<ServiceState['is'], string>> = {
 const mostListed = 20
 
 export function statusText(status: Status): string {
-  const { state, because, downloads, store, unreferenced } = status
+  const { state, because, downloads, store, unreferenced, shared } = status
   const line = (name: string, text: string) => `${name.padEnd(13)}${text}\n`
   const reasons = [...(because === undefined ? [] : [because]), ...status.cautions]
   const rows = downloads
@@ -110,6 +127,7 @@ export function statusText(status: Status): string {
       .map(({ suite, text }, n) => line(n === 0 ? 'Delayed' : '', `${suite}: ${text}`)),
     line('Store', `${countOf(store.files, 'file')}, ${size(store.bytes)}${free}`),
     line('', store.directory),
+    ...(shared === undefined ? [] : [line('Shared store', shared.text)]),
     ...(unreferenced === undefined
       ? []
       : [

@@ -51,9 +51,11 @@ export interface BegunContent {
   readonly draft: EntryDraft
   readonly download: Download
   readonly length: number | undefined
+  /** Of a content of the shared store, the digest that it has there. */
+  readonly digest?: string | undefined
   /** What is still to come. */
   readonly content: Source
-  readonly from: Pick<Answer, 'place' | 'source'> & {
+  readonly from: Pick<Answer, 'place' | 'source' | 'near'> & {
     readonly response: Pick<OriginResponse, 'parent'>
   }
 }

@@ -88,6 +88,11 @@ const failures = {
     'no client waits for it any more, and it does not come to an end',
     'The fetch was given up; try again.',
   ],
+  NOT_SHARED: [
+    'upstream',
+    'the shared store does not have it',
+    'The shared store does not have the file.',
+  ],
   FETCH_FAILED: ['internal', 'fetching {target} failed', 'This proxy could not fetch the file.'],
 } as const
 

@@ -8,6 +8,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
@@ -40,7 +41,9 @@ import {
 } from './found.ts'
 import { GoneFiles, type GoneFilesParts } from './gone-files.ts'
 import { type Answer, originName } from './mirrors.ts'
-import { isGone } from './revalidation.ts'
+import type { NearContent, Nearer, Nearest } from './nearer.ts'
+import type { Ask } from './origin-question.ts'
+import { isGone, isOriginFailure } from './revalidation.ts'
 import { keep, transfer, watchAbandoned } from './transfer.ts'
 import { examinedContent, WrongContent } from './wrong-content.ts'
 
@@ -48,6 +51,8 @@ export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
   /** Whether an operator wants what this archive marks as not to be stored. */
   readonly storesAll: (uri: TargetUri) => boolean
+  /** What is asked before an origin; undefined where this machine shares nothing. */
+  readonly nearer?: Nearer | undefined
 }
 
 /**
@@ -56,6 +61,13 @@ export interface FetcherOptions extends FetchEvents, GoneFilesParts {
  * small index is kept until it is compared: it may be wrong while its archive is being published, and apt then shows the cause.
  */
 const firstBytesHeld: Milliseconds = 25
+
+/**
+ * Of content that comes from a shared store, what is no larger is compared as a whole before clients see its first byte, unless it
+ * takes longer: when it is wrong, the origin is asked, and clients do not notice.
+ */
+const comparedFirst = 8 * 1024 * 1024
+const longestComparison: Milliseconds = 2000
 
 /** Files of which it is remembered why they were not stored. */
 const mostNotStored = 4096
@@ -71,8 +83,12 @@ interface Running {
   /** Origins that sent something else, by `originName`. */
   readonly except: Set<string>
   /** What has come of it, once it has begun to come. */
-  begun?: Pick<BegunContent, 'download' | 'length'>
+  begun?: Pick<BegunContent, 'download' | 'length'> | undefined
+  /** What was found nearer than an origin, once that was asked for. */
+  near?: Nearest
 }
+
+type Filling = Extract<FetchOutcome, { readonly kind: 'filling' }>
 
 interface UnderWay extends Running {
   readonly found: Promise<FetchOutcome>
@@ -112,7 +128,7 @@ export class Fetcher {
     const since = this.#options.clock.elapsed()
     const begins: Running = { wanted, lifetime: new Lifetime(), since, except: new Set() }
     const found = this.#find(begins).catch((error: unknown): FetchOutcome => {
-      this.#over(wanted)
+      this.#over(begins)
       return { kind: 'failed', failure: this.#noteFailure(wanted, error) }
     })
     this.#underWay.set(wanted.key, Object.assign(begins, { found }))
@@ -199,24 +215,42 @@ export class Fetcher {
     deadline.removeEventListener('abort', giveUp)
   }
 
-  #over({ key }: WantedFile): void {
+  #over({ wanted: { key }, near }: Running, kept?: Promise<unknown>): void {
     this.#underWay.delete(key)
     if (this.#underWay.size === 0) this.#onIdle?.()
+    if (near?.kind !== 'origin' || near.lease === undefined) return
+    // What was stored has been offered to the other nodes by then.
+    const { lease } = near
+    if (kept === undefined) lease.release()
+    else void kept.then(() => lease.release())
   }
 
   async #find(running: Running): Promise<FetchOutcome> {
     const { clock, store } = this.#options
     const { except, lifetime } = running
     const { key, uri, stored, insist } = running.wanted
+    const near = await this.#nearest(running)
+    if (near?.kind === 'content') {
+      const filled = await this.#fillNear(running, near)
+      if (filled !== undefined) return filled
+    }
+    if (running.wanted.onlyNear === true) throw fetchFailure('NOT_SHARED', {})
+    const known = near?.kind === 'stale' ? near : undefined
     const requested = clock.now()
     const left = stored === undefined && !insist ? store.resumable(key) : undefined
     if (left !== undefined) await this.#claim(running)
     const { wanted } = running
     const continued = left && (await resumedContent(wanted, left, { ...this.#options, lifetime }))
     if (continued !== undefined) return this.#fill(running, continued)
-    const more = () => conditionalFields(wanted, requested)
+    const asked = known === undefined ? wanted : { ...wanted, stored: known.entry }
+    const more = () => conditionalFields(asked, requested)
     const question = { uri, stored, except, lifetime, more, via: wanted.via }
-    const answer = await this.#gone.ask(wanted, question)
+    const answer = await this.#gone.ask(wanted, question).catch(async (error: unknown) => {
+      const filled = known?.givenStale && isUpstream(error) && (await this.#fillStale(running))
+      if (!filled) throw error
+      return filled
+    })
+    if ('kind' in answer) return answer
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
     const { response, certain } = answer
@@ -226,8 +260,18 @@ export class Fetcher {
       return this.#begin(running, answer, times)
     }
     response.content.close()
+    if (
+      known !== undefined &&
+      (status === 304 || (known.givenStale && isOriginFailure(response)))
+    ) {
+      const confirmed = status === 304 ? confirmedEntry(known.entry, fields, times) : undefined
+      const filled = await this.#fillStale(running, confirmed)
+      if (filled !== undefined) return filled
+      // Its content is gone: the origin has to send it, without a condition.
+      if (status === 304) return this.#find(running)
+    }
     if (isGone(status)) await this.#gone.believe(wanted, lifetime)
-    this.#over(wanted)
+    this.#over(running)
     const holds = status === 304 || (isGone(status) && isOldVersion(wanted))
     if (holds && stored !== undefined && !isSuperseded(wanted)) {
       const given = status === 304 ? fields : Fields.empty
@@ -238,6 +282,58 @@ export class Fetcher {
     // What the origin declares gone stays gone when the origin fails later. It was asked about this entry and no other.
     if (isGone(status) && stored !== undefined) store.remove(stored.key)
     return { kind: 'answered', status, fields, certain, parent: response.parent }
+  }
+
+  /** Asks once for what is nearer than an origin. Undefined when nothing can be. */
+  async #nearest(running: Running): Promise<Nearest | undefined> {
+    const { nearer } = this.#options
+    if (nearer === undefined || running.near !== undefined || !nearer.serves(running.wanted)) {
+      return undefined
+    }
+    await this.#claim(running)
+    running.near = await this.#askNearer(running, nearer, 0)
+    return running.near
+  }
+
+  #askNearer({ wanted, lifetime }: Running, nearer: Nearer, first: number): Promise<Nearest> {
+    const previous = this.#wrong.before(wanted.key) ?? wanted.stored
+    return nearer.find(wanted, { first, previous, lifetime })
+  }
+
+  /** The content of another node's entry that the origin has confirmed, or cannot judge now. */
+  async #fillStale(running: Running, confirmed?: EntryDraft): Promise<FetchOutcome | undefined> {
+    const { near } = running
+    if (near?.kind !== 'stale') return undefined
+    const content = await near.open(confirmed ?? near.entry)
+    return content && this.#fillNear(running, content)
+  }
+
+  /** What comes from near. Undefined when it broke off, or was wrong, before clients saw any of it: then the origin is asked. */
+  async #fillNear(running: Running, near: NearContent): Promise<FetchOutcome | undefined> {
+    const { store, clock } = this.#options
+    const { draft, expected, answer, size: length, digest } = near
+    const { key } = running.wanted
+    const { content } = answer.response
+    try {
+      const { fields } = draft
+      const download = store.download({ key, length, expected, passing: undefined, fields })
+      this.#noteStored(key, download)
+      const begun = { draft, download, length, content, from: answer, digest }
+      const filled = this.#fill(running, begun, 'near')
+      const small = length !== undefined && length <= comparedFirst
+      const { settled } = filled.filling
+      const judged = small ? await inTime(settled, clock, longestComparison) : undefined
+      if (judged?.kind !== 'failed') {
+        void settled.then(end => this.#over(running, end.kind === 'stored' ? end.kept : undefined))
+        return filled
+      }
+    } catch (error) {
+      content.close()
+      if (!isUpstream(error)) throw error
+      if (digest !== undefined) this.#options.nearer?.wrong(digest)
+    }
+    running.begun = undefined
+    return undefined
   }
 
   /** A 200: its content begins to be stored, unless it is plainly not the file or not what is expected. */
@@ -291,7 +387,8 @@ export class Fetcher {
     }
   }
 
-  #fill(running: Running, begun: BegunContent): FetchOutcome {
+  /** Content of an origin is the end of the fetch, whatever becomes of it. */
+  #fill(running: Running, begun: BegunContent, from: 'origin' | 'near' = 'origin'): Filling {
     const { wanted } = running
     const { draft, download, length } = begun
     running.begun = begun
@@ -301,11 +398,16 @@ export class Fetcher {
       )
     }
     const settled = this.#run(running, begun)
+    if (from === 'origin') {
+      void settled.then(end => this.#over(running, end.kind === 'stored' ? end.kept : undefined))
+    }
     const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
-    const { parent } = begun.from.response
+    const { near, response } = begun.from
+    const { parent } = response
+    const verified = verifiedBy(wanted)
     return {
       kind: 'filling',
-      filling: { draft, length, verified: verifiedBy(wanted), download, parent, changed, settled },
+      filling: { draft, length, verified, download, parent, near, changed, settled },
     }
   }
 
@@ -318,10 +420,10 @@ export class Fetcher {
   /** The content, to its last byte. Its end waits for what an index says of it. */
   async #run(running: Running, begun: BegunContent): Promise<ContentOutcome> {
     const { wanted, lifetime } = running
-    const { clock, log, ask, onBroken, onFetched } = this.#options
+    const { clock, log, onBroken, onFetched } = this.#options
     const { draft, download } = begun
-    const { key, uri, via } = wanted
-    const before = download.size
+    const { key } = wanted
+    let fetched = 0
     let last: TargetUri | undefined
     const unheld =
       wanted.archive.kind === 'pool'
@@ -336,8 +438,11 @@ export class Fetcher {
         clock,
         lifetime,
         promised: expectedOf(wanted) !== undefined,
-        again: question => ask({ uri, stored: undefined, lifetime, via, ...question }),
+        again: question => this.#again(running, begun, question),
         onBroken,
+        onReceived: (bytes, near) => {
+          if (near === undefined) fetched += bytes
+        },
         onResume: (received, error) => {
           log.warn('fetch broke off, resuming', { key, received, error })
         },
@@ -351,17 +456,34 @@ export class Fetcher {
       return settled
     } catch (error) {
       begun.content.close()
-      if (last !== undefined && isUpstream(error)) onBroken(last)
-      const failure = this.#noteFailure(running.wanted, error, draft)
+      const { near } = begun.from
+      if (last !== undefined && near === undefined && isUpstream(error)) onBroken(last)
+      const failure = this.#noteFailure(running.wanted, error, begun)
       download.discard(failure)
       log.warn('fetch failed', { key, received: download.size, error })
       return { kind: 'failed', failure }
     } finally {
       unheld?.()
       unwatch()
-      this.#over(wanted)
-      onFetched(download.size - before)
+      onFetched(fetched)
     }
+  }
+
+  /** Asks for the rest. Of what another node was fetching, a node may have it, or be fetching it now in that one's place. */
+  async #again(
+    running: Running,
+    { from, download }: BegunContent,
+    question: Pick<Parameters<Ask>[0], 'except' | 'more'>,
+  ): Promise<Answer> {
+    const { ask, nearer } = this.#options
+    const { lifetime, wanted } = running
+    if (from.near === 'peer' && nearer !== undefined && running.near?.kind !== 'origin') {
+      const near = await this.#askNearer(running, nearer, download.size)
+      if (near.kind === 'content') return near.answer
+      running.near = near
+    }
+    const { uri, via } = wanted
+    return ask({ uri, stored: undefined, lifetime, via, ...question })
   }
 
   #noteStored(key: string, { because }: Pick<Download, 'because'>): void {
@@ -369,12 +491,15 @@ export class Fetcher {
     else this.#notStored.set(key, because)
   }
 
-  #noteFailure(wanted: WantedFile, error: unknown, draft?: EntryDraft): Failure {
+  #noteFailure(wanted: WantedFile, error: unknown, begun?: BegunContent): Failure {
     const failure = asFailure(wanted.uri, error)
+    const { near } = begun?.from ?? {}
     if (WrongContent.is(failure)) {
-      this.#wrong.note(wanted, failure, draft)
-      this.#options.onWrong(failure)
+      this.#wrong.note(wanted, failure, { draft: begun?.draft, near: near !== undefined })
+      if (near === undefined) this.#options.onWrong(failure)
+      else if (begun?.digest !== undefined) this.#options.nearer?.wrong(begun.digest)
     }
+    if (near !== undefined) return failure
     const late = failure instanceof OriginFailure && failure.timedOut
     if (late && failure.phase !== 'queue') this.slow.note(wanted.uri)
     return failure

@@ -8,6 +8,7 @@ import type { TargetUri } from '../../http/message/target.ts'
 import { isLastModifiedStrong, validatorsOf } from '../../http/message/validator.ts'
 import type { Impostor } from '../archive/impostor.ts'
 import type { ArchivePath } from '../archive/path.ts'
+import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { ExpectedContent } from '../store/content/expectation.ts'
@@ -32,6 +33,8 @@ export interface WantedFile {
   readonly unless?: Fields | undefined
   /** The proxies that the client's request has passed, as `viaChain` has them. */
   readonly via?: string | undefined
+  /** No origin is asked when what the nodes of a bucket share does not have it. */
+  readonly onlyNear?: boolean | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
   readonly insist: boolean
 }
@@ -45,6 +48,8 @@ export interface IncomingContent {
   readonly download: Download
   /** The parent proxy by which it comes. */
   readonly parent?: string | undefined
+  /** Where it comes from, when it does not come from an origin. */
+  readonly near?: NearPlace | undefined
   /** Whether the origin's head shows that this is not what is stored. */
   readonly changed: boolean
   /** Never rejects. */

@@ -21,6 +21,7 @@ import { Fields } from '../../http/message/field.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../../http/message/target.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
+import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
 
@@ -57,6 +58,8 @@ export interface Answer {
   readonly others: boolean
   /** False for a 404 while another origin failed: the next question may find the file. */
   readonly certain: boolean
+  /** Set for what comes from another node of ours, or from what they share; `place` is then the origin that was not asked. */
+  readonly near?: NearPlace | undefined
 }
 
 /** Asks one origin and follows its redirects. Throws what the origin client throws. */

@@ -10,6 +10,7 @@ import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import type { NearPlace } from '../rfc9111/outcome.ts'
 import { type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
@@ -35,6 +36,8 @@ interface TransferOptions {
     question: Pick<Question, 'except'> & { readonly more: (place: TargetUri) => Fields },
   ) => Promise<Answer>
   readonly onBroken: (place: TargetUri) => void
+  /** Called for what has come of one connection, with its bytes, and with the place where it came from no origin. */
+  readonly onReceived: (bytes: number, near: NearPlace | undefined) => void
   /** Called for each continuation, for the log. */
   readonly onResume: (received: number, error: unknown) => void
 }
@@ -59,23 +62,26 @@ const firstPause: Milliseconds = 200
 export async function transfer(begun: BegunContent, options: TransferOptions): Promise<TargetUri> {
   const { download } = begun
   let { content } = begun
-  let { place } = begun.from
+  let { place, near } = begun.from
   const search: Search = { unfit: new Set(), wholeOnly: false, fruitless: 0 }
   for (;;) {
     const before = download.size
     try {
       await pour(content, download, options.lifetime)
+      options.onReceived(download.size - before, near)
       return place
     } catch (error) {
       content.close()
+      options.onReceived(download.size - before, near)
       search.fruitless = download.size > before ? 0 : search.fruitless + 1
       if (options.lifetime.over || !isUpstream(error)) throw error
-      options.onBroken(place)
+      if (near === undefined) options.onBroken(place)
       if (isFinal(error) || search.fruitless >= mostFruitless) throw error
       options.onResume(download.size, error)
       const found = await rest(begun, search, options)
       content = found.content
       place = found.place
+      near = found.near
     }
   }
 }
@@ -126,7 +132,7 @@ function isFinal(error: unknown): boolean {
   )
 }
 
-type Rest = Pick<BegunContent, 'content'> & Pick<Answer, 'place'>
+type Rest = Pick<BegunContent, 'content'> & Pick<Answer, 'place' | 'near'>
 
 async function rest(begun: BegunContent, search: Search, options: TransferOptions): Promise<Rest> {
   let delay = firstPause * 2 ** search.fruitless
@@ -147,7 +153,8 @@ async function rest(begun: BegunContent, search: Search, options: TransferOption
 
 /**
  * The rest, or undefined when another question may find it: each origin of an archive makes validators of its own, so a part of
- * another one is taken only where a digest is promised. Otherwise the whole is asked for, and its beginning compared.
+ * another one is taken only where a digest is promised. Otherwise the whole is asked for, and its beginning compared. A beginning that came
+ * from no origin has the validators of none: where a digest is promised, that alone decides.
  */
 async function askForRest(
   { draft, download, length, from }: BegunContent,
@@ -155,11 +162,13 @@ async function askForRest(
   { promised, clock, again }: TransferOptions,
 ): Promise<Rest | undefined> {
   const { size } = download
-  const fields = Fields.of(...draft.fields)
+  const digestAlone = promised && from.near !== undefined
+  const fields = digestAlone ? Fields.empty : Fields.of(...draft.fields)
   const beginning = { size, length, fields, promised, received: draft.stored }
-  const part = restFields(beginning) ?? Fields.empty
+  const range = Fields.of(['Range', size === 0 ? undefined : `bytes=${size}-`])
+  const part = (digestAlone ? range : restFields(beginning)) ?? Fields.empty
   const isFirst = (place: TargetUri): boolean => originName(place) === originName(from.place)
-  const { response, place, source } = await again({
+  const { response, place, source, near } = await again({
     except: search.unfit,
     more: to => (promised || (isFirst(to) && !search.wholeOnly) ? part : Fields.empty),
   })
@@ -173,15 +182,16 @@ async function askForRest(
         return undefined
       }
       checkRest(beginning, response.fields, clock.now())
-      return { content, place }
+      return { content, place, near }
     }
     if (mayPass(status)) throw fetchFailure('ORIGIN_REFUSES_REST', { status })
     if (status !== 200) {
       throw new ContentChanged(`the origin answered ${status} when asked for the rest`)
     }
-    checkWhole(beginning, response, clock.now())
-    if (size === 0) return { content, place }
-    return { content: await restOf(content, { size, sha256: download.digestSoFar() }), place }
+    if (!digestAlone) checkWhole(beginning, response, clock.now())
+    if (size === 0) return { content, place, near }
+    const rest = await restOf(content, { size, sha256: download.digestSoFar() })
+    return { content: rest, place, near }
   } catch (error) {
     content.close()
     if (!(error instanceof ContentChanged) || isFirst(place)) throw error

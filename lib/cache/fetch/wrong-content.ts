@@ -48,12 +48,16 @@ export class WrongContent {
     return error instanceof Failure && ['wrong-digest', 'wrong-size'].includes(error.code)
   }
 
-  /** Content that began as in `draft` was wrong. */
-  note(wanted: WantedFile, failure: Failure, draft?: EntryDraft): void {
+  /** Content that began as in `draft` was wrong. What came from no origin is no reason not to ask one at once. */
+  note(
+    wanted: WantedFile,
+    failure: Failure,
+    { draft, near }: { readonly draft?: EntryDraft | undefined; readonly near?: boolean },
+  ): void {
     this.#wrong.set(wanted.key, {
       failure,
       expected: expectedOf(wanted)?.digest?.hex,
-      until: this.#clock.elapsed() + pause,
+      until: this.#clock.elapsed() + (near === true ? 0 : pause),
       draft: draft ?? this.#wrong.get(wanted.key)?.draft,
     })
   }

@@ -7,6 +7,7 @@ import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../../metrics.ts'
 import { isGone } from '../fetch/revalidation.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
+import type { SharedState } from '../shared/shared-store.ts'
 import type { SignatureEnd } from '../suites/apt-policy.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
@@ -56,6 +57,39 @@ export interface SuiteBehind {
 export interface SignatureOfSuite extends SignatureEnd {
   readonly suite: string
 }
+
+type SharedFigure = readonly [name: string, help: string, read: (state: SharedState) => number]
+
+const sharedGauges: readonly SharedFigure[] = [
+  [
+    'resting',
+    '1 while the shared store is not asked, because it has not answered lately.',
+    ({ resting }) => Number(resting !== undefined),
+  ],
+  [
+    'leases',
+    '1 while nodes agree by the shared store on which of them fetches a file.',
+    ({ leases }) => Number(leases === 'on'),
+  ],
+  ['uploads_waiting', 'Files that wait to be uploaded.', ({ uploads }) => uploads.waiting],
+]
+
+const sharedCounters: readonly SharedFigure[] = [
+  ['received_bytes', 'Bytes of contents read from the shared store.', ({ received }) => received],
+  ['sent_bytes', 'Bytes of contents written to the shared store.', ({ sent }) => sent],
+  ['uploads', 'Files uploaded.', ({ uploads }) => uploads.done],
+  [
+    'uploads_dropped',
+    'Files not uploaded because too many waited.',
+    ({ uploads }) => uploads.dropped,
+  ],
+  [
+    'wrong_content',
+    'Contents of the shared store that were not what their digest says, and were removed from it.',
+    ({ wrong }) => wrong,
+  ],
+  ['renewed', 'Objects whose time in the shared store was begun anew.', ({ renewed }) => renewed],
+]
 
 /** The number of suites that are named: their names come from clients. */
 const mostSuites = 20
@@ -170,6 +204,7 @@ export class CacheMetrics {
       () => [],
       () => [],
     )
+    metrics.readShared(() => undefined)
     return metrics.#metrics.list()
   }
 
@@ -230,6 +265,37 @@ export class CacheMetrics {
           labels: { parent },
           value: Number(because !== undefined),
         })),
+    )
+  }
+
+  /** Adds what is known of the store that several nodes share. */
+  readShared(shared: () => SharedState | undefined): void {
+    const of = (read: (state: SharedState) => number): (() => number) => {
+      return () => {
+        const state = shared()
+        return state === undefined ? 0 : read(state)
+      }
+    }
+    for (const [name, help, read] of sharedGauges) {
+      this.#metrics.reading({ name: `cachesvc_shared_store_${name}`, help }, of(read))
+    }
+    for (const [name, help, read] of sharedCounters) {
+      const counter = { name: `cachesvc_shared_store_${name}_total`, help, labels: [] } as const
+      this.#metrics.readings({ ...counter, type: 'counter' }, () => [
+        { labels: {}, value: of(read)() },
+      ])
+    }
+    this.#metrics.readings(
+      {
+        name: 'cachesvc_shared_store_requests_total',
+        help: 'Requests to the shared store by operation and by what came of them: done, absent, precondition, unsupported, denied, full, failed or away.',
+        labels: ['operation', 'outcome'],
+        type: 'counter',
+      },
+      () =>
+        [...(shared()?.requests ?? [])].flatMap(([operation, outcomes]) =>
+          [...outcomes].map(([outcome, value]) => ({ labels: { operation, outcome }, value })),
+        ),
     )
   }
 

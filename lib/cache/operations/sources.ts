@@ -10,6 +10,7 @@ import type { ChangeCount } from '../delay/changes.ts'
 import type { IncomingFile } from '../fetch/found.ts'
 import type { HttpsMode, HttpsState } from '../intercept/https.ts'
 import type { RouteRule } from '../policy/routing.ts'
+import type { SharedState } from '../shared/shared-store.ts'
 import type { Activity, CountedHoldings } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
@@ -54,6 +55,8 @@ export interface OperationsSources {
   readonly nothingStored: () => string | undefined
   /** What is found of packages that no index names any more; undefined while none are to be removed, and before the first look. */
   readonly unreferenced: () => UnreferencedFigures | undefined
+  /** What is known of the store that several nodes share; undefined without one. */
+  readonly shared: () => SharedState | undefined
   readonly verification: () => Verification
   /** The suites whose indexes files are compared with, the one adopted last first. */
   readonly suites: () => readonly SuiteState[]

@@ -4,6 +4,7 @@
 import { hostname } from 'node:os'
 import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { Answering } from '../answering.ts'
 import type { Builds } from '../builds/builds.ts'
@@ -12,6 +13,7 @@ import type { Https } from '../intercept/https.ts'
 import type { Listening } from '../listening.ts'
 import { machineAddresses } from '../policy/hosts.ts'
 import type { Rules } from '../policy/policy.ts'
+import type { SharedStore } from '../shared/shared-store.ts'
 import { type Activity, Holdings } from '../stats/activity.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
@@ -43,6 +45,9 @@ interface OperationsParts
   readonly verification: Verification
   readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
   readonly unreferenced: Pick<Unreferenced, 'figures'>
+  readonly shared: Pick<SharedStore, 'state'> | undefined
+  /** Whether the nodes of a shared store share this file. */
+  readonly isShared: (uri: TargetUri) => boolean
 }
 
 /** Makes the pages, the values they show, and the figures that are read at each look. */
@@ -87,6 +92,7 @@ export async function operationsOf(parts: OperationsParts) {
     parents,
     () => signatureEnds(parts),
   )
+  if (parts.shared !== undefined) metrics.readShared(() => parts.shared?.state)
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
@@ -127,6 +133,7 @@ export async function operationsOf(parts: OperationsParts) {
     unremovable: () => store.unremovable,
     builds: () => ({ count: parts.builds.all.length, bytes: parts.builds.bytes }),
     unreferenced: () => parts.unreferenced.figures,
+    shared: () => parts.shared?.state,
     verification: () => verification,
     suites: () => suiteStates(parts),
     notDelayed: () => delays.without,
@@ -138,6 +145,8 @@ export async function operationsOf(parts: OperationsParts) {
       explain(url, {
         ...{ rules: rules(), store, shares, suites, updates, delays, negative, fetcher, parents },
         builds: parts.builds,
+        shared: parts.shared?.state,
+        isShared: parts.isShared,
         now: clock.now(),
       }),
   }

@@ -54,6 +54,10 @@ export type MissReason =
   | 'passthrough'
   | 'not-found-remembered'
   | 'redirected'
+  | NearPlace
+
+/** Where content came from that no origin was asked for: the bucket that several nodes share, or the node that was fetching it. */
+export type NearPlace = 'shared-store' | 'peer'
 
 /** The facts every response of the proxy path carries, for the log. */
 export interface OutcomeFacts {

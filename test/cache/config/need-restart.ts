@@ -42,17 +42,19 @@ t.test('what waits for a restart is not in force', async t => {
     parentProxy: { host: 'parent.example.org', port: 3128 } as never,
     mdns: true,
     limits: { ...plainConfig.limits, connections: 1 },
+    sharedStore: { ...plainConfig.sharedStore, region: 'other' },
     suites: { ...plainConfig.suites, memory: 1 },
     timeouts: { ...plainConfig.timeouts, connect: 1, drain: 1, clientHead: 1 },
   }
   t.strictSame(inForce(plainConfig, wanted), plainConfig)
-  t.equal(needRestart(plainConfig, wanted).length, 11, 'and each is told')
+  t.equal(needRestart(plainConfig, wanted).length, 12, 'and each is told')
 })
 
 t.test('what does not wait is in force', async t => {
   const wanted = {
     ...https({ prevent: true, tunnelDomains: [pattern('a.example')], rememberDistrust: 1 }),
     offline: true,
+    sharedStore: { ...plainConfig.sharedStore, expire: 1 },
     suites: { ...plainConfig.suites, wait: 1 },
     timeouts: { ...plainConfig.timeouts, revalidation: 1, tunnel: 1 },
   }

@@ -19,6 +19,7 @@ import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { signatureEndText } from '../../suites/apt-policy.ts'
 import { behindText } from '../behind-text.ts'
 import { delayText } from '../delay-text.ts'
+import { sharedText } from '../shared-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */
@@ -34,6 +35,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   const usage = await sources.usage()
   const suites = sources.suites()
   const builds = sources.builds()
+  const shared = sources.shared()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   // df does the same: room that is reserved for root counts neither as used nor as free.
@@ -58,6 +60,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     ...holdingsView(await sources.holdings(), sources.activity().archives),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
     unreferenced: unreferencedView(config.retention, sources.unreferenced(), now),
+    shared: shared !== undefined && sharedText(shared),
     builds:
       builds.count > 0 && `${countOf(builds.count, 'build')} and ${size(builds.bytes)} of files`,
     fresh: {

@@ -1,0 +1,524 @@
+/**
+ * A bucket of an object store that speaks the protocol of Amazon S3: the few requests that are needed, over our own client for origins, so
+ * that its pool, deadlines and back-pressure hold. What comes of a request is a value; no method rejects.
+ *
+ * # Facts
+ * - A redirect is never followed: it would carry credentials to a place that the operator has not named.
+ * - The time in a signature may be off by 15 minutes. The store's clock is known by the Date of its answers, and we sign by that clock.
+ * - 404 is also said of a bucket that is not there, and 403 of an object that is not there, by stores that do not let us list. The code in
+ *   the content tells them apart. HEAD has no content.
+ * - A store that cannot do conditional writes says 501 (Swift), or 400 with NotImplemented, or does the write all the same.
+ * - A copy may say 200 and have an error in its content.
+ * - Engines close connections that are unused. A request with content over such a connection fails and is sent once more.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Lifetime } from '../../async/lifetime.ts'
+import { iterate, type Source } from '../../bytes/source.ts'
+import { explainError } from '../../errors.ts'
+import type {
+  OriginClient,
+  OriginDeadlines,
+  OriginRequest,
+  OriginResponse,
+} from '../../http/client/client.ts'
+import { OriginFailure } from '../../http/client/errors.ts'
+import { parseDate } from '../../http/message/date.ts'
+import { Fields } from '../../http/message/field.ts'
+import { type Content, lengthOf, noContent } from '../../http/message/message.ts'
+import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
+import { patience, type SharedOperation, type SharedOutcome } from './shared-store.ts'
+import {
+  type AwsCredentials,
+  amzDate,
+  authorization,
+  digestOfNothing,
+  escapedPath,
+} from './sigv4.ts'
+
+export interface BucketPlace {
+  /** Path style: the first segment of the path is the bucket. Host style: the first label of the host is. What follows is a prefix of names. */
+  readonly uri: TargetUri
+  readonly style: 'path' | 'host'
+  readonly region: string
+}
+
+export interface BucketParts {
+  readonly clock: Clock
+  readonly client: OriginClient
+  readonly place: BucketPlace
+  /** Asked for each request, so that a reload counts. */
+  readonly credentials: () => AwsCredentials
+  /** Told what came of each request. */
+  readonly onOutcome: (operation: SharedOperation, outcome: SharedOutcome, reason: Reason) => void
+}
+
+/** Why a request came to what it came to. */
+export interface Reason {
+  /** For the log; "" when it did what it was asked. */
+  readonly because: string
+  /** Whether that says something of the store, and not of us, of who asked, or of one object. */
+  readonly telling: boolean
+}
+
+/** Anything but success, and why, in words for the log. */
+export interface Refused {
+  readonly outcome: Exclude<SharedOutcome, 'done'>
+  readonly because: string
+}
+
+/** An object whose content is to come. */
+export interface FoundObject extends ObjectFacts {
+  readonly outcome: 'done'
+  readonly first: number
+  readonly source: Source
+}
+
+export interface ObjectFacts {
+  /** Bytes of the whole object. */
+  readonly size: number
+  /** What the store calls this version of it; "" when it does not say. */
+  readonly etag: string
+  /** When it was written, by the store's clock; undefined when it does not say. */
+  readonly modified: Milliseconds | undefined
+}
+
+/** A small object that was read whole. */
+export interface SmallObject extends ObjectFacts {
+  readonly outcome: 'done'
+  readonly bytes: Buffer
+}
+
+interface Done {
+  readonly outcome: 'done'
+  readonly etag: string
+}
+
+export interface Put {
+  readonly name: string
+  /** SHA-256 of the content, lower-case hex. */
+  readonly digest: string
+  readonly content: Content
+  readonly type: string
+  /** Only where there is none: `If-None-Match: *`; or only where this version is. */
+  readonly only?: 'new' | { readonly etag: string }
+}
+
+interface Asked {
+  readonly operation: SharedOperation
+  readonly method: string
+  readonly name: string
+  readonly fields?: ReadonlyArray<readonly [name: string, value: string]>
+  readonly put?: Pick<Put, 'digest' | 'content'>
+  /** Whether it depends on what is there. */
+  readonly conditional?: boolean
+  /** From its begin to the head of the response, or to its end when it is read whole. */
+  readonly patience?: Milliseconds
+  /** Most bytes of a response that is read whole. */
+  readonly whole?: number
+  readonly lifetime?: Lifetime
+}
+
+interface Answered {
+  readonly outcome: 'done'
+  readonly response: OriginResponse
+  /** Of a response that was read whole; its content is closed. */
+  readonly bytes: Buffer
+}
+
+type Answer = Answered | Refused
+
+/** Bytes of an error that are looked at: its code stands at the beginning. */
+const errorBytes = 4096
+
+/** The longest wait for the store to take the content of an upload, and to say that it has it. */
+const uploadPatience: Milliseconds = 60_000
+
+const deadlines: Partial<OriginDeadlines> = {
+  queue: patience,
+  lookup: patience,
+  connect: patience,
+  tls: patience,
+  send: 10_000,
+  fields: uploadPatience,
+  content: patience,
+}
+
+export class Bucket {
+  readonly #parts: BucketParts
+  readonly #base: string
+  #ahead: Milliseconds = 0
+  #received = 0
+  #sent = 0
+
+  constructor(parts: BucketParts) {
+    this.#parts = parts
+    this.#base = escapedPath(decoded(parts.place.uri.path)).replace(/\/+$/, '')
+  }
+
+  /** How far the store's clock is ahead of ours. */
+  get ahead(): Milliseconds {
+    return this.#ahead
+  }
+
+  /** The moment by the store's clock. */
+  now(): Milliseconds {
+    return this.#parts.clock.now() + this.#ahead
+  }
+
+  /** Bytes of contents that came from it and went to it. */
+  get traffic(): { readonly received: number; readonly sent: number } {
+    return { received: this.#received, sent: this.#sent }
+  }
+
+  /** An object from byte `first` on. */
+  async get(
+    name: string,
+    { first = 0, lifetime }: { readonly first?: number; readonly lifetime: Lifetime },
+  ): Promise<FoundObject | Refused> {
+    const fields = first > 0 ? [['Range', `bytes=${first}-`] as const] : []
+    const answer = await this.#ask({ operation: 'get', method: 'GET', name, fields, lifetime })
+    if (answer.outcome !== 'done') return answer
+    const { response } = answer
+    const facts = factsOf(response)
+    const size = first > 0 ? sizeOfRange(response, first) : response.length
+    if (size === undefined || (response.status === 206) !== first > 0) {
+      response.content.close()
+      return this.#unusable('get', 'an object without its length, or another part of it')
+    }
+    return { outcome: 'done', ...facts, size, first, source: this.#watched(response.content) }
+  }
+
+  /** A small object whole; `unchanged` when it is still the version with `etag`. */
+  async read(
+    name: string,
+    { most, etag = '' }: { readonly most: number; readonly etag?: string },
+  ): Promise<SmallObject | 'unchanged' | Refused> {
+    const fields = etag === '' ? [] : [['If-None-Match', etag] as const]
+    const asked: Asked = { operation: 'get', method: 'GET', name, fields, whole: most }
+    const answer = await this.#ask(asked)
+    if (answer.outcome !== 'done') return answer
+    const { response, bytes } = answer
+    if (response.status === 304) return 'unchanged'
+    this.#received += bytes.length
+    return { outcome: 'done', ...factsOf(response), size: bytes.length, bytes }
+  }
+
+  async head(name: string): Promise<({ outcome: 'done' } & ObjectFacts) | Refused> {
+    const answer = await this.#ask({ operation: 'head', method: 'HEAD', name })
+    if (answer.outcome !== 'done') return answer
+    const { response } = answer
+    response.content.close()
+    const size = Number(response.fields.get('Content-Length') ?? Number.NaN)
+    if (!Number.isSafeInteger(size)) return this.#unusable('head', 'an object without its length')
+    return { outcome: 'done', ...factsOf(response), size }
+  }
+
+  async put({ name, digest, content, type, only }: Put): Promise<Done | Refused> {
+    const answer = await this.#ask({
+      ...{ operation: 'put', method: 'PUT', name, put: { digest, content } },
+      fields: [['Content-Type', type], ...conditionOf(only)],
+      conditional: only !== undefined,
+      whole: errorBytes,
+      patience: content.kind === 'stream' ? Number.POSITIVE_INFINITY : patience,
+    })
+    return this.#etagOf(answer)
+  }
+
+  async remove(
+    name: string,
+    { etag }: { readonly etag?: string | undefined } = {},
+  ): Promise<Done | Refused> {
+    const fields = etag === undefined ? [] : [['If-Match', etag] as const]
+    const conditional = etag !== undefined
+    const asked: Asked = {
+      ...{ operation: 'delete', method: 'DELETE', name, fields, conditional },
+      whole: errorBytes,
+    }
+    return this.#etagOf(await this.#ask(asked))
+  }
+
+  /** Has the store copy an object onto itself, so that its age begins anew. */
+  async renew(name: string, type: string): Promise<Done | Refused> {
+    const answer = await this.#ask({
+      ...{ operation: 'copy', method: 'PUT', name },
+      fields: [
+        ['x-amz-copy-source', this.#copySource(name)],
+        ['x-amz-metadata-directive', 'REPLACE'],
+        ['Content-Type', type],
+      ],
+      patience: uploadPatience,
+      whole: errorBytes,
+    })
+    if (answer.outcome !== 'done') return answer
+    const text = answer.bytes.toString('latin1')
+    if (/<Error[ >]/.test(text)) {
+      const because = `an error within 200: ${codeIn(text)}`
+      return this.#refused('copy', 'failed', { because })
+    }
+    return { outcome: 'done', etag: '' }
+  }
+
+  /** `/bucket/name`, whatever the style. */
+  #copySource(name: string): string {
+    const { uri, style } = this.#parts.place
+    const path = `${this.#base}/${escapedPath(name)}`
+    return style === 'path' ? path : `/${escapedPath(uri.host.replace(/\..*$/, ''))}${path}`
+  }
+
+  /** Asks, and once more when the clocks differ or a kept connection had died. All of it in the time it may take. */
+  async #ask(asked: Asked): Promise<Answer> {
+    const { operation, lifetime, patience: longest = patience } = asked
+    const within = new Lifetime()
+    const end = (reason: Error): void => within.end(reason)
+    lifetime?.onceOver(end)
+    const cancel = this.#parts.clock.after(longest, () => within.end(late))
+    const why = (error: unknown) =>
+      within.reason === late ? `no answer within ${longest} ms` : explainError(error)
+    try {
+      for (const attempt of ['first', 'second'] as const) {
+        const answer = await this.#send(asked, within, attempt)
+        if (answer !== 'again') return answer
+      }
+      const because =
+        'it does not take the time of requests, although it is by the Date of its answers'
+      return this.#refused(operation, 'denied', { because })
+    } catch (error) {
+      lifetime?.forget(end)
+      const waited = error instanceof OriginFailure && error.phase === 'queue'
+      const telling = within.reason === late ? !waited : !within.over && !waited && !isEnded(error)
+      return this.#refused(operation, 'away', { because: why(error), telling })
+    } finally {
+      cancel()
+    }
+  }
+
+  /** Throws what the client throws. */
+  async #send(
+    asked: Asked,
+    within: Lifetime,
+    attempt: 'first' | 'second',
+  ): Promise<Answer | 'again'> {
+    const { operation, whole, put } = asked
+    let response: OriginResponse
+    try {
+      response = await this.#parts.client.request(this.#signed(asked, within, attempt))
+    } catch (error) {
+      const died = error instanceof OriginFailure && brokenOff.includes(error.code)
+      // A stream is read once.
+      if (died && attempt === 'first' && put !== undefined && put.content.kind !== 'stream')
+        return 'again'
+      throw error
+    }
+    this.#learn(response.fields.get('Date'))
+    const { status, content } = response
+    if (isSuccess(status)) {
+      const bytes = whole === undefined ? nothing : await atMost(content, whole)
+      if (bytes === undefined) return this.#unusable(operation, `more than ${whole} bytes`)
+      this.#tell(operation, 'done', { because: '', telling: true })
+      this.#sent += lengthSent(put)
+      return { outcome: 'done', response, bytes }
+    }
+    const code = codeIn(await beginning(content))
+    if (status === 403 && code === 'RequestTimeTooSkewed' && attempt === 'first') return 'again'
+    const outcome = outcomeOf(status, code, asked.conditional === true)
+    const telling = tellsOfStore(operation, status, code)
+    return this.#refused(operation, outcome, { because: reasonOf(response, code), telling })
+  }
+
+  #signed(asked: Asked, within: Lifetime, attempt: 'first' | 'second'): OriginRequest {
+    const { place, credentials } = this.#parts
+    const { method, name, put } = asked
+    const moment = this.now()
+    const given = credentials()
+    const { token } = given
+    const digest = put?.digest ?? digestOfNothing
+    const path = `${this.#base}/${escapedPath(name)}`
+    const ours: Array<readonly [string, string]> = [
+      ['x-amz-content-sha256', digest],
+      ['x-amz-date', amzDate(moment)],
+      ...(token === undefined ? [] : [['x-amz-security-token', token] as const]),
+    ]
+    const fields = [...(asked.fields ?? []), ...ours]
+    const signed = authorization(
+      {
+        ...{ method, path, digest },
+        fields: [['host', formatAuthority(place.uri, place.uri.scheme)], ...fields],
+      },
+      { region: place.region, credentials: given, moment },
+    )
+    return {
+      method,
+      uri: { ...place.uri, path, query: undefined },
+      fields: Fields.of(...fields),
+      content: put?.content ?? noContent,
+      authorization: signed,
+      trusted: true,
+      within,
+      fresh: attempt === 'second',
+      deadlines,
+    }
+  }
+
+  /** A Date that is no date, or missing, changes nothing. */
+  #learn(date: string | undefined): void {
+    const now = this.#parts.clock.now()
+    const theirs = date === undefined ? undefined : parseDate(date, now)
+    if (theirs === undefined || theirs < 0) return
+    // It has no parts of a second: what is less than two is no difference.
+    const ahead = theirs - now
+    this.#ahead = Math.abs(ahead) < 2000 ? 0 : ahead
+  }
+
+  #etagOf(answer: Answer): Done | Refused {
+    if (answer.outcome !== 'done') return answer
+    return { outcome: 'done', etag: answer.response.fields.get('ETag') ?? '' }
+  }
+
+  /** Counts the bytes of a content, and notes when it breaks off. */
+  #watched(source: Source): Source {
+    let closed = false
+    return {
+      next: take =>
+        source.next((error, piece) => {
+          if (error !== undefined && !closed) {
+            this.#refused('get', 'away', { because: explainError(error), telling: !isEnded(error) })
+          }
+          this.#received += piece?.bytes.length ?? 0
+          take(error, piece)
+        }),
+      close() {
+        closed = true
+        source.close()
+      },
+    }
+  }
+
+  #unusable(operation: SharedOperation, what: string): Refused {
+    // That may be the fault of who has written the one object.
+    return this.#refused(operation, 'failed', { because: `it sent ${what}`, telling: false })
+  }
+
+  #refused(
+    operation: SharedOperation,
+    outcome: Refused['outcome'],
+    { because, telling = true }: Partial<Reason> & Pick<Reason, 'because'>,
+  ): Refused {
+    this.#tell(operation, outcome, { because, telling })
+    return { outcome, because }
+  }
+
+  #tell(operation: SharedOperation, outcome: SharedOutcome, reason: Reason): void {
+    this.#parts.onOutcome(operation, outcome, reason)
+  }
+}
+
+const nothing = Buffer.alloc(0)
+
+function isSuccess(status: number): boolean {
+  return (status >= 200 && status < 300) || status === 304
+}
+
+/** Whether a refusal says something of the store, and not of the one object alone. */
+function tellsOfStore(operation: SharedOperation, status: number, code: string): boolean {
+  if (code === 'NoSuchBucket' || status >= 500 || status === 429 || status === 408)
+    return status !== 501
+  // A store that does not let us list says so of objects that are not there. HEAD has no code.
+  const reads = operation === 'get' || operation === 'head'
+  if (status === 401 || status === 403) return !reads || !['', 'AccessDenied'].includes(code)
+  return status >= 300 && status < 400
+}
+
+/** Why a request was ended that had no answer in time. */
+const late = new Error('too late')
+
+/** The connection broke, rather than fell silent. */
+const brokenOff: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
+
+/** Whether we have ended it ourselves: its reader has gone, or our disk does not give what is to be sent. */
+function isEnded(error: unknown): boolean {
+  return error instanceof OriginFailure && error.code === 'ORIGIN_ABORTED'
+}
+
+function conditionOf(only: Put['only']): ReadonlyArray<readonly [string, string]> {
+  if (only === undefined) return []
+  return only === 'new' ? [['If-None-Match', '*']] : [['If-Match', only.etag]]
+}
+
+function factsOf({ fields }: OriginResponse): Pick<ObjectFacts, 'etag' | 'modified'> {
+  const modified = fields.get('Last-Modified')
+  return {
+    etag: fields.get('ETag') ?? '',
+    // Without two-digit years no present is needed.
+    modified: modified === undefined ? undefined : parseDate(modified, 0),
+  }
+}
+
+/** Bytes of the whole, of a part that begins where it was asked for and goes to the end; undefined for any other. */
+function sizeOfRange({ fields, length }: OriginResponse, first: number): number | undefined {
+  const [, from, to, all] =
+    /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/.exec(fields.get('Content-Range') ?? '') ?? []
+  const size = Number(all)
+  const right = Number(from) === first && Number(to) === size - 1 && length === size - first
+  return right ? size : undefined
+}
+
+function lengthSent(put: Asked['put']): number {
+  return put === undefined ? 0 : (lengthOf(put.content) ?? 0)
+}
+
+/** The code of an error, as far as it is one. */
+function codeIn(text: string): string {
+  return /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text)?.[1] ?? ''
+}
+
+function reasonOf({ status, fields }: OriginResponse, code: string): string {
+  if (status >= 300 && status < 400) {
+    const region = fields.get('x-amz-bucket-region') ?? ''
+    const known = /^[a-z0-9-]{1,40}$/.test(region) ? `; the bucket is in ${region}` : ''
+    return `it redirects (${status}), which is not followed${known}`
+  }
+  return code === '' ? `it answers ${status}` : `it answers ${status} ${code}`
+}
+
+const fullCodes = /^(?:.*Quota.*|.*StorageFull|InsufficientCapacity|NoSpace.*)$/
+
+function outcomeOf(status: number, code: string, conditional: boolean): Refused['outcome'] {
+  if (status === 507 || fullCodes.test(code)) return 'full'
+  if (status === 404) return code === 'NoSuchBucket' ? 'failed' : 'absent'
+  if (status === 412 || (status === 409 && conditional)) return 'precondition'
+  if (status === 501 || (status === 400 && conditional && code === 'NotImplemented')) {
+    return 'unsupported'
+  }
+  return status === 401 || status === 403 ? 'denied' : 'failed'
+}
+
+/** The first bytes of a content, as far as it has any; the rest is not read. */
+async function beginning(source: Source): Promise<string> {
+  let text = ''
+  for await (const block of iterate(source)) {
+    text += block.toString('latin1', 0, errorBytes - text.length)
+    if (text.length >= errorBytes) break
+  }
+  return text
+}
+
+/** All of a content; undefined when it has more than `most` bytes. Rejects with what the source breaks off with. */
+async function atMost(source: Source, most: number): Promise<Buffer | undefined> {
+  const blocks: Buffer[] = []
+  let size = 0
+  for await (const block of iterate(source)) {
+    size += block.length
+    if (size > most) return undefined
+    blocks.push(Buffer.from(block))
+  }
+  return Buffer.concat(blocks)
+}
+
+/** What a path of the configuration names; a path that is no text of UTF-8 stays as it is. */
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}

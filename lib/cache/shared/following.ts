@@ -1,0 +1,77 @@
+/**
+ * Has this node give the Release files that the other nodes of a bucket give: before a Release file is looked up, the pointer of its suite is
+ * read, which is remembered for a second. When it names a newer one than is adopted here, that is taken as one of the origin would be
+ * (`Updates.take`): it is verified, and so are the indexes it names.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
+import { SingleFlight } from '../../async/single-flight.ts'
+import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
+import type { SuiteDelays } from '../answer/suite-delays.ts'
+import type { Updates } from '../answer/suite-updates.ts'
+import type { Store } from '../store/store.ts'
+import { suiteOfRelease } from '../suites/generation.ts'
+import type { Suites } from '../suites/suites.ts'
+import type { Pointers } from './pointers.ts'
+
+interface FollowingParts {
+  readonly pointers: Pointers
+  readonly suites: Pick<Suites, 'at'>
+  readonly delays: Pick<SuiteDelays, 'restraint'>
+  readonly updates: Pick<Updates, 'take' | 'refresh'>
+  readonly store: Pick<Store, 'get'>
+  readonly clock: Clock
+  readonly log: Logger
+  /** How long a client waits for it; it goes on then. */
+  readonly wait: () => Milliseconds
+}
+
+/** How long a pointer that could not be followed is left alone. */
+const betweenTries: Milliseconds = 5000
+const mostPaused = 1000
+
+export class Following {
+  readonly #parts: FollowingParts
+  readonly #flights = new SingleFlight<void>()
+  /** Suites whose pointer could not be followed, with the moment until which that is not tried again, by `elapsed`. */
+  readonly #paused = recent<string, Milliseconds>(mostPaused)
+
+  constructor(parts: FollowingParts) {
+    this.#parts = parts
+  }
+
+  /** Has the Release file of the other nodes stand under this key. Undefined when its suite is not shared. Never rejects. */
+  settle(key: string): Promise<void> | undefined {
+    const { pointers, clock, wait } = this.#parts
+    const at = suiteOfRelease(key)
+    if (at === undefined || !pointers.shares(at)) return undefined
+    return inTime(
+      this.#flights.run(at, () => this.#follow(at)),
+      clock,
+      wait(),
+    )
+  }
+
+  async #follow(at: string): Promise<void> {
+    const { pointers, suites, store, delays, updates, clock, log } = this.#parts
+    try {
+      const pointer = await pointers.of(at)
+      const [adopted] = suites.at(at)?.generations ?? []
+      // What a delay keeps has its own time here. A suite that was never adopted is fetched as any file is, from the bucket.
+      if (pointer === undefined || adopted === undefined || delays.restraint(at)) return
+      const release = pointer.release.find(({ key }) => !key.endsWith('.gpg'))
+      const entry = release && (await store.get(release.key))
+      if (entry === undefined || entry.digest === release?.digest) return
+      if (pointer.date <= (adopted.date ?? 0)) return
+      if ((this.#paused.get(at) ?? 0) > clock.elapsed()) return
+      const taken = await updates.take(pointer, entry)
+      if (taken.use === 'store') return
+      this.#paused.set(at, clock.elapsed() + betweenTries)
+      // Its files have not reached the bucket: the origin has them.
+      if (taken.use === 'again') await updates.refresh(entry)
+    } catch (error) {
+      log.warn('the Release file of the other nodes could not be taken', { suite: at, error })
+    }
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * Which Release file the nodes of a bucket give for each suite. A pointer in the bucket names it; the node that has verified a newer one moves
+ * the pointer before its clients get it, and the others follow (answer/suite-updates.ts).
+ *
+ * # Facts
+ * - A pointer is the word of the bucket. A node gives what it names only after it has verified that as it verifies what an origin sends.
+ *   A pointer that turns out not to name what it says is not followed, and does not keep a node from moving it.
+ * - Generations are ordered by their signed dates. One without a date is pointed to by none.
+ * - What waits for a `delay` or a `hold` has not been adopted, so nothing points to it.
+ */
+import { createHash } from 'node:crypto'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
+import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import { releasesOf, type Suite } from '../suites/generation.ts'
+import { isShareableKey, type SharingRules } from './shareable.ts'
+import { patience, type SharedStore, type SuitePointer } from './shared-store.ts'
+
+interface PointersParts extends SharingRules {
+  readonly shared: SharedStore
+  readonly store: Pick<Store, 'get'>
+  readonly clock: Clock
+  readonly log: Logger
+  /** The name of this node. */
+  readonly node: string
+}
+
+const mostUnfit = 1000
+/** Times in a row that another node may be first. */
+const mostLost = 3
+
+export class Pointers {
+  readonly #parts: PointersParts
+  /** Pointers that name something else than they say, by suite. */
+  readonly #unfit = recent<string, string>(mostUnfit)
+
+  constructor(parts: PointersParts) {
+    this.#parts = parts
+  }
+
+  /** Whether the Release files of the suite in the directory with this key are shared. */
+  shares(at: string): boolean {
+    return isShareableKey(`${at}/InRelease`, this.#parts)
+  }
+
+  /** The pointer of the suite in the directory with this key, unless it was found unfit. Never rejects. */
+  async of(at: string): Promise<SuitePointer | undefined> {
+    const { shared, clock } = this.#parts
+    const pointer = await inTime(shared.suite(idOf(at)), clock, patience)
+    return pointer === undefined || this.#isUnfit(at, pointer) ? undefined : pointer
+  }
+
+  /** The pointer of a suite names what cannot be adopted. */
+  noteUnfit(at: string, { etag, release }: SuitePointer): void {
+    this.#unfit.set(at, versionOf({ etag, release }))
+    this.#parts.log.warn('the shared store points to a Release file that cannot be used', {
+      suite: at,
+      release: release[0]?.digest,
+    })
+  }
+
+  /**
+   * Points to the Release files that this node has verified, once the bucket has them. Waits two seconds at most: a bucket that is away keeps
+   * no client waiting. Never rejects.
+   */
+  async announce(
+    at: string,
+    release: readonly Entry[],
+    date: Milliseconds | undefined,
+  ): Promise<void> {
+    const { shared, clock } = this.#parts
+    if (date === undefined || release.length === 0 || !this.shares(at)) return
+    if (shared.state.resting !== undefined) {
+      for (const entry of release) void shared.offer(entry, { first: true })
+      return
+    }
+    const told = Promise.all(release.map(entry => shared.offer(entry, { first: true }))).then(() =>
+      this.#move(at, release, date),
+    )
+    await inTime(told, clock, patience)
+  }
+
+  /** A suite was adopted: the bucket is to point to it, unless it points to something newer. */
+  async adopted({ at, generations: [generation] }: Suite): Promise<void> {
+    if (generation === undefined || !this.shares(at)) return
+    const { store } = this.#parts
+    const files = releasesOf(generation).flatMap(({ name, digest, signedBy }) => {
+      const signature = signedBy === undefined ? [] : [{ name: 'Release.gpg', ...signedBy }]
+      return [{ name, digest }, ...signature]
+    })
+    const release: Entry[] = []
+    for (const { name, digest } of files) {
+      const entry = await store.get(`${at}/${name}`)
+      if (entry?.digest === digest) release.push(entry)
+    }
+    const known = await this.of(at)
+    const whole = release.some(({ key }) => !key.endsWith('.gpg'))
+    if (whole && (known?.date ?? 0) < (generation.date ?? 0)) {
+      await this.announce(at, release, generation.date)
+    }
+  }
+
+  async #move(at: string, release: readonly Entry[], date: Milliseconds): Promise<void> {
+    const { shared, clock, node } = this.#parts
+    const to = { release, date, adopted: clock.now(), node }
+    for (let times = 0; times < mostLost; times += 1) {
+      const from = await shared.suite(idOf(at), { fresh: true })
+      if (from !== undefined && from.date >= date && !this.#isUnfit(at, from)) return
+      if ((await shared.swap(idOf(at), from, to)) !== 'lost') return
+    }
+  }
+
+  #isUnfit(at: string, pointer: SuitePointer): boolean {
+    return this.#unfit.get(at) === versionOf(pointer)
+  }
+}
+
+function versionOf({ etag, release }: Pick<SuitePointer, 'etag' | 'release'>): string {
+  return `${etag} ${release.map(({ digest }) => digest).join(' ')}`
+}
+
+/** The name of the pointer of a suite. */
+function idOf(at: string): string {
+  return createHash('sha256').update(at).digest('hex')
+}

@@ -1,0 +1,144 @@
+/**
+ * Keeps objects in use from lapsing. The bucket's lifecycle rule removes what is older than `expire`; an object that is used is copied onto
+ * itself when half of that is over, which begins its age anew.
+ *
+ * # Facts
+ * - What is read from the bucket says its age, so it is renewed in passing.
+ * - Hits come from the local disk and never ask the bucket. So the contents that clients of this node have used are looked at in the background, a
+ *   sixteenth of them at a time, each within a quarter of `expire`. Which sixteenth it is depends on the time alone, so restarts change nothing.
+ * - What the bucket has lost, or never got because the list of uploads was full, is offered anew on that round.
+ */
+import { type Clock, hour, type Milliseconds } from '../../async/clock.ts'
+import { pause } from '../../async/deadline.ts'
+import type { Logger } from '../../log/log.ts'
+import { recent } from '../../recent.ts'
+import type { ListedEntry } from '../store/catalogue/catalogue.ts'
+import type { Bucket } from './bucket.ts'
+import { blobName, entryObject, types } from './objects.ts'
+import type { SharedOutcome } from './shared-store.ts'
+
+interface RenewalParts {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly bucket: Bucket
+  readonly list: () => AsyncIterable<readonly ListedEntry[]>
+  /** What the lifecycle rule of the bucket says; 0: there is none. */
+  readonly expire: () => Milliseconds
+  /** Whether requests of our own are welcome now. */
+  readonly usable: () => boolean
+  /** Whether the file of a key is shared. */
+  readonly shares: (key: string) => boolean
+  readonly offer: (key: string) => void
+}
+
+const parts = 16
+/** Time between two questions of a round. */
+const shortestPause: Milliseconds = 20
+const longestPause: Milliseconds = 5000
+/** How long a round waits for a store that rests. */
+const untilUsable: Milliseconds = 60_000
+
+export class Renewal {
+  readonly #parts: RenewalParts
+  /** Objects that were renewed lately, by name. */
+  readonly #renewed = recent<string, true>(2000)
+  readonly #over = new AbortController()
+  #count = 0
+  #cancel: () => void = () => {}
+
+  constructor(parts: RenewalParts) {
+    this.#parts = parts
+  }
+
+  /** How many objects have been renewed. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** Begins the rounds. */
+  begin(): void {
+    this.#later(this.#slot() / 4)
+  }
+
+  close(): void {
+    this.#over.abort()
+    this.#cancel()
+  }
+
+  /** An object was read that is so old. */
+  seen(name: string, modified: Milliseconds | undefined): void {
+    if (this.#isOld(modified) && this.#parts.usable()) void this.#renew(name)
+  }
+
+  /** The time in which a sixteenth is looked at. */
+  #slot(): Milliseconds {
+    return this.#parts.expire() / 4 / parts
+  }
+
+  #later(after: Milliseconds): void {
+    const { clock, expire } = this.#parts
+    const off = expire() === 0
+    this.#cancel = clock.after(off ? hour : after, () => void this.#round(off))
+  }
+
+  async #round(off: boolean): Promise<void> {
+    if (!off) {
+      try {
+        await this.#lookAtPart()
+      } catch (error) {
+        this.#parts.log.warn('the stored files could not be listed for the shared store', { error })
+      }
+    }
+    if (this.#over.signal.aborted) return
+    const slot = this.#slot()
+    // To the begin of the next part.
+    this.#later(slot - (this.#parts.clock.now() % Math.max(slot, 1)))
+  }
+
+  async #lookAtPart(): Promise<void> {
+    const { clock, list, expire } = this.#parts
+    const slot = this.#slot()
+    const part = (Math.floor(clock.now() / slot) % parts).toString(16)
+    const since = clock.now() - expire() / 2
+    const found: Array<Pick<ListedEntry, 'key' | 'digest' | 'size'>> = []
+    for await (const some of list()) {
+      for (const { key, digest, size, lastUsed } of some) {
+        if (digest.startsWith(part) && lastUsed >= since) found.push({ key, digest, size })
+      }
+    }
+    const between = Math.min(Math.max(slot / 2 / (found.length + 1), shortestPause), longestPause)
+    for (const one of found) {
+      await pause(clock, between, this.#over.signal)
+      while (!this.#parts.usable() && !this.#over.signal.aborted) {
+        await pause(clock, untilUsable, this.#over.signal)
+      }
+      if (this.#over.signal.aborted) return
+      if (this.#parts.shares(one.key)) await this.#look(one)
+    }
+  }
+
+  async #look({ key, digest, size }: Pick<ListedEntry, 'key' | 'digest' | 'size'>): Promise<void> {
+    const { bucket, offer } = this.#parts
+    const there = await bucket.head(blobName(digest))
+    if (there.outcome === 'absent' || (there.outcome === 'done' && there.size !== size)) offer(key)
+    if (there.outcome !== 'done' || !this.#isOld(there.modified)) return
+    await this.#renew(blobName(digest))
+    const entry = await this.#renew(entryObject(key))
+    if (entry === 'absent') offer(key)
+  }
+
+  async #renew(name: string): Promise<SharedOutcome | undefined> {
+    if (this.#renewed.has(name)) return undefined
+    this.#renewed.set(name, true)
+    const type = name.startsWith('blobs/') ? types.blob : types.json
+    const { outcome } = await this.#parts.bucket.renew(name, type)
+    if (outcome === 'done') this.#count += 1
+    return outcome
+  }
+
+  #isOld(modified: Milliseconds | undefined): boolean {
+    const expire = this.#parts.expire()
+    if (modified === undefined || expire === 0) return false
+    return this.#parts.bucket.now() - modified > expire / 2
+  }
+}

@@ -1,0 +1,263 @@
+/**
+ * The store that nodes share, in a bucket: what each question asks of it, what it says of the store's health, and what is counted. Reads and
+ * writes rest apart: a full store still gives what it has.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
+import type { Logger } from '../../log/log.ts'
+import type { ListedEntry } from '../store/catalogue/catalogue.ts'
+import { isDigest } from '../store/disk/layout.ts'
+import type { Entry } from '../store/entry.ts'
+import { Breaker } from './breaker.ts'
+import { Bucket, type BucketParts, type Reason } from './bucket.ts'
+import { tryEngine } from './engine.ts'
+import { Leases } from './leases.ts'
+import { blobName, entryObject, mostBytes, probeName, readEntry } from './objects.ts'
+import { Renewal } from './renewal.ts'
+import {
+  type BlobOptions,
+  type Lease,
+  patience,
+  type SharedContent,
+  type SharedOperation,
+  type SharedOutcome,
+  type SharedState,
+  type SharedStore,
+  type SuitePointer,
+  type SuiteRecord,
+  type Swapped,
+} from './shared-store.ts'
+import { SuiteObjects } from './suite-objects.ts'
+import { type UploadedStore, Uploads } from './uploads.ts'
+
+export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
+  readonly clock: Clock
+  readonly log: Logger
+  /** The URL of the setting, for status and log. */
+  readonly url: string
+  /** What no other node is called. */
+  readonly node: string
+  readonly peer: string | undefined
+  readonly expire: () => Milliseconds
+  /** Reads the credentials again, before a store that has failed is tried. */
+  readonly credentialsAgain: () => void
+  readonly directory: string
+  readonly store: UploadedStore & { list(): AsyncIterable<readonly ListedEntry[]> }
+  readonly shares: (key: string) => boolean
+}
+
+const none: Lease = { kind: 'none' }
+
+/** The longest time for which a lease waits for the upload of what was fetched. */
+const uploadTime: Milliseconds = 60_000
+
+export class SharedBucket implements SharedStore {
+  readonly #parts: SharedBucketParts
+  readonly #bucket: Bucket
+  readonly #reads: Breaker
+  readonly #writes: Breaker
+  readonly #leases: Leases
+  readonly #suites: SuiteObjects
+  readonly #uploads: Uploads
+  readonly #renewal: Renewal
+  readonly #requests = new Map<SharedOperation, Map<SharedOutcome, number>>()
+  #conditional: 'unknown' | 'on' | 'off' = 'unknown'
+  /** The first trial of the engine. */
+  #trial: Promise<unknown> = Promise.resolve()
+  #wrong = 0
+
+  constructor(parts: SharedBucketParts) {
+    const { clock, log } = parts
+    this.#parts = parts
+    const bucket = new Bucket({
+      ...parts,
+      onOutcome: (operation, outcome, reason) => this.#came(operation, outcome, reason),
+    })
+    this.#bucket = bucket
+    this.#reads = new Breaker({
+      clock,
+      ask: () => this.#askToRead(),
+      onChange: because => this.#changed('the shared store', because),
+    })
+    this.#writes = new Breaker({
+      clock,
+      ask: () => this.#tryWrites(),
+      onChange: because => this.#changed('writing to the shared store', because),
+    })
+    const conditional = () => this.#conditional === 'on'
+    const usable = () => this.#reads.resting === undefined && this.#writes.resting === undefined
+    this.#leases = new Leases({ ...parts, bucket })
+    this.#suites = new SuiteObjects({ clock, bucket, conditional })
+    this.#uploads = new Uploads({ ...parts, bucket, writable: usable, conditional })
+    const { store, shares, expire } = parts
+    this.#renewal = new Renewal({
+      ...{ clock, log, bucket, expire, shares, usable },
+      list: () => store.list(),
+      offer: key => this.#uploads.add(key),
+    })
+  }
+
+  /** Tries the engine in the background, and goes on with uploads of an earlier run. */
+  async open(): Promise<void> {
+    this.#trial = this.#tryWrites().then(because => {
+      if (because !== undefined) this.#writes.failed(because)
+    })
+    await this.#uploads.open()
+    this.#renewal.begin()
+  }
+
+  async blob(
+    digest: string,
+    { first, size, lifetime }: BlobOptions,
+  ): Promise<SharedContent | undefined> {
+    if (this.#reads.resting !== undefined || !isDigest(digest)) return undefined
+    const name = blobName(digest)
+    const found = await this.#bucket.get(name, { lifetime, ...(first !== undefined && { first }) })
+    if (found.outcome !== 'done') return undefined
+    if (size !== undefined && found.size !== size) {
+      found.source.close()
+      this.#count('get', 'failed')
+      return undefined
+    }
+    this.#renewal.seen(name, found.modified)
+    return { size: found.size, first: found.first, source: found.source }
+  }
+
+  async entry(key: string): Promise<Entry | undefined> {
+    if (this.#reads.resting !== undefined) return undefined
+    const name = entryObject(key)
+    const there = await this.#bucket.read(name, { most: mostBytes.entry })
+    if (there === 'unchanged' || there.outcome !== 'done') return undefined
+    this.#renewal.seen(name, there.modified)
+    return readEntry(there.bytes, key)
+  }
+
+  async lease(key: string): Promise<Lease> {
+    if (this.#conditional === 'unknown') await inTime(this.#trial, this.#parts.clock, patience)
+    if (this.#conditional !== 'on' || !this.#usable) return none
+    return this.#leases.ask(key, () => {
+      return inTime(this.#uploads.settled(key), this.#parts.clock, uploadTime)
+    })
+  }
+
+  async suite(
+    id: string,
+    { fresh = false }: { readonly fresh?: boolean } = {},
+  ): Promise<SuitePointer | undefined> {
+    if (this.#reads.resting !== undefined) return undefined
+    const read = await this.#suites.read(id, fresh)
+    return read === 'away' ? undefined : read.pointer
+  }
+
+  async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<Swapped> {
+    if (!this.#usable) return 'away'
+    return (await inTime(this.#suites.swap(id, from, to), this.#parts.clock, patience)) ?? 'away'
+  }
+
+  async offer(
+    { key, size }: Entry,
+    { first = false }: { readonly first?: boolean } = {},
+  ): Promise<void> {
+    if (!this.#parts.shares(key)) return
+    this.#uploads.add(key, { size, first })
+    await this.#uploads.settled(key)
+  }
+
+  wrong(digest: string): void {
+    this.#wrong += 1
+    const { log } = this.#parts
+    log.warn('a content of the shared store is not what its digest says; it is removed there', {
+      digest,
+    })
+    if (this.#usable) void this.#bucket.remove(blobName(digest))
+  }
+
+  get state(): SharedState {
+    const { url } = this.#parts
+    const { received, sent } = this.#bucket.traffic
+    return {
+      url,
+      resting: this.#reads.resting,
+      unwritable: this.#writes.resting,
+      leases: this.#conditional,
+      requests: this.#requests,
+      received,
+      sent,
+      uploads: this.#uploads.counts,
+      wrong: this.#wrong,
+      renewed: this.#renewal.count,
+      ahead: this.#bucket.ahead,
+    }
+  }
+
+  /** Ends uploads and leases as far as there is time. */
+  async close(signal: AbortSignal): Promise<void> {
+    this.#renewal.close()
+    await this.#uploads.close(signal)
+    if (this.#usable && !signal.aborted) await this.#leases.close()
+    this.#reads.close()
+    this.#writes.close()
+  }
+
+  get #usable(): boolean {
+    return this.#reads.resting === undefined && this.#writes.resting === undefined
+  }
+
+  /** Why it cannot be read; undefined when it can. The object need not be there. */
+  async #askToRead(): Promise<string | undefined> {
+    this.#parts.credentialsAgain()
+    const there = await this.#bucket.read(probeName(this.#parts.node), { most: mostBytes.lease })
+    if (there === 'unchanged' || there.outcome === 'done') return undefined
+    const answers = there.outcome === 'absent' || there.because.endsWith(' AccessDenied')
+    return answers ? undefined : there.because
+  }
+
+  /** Why it takes nothing; undefined when it does. The first time that it does, it is known whether writes can be conditional. */
+  async #tryWrites(): Promise<string | undefined> {
+    const { node, log, credentialsAgain } = this.#parts
+    credentialsAgain()
+    const tried = await tryEngine(this.#bucket, node)
+    if ('outcome' in tried) return tried.because
+    const before = this.#conditional
+    this.#conditional = tried.conditional ? 'on' : 'off'
+    if (!tried.conditional && before !== 'off') {
+      const { because } = tried
+      log.warn(
+        'the shared store has no conditional writes: several nodes may fetch the same file at once, and of two that write a suite in the same moment the later one wins',
+        { because },
+      )
+    }
+    return undefined
+  }
+
+  #came(operation: SharedOperation, outcome: SharedOutcome, { because, telling }: Reason): void {
+    this.#count(operation, outcome)
+    if (!telling || harmless.has(outcome)) return
+    const reads = operation === 'get' || operation === 'head'
+    if (reads) this.#reads.failed(because)
+    else this.#writes.failed(because)
+  }
+
+  #count(operation: SharedOperation, outcome: SharedOutcome): void {
+    const of = this.#requests.get(operation) ?? new Map<SharedOutcome, number>()
+    this.#requests.set(operation, of)
+    of.set(outcome, (of.get(outcome) ?? 0) + 1)
+  }
+
+  #changed(what: string, because: string | undefined): void {
+    const { log, url } = this.#parts
+    if (because !== undefined) {
+      return log.warn(`${what} fails; it is tried again in the background`, { store: url, because })
+    }
+    log.info(`${what} works again`, { store: url })
+    this.#uploads.go()
+  }
+}
+
+/** Outcomes that say nothing bad of the store. */
+const harmless: ReadonlySet<SharedOutcome> = new Set([
+  'done',
+  'absent',
+  'precondition',
+  'unsupported',
+])

@@ -1,0 +1,21 @@
+/**
+ * A file of the Release files that a pointer names, as it is asked for: no origin is asked. Pure.
+ */
+import { parseUri } from '../../http/message/target.ts'
+import { classify, parentOf } from '../archive/path.ts'
+import type { WantedFile } from '../fetch/found.ts'
+import type { SuiteRecord } from './shared-store.ts'
+
+/** Undefined when the pointer names no such file. */
+export function sharedFile(
+  { release }: Pick<SuiteRecord, 'release'>,
+  key: string,
+): WantedFile | undefined {
+  const entry = release.find(one => one.key === key)
+  const uri = parseUri(key)
+  if (entry === undefined || 'problem' in uri) return undefined
+  const { size, digest } = entry
+  const claim = { size, digest, suite: parentOf(key) }
+  const archive = classify(uri.path)
+  return { key, uri, archive, claim, stored: undefined, onlyNear: true, insist: true }
+}

@@ -1,0 +1,74 @@
+/**
+ * Makes the parts by which this node uses a bucket: what is asked before an origin, what is offered to the other nodes, and which Release
+ * files they give. Loaded where `shared_store` is set.
+ */
+import type { BlockPool } from '../../bytes/block-pool.ts'
+import type { TargetUri } from '../../http/message/target.ts'
+import { recent } from '../../recent.ts'
+import type { SuiteDelays } from '../answer/suite-delays.ts'
+import type { Updates } from '../answer/suite-updates.ts'
+import { isKeepingKey } from '../builds/build.ts'
+import type { Rules } from '../policy/policy.ts'
+import type { Store } from '../store/store.ts'
+import { suiteOfRelease } from '../suites/generation.ts'
+import type { Suites } from '../suites/suites.ts'
+import { Following } from './following.ts'
+import { SharedNearer } from './nearer.ts'
+import { Peers } from './peers.ts'
+import { Pointers } from './pointers.ts'
+import { isShareable, isShareableKey, type SharingRules } from './shareable.ts'
+import type { SharedStore } from './shared-store.ts'
+
+interface SharingParts
+  extends SharingRules,
+    Omit<ConstructorParameters<typeof Pointers>[0], 'node'> {
+  readonly shared: SharedStore
+  readonly rules: () => Rules
+  readonly store: Store
+  readonly blocks: BlockPool
+  /** Our name in Via. */
+  readonly pseudonym: string
+}
+
+export type Sharing = ReturnType<typeof sharing>
+
+/** Keys of which it is remembered which content the other nodes have been offered. */
+const mostOffered = 65_536
+
+/** What this node offers is known from now on by the events of its store. */
+export function sharing(parts: SharingParts) {
+  const { shared, store, pseudonym, rules, clock, log } = parts
+  const peers = new Peers(parts)
+  const pointers = new Pointers({ ...parts, node: pseudonym })
+  const offered = recent<string, string>(mostOffered)
+  store.listen({
+    named(entry) {
+      const { key, digest } = entry
+      // A Release file is offered with the pointer that names it.
+      if (suiteOfRelease(key) !== undefined || isKeepingKey(key)) return
+      if (offered.get(key) === digest || !isShareableKey(key, parts)) return
+      offered.set(key, digest)
+      void shared.offer(entry)
+    },
+  })
+  const nearer = new SharedNearer({
+    ...parts,
+    peers,
+    pointer: at => pointers.of(at),
+    onTaken: ({ key, digest }) => offered.set(key, digest),
+  })
+  return {
+    nearer,
+    pointers,
+    following: (made: {
+      readonly suites: Suites
+      readonly delays: SuiteDelays
+      readonly updates: Updates
+    }) => {
+      const wait = () => rules().config.timeouts.revalidation
+      return new Following({ ...made, pointers, store, clock, log, wait })
+    },
+    isShared: (uri: TargetUri) => isShareable(uri, parts),
+    close: () => peers.close(),
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * Which generation each suite has, for all nodes: a pointer for each suite, which is replaced by comparing and swapping. What was read is
+ * remembered for a second, and asked for again by the version it had.
+ */
+import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Bucket } from './bucket.ts'
+import { mostBytes, readSuite, suiteBytes, suiteName, types } from './objects.ts'
+import type { SuitePointer, SuiteRecord, Swapped } from './shared-store.ts'
+
+/** For how long a pointer is not asked for again. */
+const trust: Milliseconds = 1000
+const mostRemembered = 500
+
+interface SuiteObjectParts {
+  readonly clock: Clock
+  readonly bucket: Bucket
+  /** Whether the store compares before it swaps. */
+  readonly conditional: () => boolean
+}
+
+interface Known {
+  readonly pointer: SuitePointer | undefined
+  /** The version of what is there, be it a pointer or not; "" for nothing. */
+  readonly etag: string
+  /** When it was asked for, by `elapsed`. */
+  readonly asked: Milliseconds
+}
+
+/** `away` and the like are a failure of the store: nothing is known then. */
+type Read = Known | 'away'
+
+export class SuiteObjects {
+  readonly #parts: SuiteObjectParts
+  readonly #known = new LRUCache<string, Known>({ max: mostRemembered })
+  /** Questions under way. */
+  readonly #asked = new Map<string, Promise<Read>>()
+
+  constructor(parts: SuiteObjectParts) {
+    this.#parts = parts
+  }
+
+  async read(id: string, fresh: boolean): Promise<Read> {
+    const known = this.#known.get(id)
+    const age = this.#parts.clock.elapsed() - (known?.asked ?? 0)
+    if (!fresh && known !== undefined && age < trust) return known
+    const under = fresh ? undefined : this.#asked.get(id)
+    if (under !== undefined) return under
+    const asking = this.#ask(id, known).finally(() => {
+      if (this.#asked.get(id) === asking) this.#asked.delete(id)
+    })
+    this.#asked.set(id, asking)
+    return asking
+  }
+
+  async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<Swapped> {
+    const { bucket, conditional, clock } = this.#parts
+    const compares = conditional() && from?.etag !== ''
+    if (!compares) {
+      // Two nodes that do this in the same moment do not see each other: the later one wins.
+      const now = await this.read(id, true)
+      if (now === 'away') return 'away'
+      if (!isSame(now.pointer, from)) return 'lost'
+    }
+    const there = from?.etag ?? this.#known.get(id)?.etag ?? ''
+    const bytes = suiteBytes(to)
+    const written = await bucket.put({
+      name: suiteName(id),
+      digest: hash('sha256', bytes),
+      content: { kind: 'bytes', bytes },
+      type: types.json,
+      ...(compares && { only: there === '' ? ('new' as const) : { etag: there } }),
+    })
+    const asked = clock.elapsed()
+    if (written.outcome === 'done') {
+      const { etag } = written
+      this.#known.set(id, { pointer: { ...to, etag }, etag, asked })
+      return 'swapped'
+    }
+    this.#known.delete(id)
+    // An object that was there and is not: its lifecycle has ended.
+    return written.outcome === 'precondition' || written.outcome === 'absent' ? 'lost' : 'away'
+  }
+
+  async #ask(id: string, known: Known | undefined): Promise<Read> {
+    const { bucket, clock } = this.#parts
+    const asked = clock.elapsed()
+    const etag = known?.etag ?? ''
+    const there = await bucket.read(suiteName(id), { most: mostBytes.suite, etag })
+    let read: Known = { pointer: undefined, etag: '', asked }
+    if (there === 'unchanged') read = { pointer: known?.pointer, etag, asked }
+    else if (there.outcome === 'done') {
+      read = { pointer: readSuite(there.bytes, there.etag), etag: there.etag, asked }
+    } else if (there.outcome !== 'absent') return 'away'
+    this.#known.set(id, read)
+    return read
+  }
+}
+
+function isSame(a: SuitePointer | undefined, b: SuitePointer | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return suiteBytes(a).equals(suiteBytes(b))
+}

@@ -1,0 +1,94 @@
+/**
+ * Nodes as processes, with a bucket by the protocol of S3: one fetch of each file, a node that is killed, one that is empty.
+ */
+import { createHash } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { releaseOf } from '../../fixtures/archive/tiny-archive.ts'
+import { getBy, nodeProcesses } from '../../fixtures/bucket/node-processes.ts'
+import { noProxy, peerUnderTest } from '../../fixtures/cache/proxy-process.ts'
+import { file } from '../../fixtures/http/scripted-origin.ts'
+import { eventually } from '../../fixtures/process/ports.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
+
+t.setTimeout(300_000)
+const skip = noProxy || peerUnderTest
+const packages = Array.from({ length: 20 }, (_, i) => ({
+  path: `pool/p${i}_1_all.deb`,
+  content: Buffer.alloc(100_000 + i, `package ${i} `),
+}))
+
+function sha256(content: Buffer): string {
+  return createHash('sha256').update(content).digest('hex')
+}
+
+/** The files of an archive with these packages. */
+function archive(): Map<string, Buffer> {
+  const stanzas = packages.map(
+    ({ path, content }, i) =>
+      `Package: p${i}\nVersion: 1\nArchitecture: all\nFilename: ${path}\nSize: ${content.length}\nSHA256: ${sha256(content)}\n`,
+  )
+  const index = gzipSync(stanzas.join('\n'))
+  const name = 'main/binary-all/Packages.gz'
+  const date = new Date().toUTCString().replace('GMT', 'UTC')
+  const release = releaseOf([[name, index]], ['SHA256'], date)
+  const files = new Map(packages.map(({ path, content }) => [path, content]))
+  files.set('dists/stable/InRelease', Buffer.from(`Acquire-By-Hash: yes\n${release}`))
+  files.set(`dists/stable/main/binary-all/by-hash/SHA256/${sha256(index)}`, index)
+  return files
+}
+
+t.test('three nodes fetch each file once, and an empty one needs no origin', { skip }, async t => {
+  const { origin, store, nodes, add } = await nodeProcesses(t, 3)
+  const files = archive()
+  for (const [path, content] of files) origin.at(`/${path}`, file({ content, etag: '"1"' }))
+  const update = async (node: (typeof nodes)[number]): Promise<void> => {
+    for (const path of [...files.keys()].reverse()) {
+      if (!path.startsWith('dists')) continue
+      t.equal((await getBy(t, node, origin.url(`/${path}`))).status, 200)
+    }
+  }
+  const clientsOf = nodes.flatMap(node => [node, node])
+  for (const node of nodes) await update(node)
+  await Promise.all(
+    clientsOf.map(async node => {
+      for (const { path, content } of packages) {
+        const answer = await getBy(t, node, origin.url(`/${path}`))
+        if (!answer.content.equals(content)) t.fail(`${path} ${answer.status}`)
+      }
+    }),
+  )
+  const fetched = packages.map(({ path }) => origin.seen(`/${path}`).length)
+  t.strictSame(new Set(fetched), new Set([1]), 'one fetch of each package')
+  const blobs = () => [...store.objects.keys()].filter(name => name.startsWith('blobs/'))
+  t.ok(await eventually(async () => blobs().length >= files.size, 30_000), 'all is in the bucket')
+  await origin.close()
+  const empty = await add()
+  await update(empty)
+  for (const { path, content } of packages) {
+    t.ok((await getBy(t, empty, origin.url(`/${path}`))).content.equals(content))
+  }
+})
+
+t.test('the node that fetches is killed: another goes on at the byte', { skip }, async t => {
+  const { origin, nodes, store } = await nodeProcesses(t, 3)
+  const content = Buffer.alloc(4_000_000, 'the quick brown fox ')
+  const path = `/dists/stable/main/by-hash/SHA256/${sha256(content)}`
+  const gate = new Gate()
+  origin.at(path, file({ content, etag: '"1"', pauses: [{ at: 2_000_000, gate }] }))
+  const [holder, ...others] = nodes
+  if (holder === undefined) throw new Error('no node')
+  const first = getBy(t, holder, origin.url(path)).catch(() => undefined)
+  await origin.arrived(path)
+  const following = others.map(node => getBy(t, node, origin.url(path)))
+  const leases = () => store.requests.filter(({ name }) => name.startsWith('leases/')).length
+  t.ok(await eventually(async () => leases() >= 3, 30_000))
+  await new Promise(resolve => setTimeout(resolve, 500))
+  await holder.stop('SIGKILL')
+  gate.open()
+  for (const answer of await Promise.all(following)) t.ok(answer.content.equals(content))
+  await first
+  const asked = origin.seen(path).map(({ fields }) => fields.get('Range'))
+  t.equal(asked.length, 2, 'two fetches')
+  t.match(asked[1], /^bytes=\d{6,}-$/, 'the second is for the rest')
+})
