@@ -112,7 +112,7 @@ function authTable(costs: UnitCosts): string {
       ...[10, 100, 1000, 10_000].map(sessions =>
         line(`${sessions.toLocaleString('en')} sessions`, needsOfSessions(sessions, costs)),
       ),
-      ...[100, 1000, 3000].map(requests =>
+      ...[100, 1000].map(requests =>
         line(
           `${requests.toLocaleString('en')} requests/s, no logins`,
           needsOfRequests({ requests, logins: 0, sessions: 1000 }, costs),
