@@ -2,11 +2,11 @@
  * The load client of the bench: sends requests, drops content inside the kernel, and prints what it timed as JSON.
  *
  *   load -a 127.0.0.1:3142 [-c 8] [-n 1000] [-s SECONDS] [-i MS] [-f FILE] [-k] [-o] [-t]
- *        [-H LINES] [-u BYTES] [-w BYTES] [-q PATH] TARGET...
+ *        [-H LINES] [-u BYTES] [-w BYTES] [-q PATH] [-x STATUS] TARGET...
  *
  *   -c  connections at once              -n  requests in all, over the targets in turn
  *   -s  no new request after so many seconds (30); the run ends 30 s later at the latest
- *   -i  a connection waits so many milliseconds from one request to its next
+ *   -i  a connection waits so many milliseconds from one request to its next; the first requests are spread over that time
  *   -f  every content has to equal this file, byte for byte; it is then read and not dropped
  *   -k  a new connection for each request
  *   -o  the request names a path, as origins are asked; otherwise the whole URL, as proxies are asked
@@ -15,10 +15,11 @@
  *   -u  each request is a POST of so many bytes, which count as those of its response
  *   -w  every connection is a WebSocket, and each request so many bytes that come back
  *   -q  each request is a check of nginx at this path, and names the target in X-Original-URI
+ *   -x  the status that is expected (200); 304 has no content
  *
  * Dropping is recv with MSG_TRUNC: the kernel counts the bytes and copies none, so that the client is not what limits large
  * transfers. Content is framed by Content-Length or by the end of the connection; chunked content counts as failed.
- * A status other than 200 counts as wrong.
+ * A status other than the expected one counts as wrong.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -43,7 +44,7 @@ typedef struct {
   enum stage stage;
   int reused;          /* the connection has answered before: if it ends now, the request is repeated on a new one */
   int last;            /* the response ends the connection */
-  int wrong;           /* the content differs, or the status was not 200 */
+  int wrong;           /* the content differs, or the status was not the expected one */
   char head[HEAD_MAX];
   size_t head_length;
   long long left;      /* bytes of content to come; LLONG_MAX when the end of the connection ends it */
@@ -58,7 +59,7 @@ static char **targets;
 static int target_count, always_new, origin_form, tunnels, poller;
 static double begun, no_new_after = 30, interval;
 static long long requests_left, requests_sent, upload, echo;
-static const char *lines = "", *check;
+static const char *lines = "", *check, *status = "200";
 static unsigned char *expected;
 static long long expected_size;
 static char piece[PIECE];
@@ -203,7 +204,8 @@ static int read_head(Connection *c) {
   char *end = strstr(c->head, "\r\n\r\n");
   if (!end) return c->head_length < HEAD_MAX - 1 ? 0 : -1;
   *end = 0;
-  int good = strncmp(c->head, "HTTP/1.", 7) == 0 && strncmp(c->head + 8, " 200", 4) == 0;
+  int http = strncmp(c->head, "HTTP/1.", 7) == 0 && c->head[8] == ' ';
+  int good = http && strncmp(c->head + 9, c->stage == TUNNEL ? "200" : status, 3) == 0;
   if (c->stage == TUNNEL) {
     if (!good) return -1;
     send_get(c);
@@ -217,8 +219,9 @@ static int read_head(Connection *c) {
   if (!good) c->wrong = 1;
   if (strcasestr(c->head, "\r\nTransfer-Encoding:")) return -1;
   char *length = strcasestr(c->head, "\r\nContent-Length:");
-  c->left = length ? atoll(length + 17) : LLONG_MAX;
-  c->last = !length || c->head[7] == '0' || strcasestr(c->head, "\r\nConnection: close") != NULL;
+  int without = http && strncmp(c->head + 9, "304", 3) == 0;
+  c->left = without ? 0 : length ? atoll(length + 17) : LLONG_MAX;
+  c->last = (!length && !without) || c->head[7] == '0' || strcasestr(c->head, "\r\nConnection: close") != NULL;
   c->stage = CONTENT;
   take(c, end + 4, c->head + c->head_length - (end + 4));
   return 1;
@@ -269,7 +272,7 @@ static void read_options(int count, char **arguments, int *connections) {
   int option, port;
   char host[64];
   requests_left = 1;
-  while ((option = getopt(count, arguments, "a:c:n:s:i:f:kotH:u:w:q:")) != -1) switch (option) {
+  while ((option = getopt(count, arguments, "a:c:n:s:i:f:kotH:u:w:q:x:")) != -1) switch (option) {
     case 'a':
       if (sscanf(optarg, "%63[^:]:%d", host, &port) != 2) exit(2);
       server.sin_family = AF_INET;
@@ -288,6 +291,7 @@ static void read_options(int count, char **arguments, int *connections) {
     case 'u': upload = atoll(optarg); break;
     case 'w': echo = atoll(optarg); break;
     case 'q': check = optarg; break;
+    case 'x': status = optarg; break;
     default: exit(2);
     }
   targets = arguments + optind;
@@ -313,6 +317,7 @@ int main(int count, char **arguments) {
   begun = now();
   for (int i = 0; i < connections; i++) {
     all[i].fd = -1;
+    all[i].due = begun + interval * i / connections;
     next_request(&all[i]);
   }
   for (;;) {

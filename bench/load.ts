@@ -46,6 +46,10 @@ export interface LoadPlan {
   readonly echo?: number
   /** Each request is a check of nginx at this path, which names the target in X-Original-URI. */
   readonly check?: string
+  /** The status of each response: 200 when not given. */
+  readonly status?: 304
+  /** Each request has a connection of its own. */
+  readonly alwaysNew?: boolean
   /** How the server is asked: as a proxy when not given. */
   readonly as?: 'origin' | 'tunnel'
 }
@@ -76,6 +80,8 @@ export class LoadClient {
     if (plan.upload !== undefined) args.push('-u', plan.upload)
     if (plan.echo !== undefined) args.push('-w', plan.echo)
     if (plan.check !== undefined) args.push('-q', plan.check)
+    if (plan.status !== undefined) args.push('-x', plan.status)
+    if (plan.alwaysNew === true) args.push('-k')
     if (plan.as !== undefined) args.push(plan.as === 'tunnel' ? '-t' : '-o')
     const options = { deadline: seconds * 1000 + 60_000 }
     const printed = await command(this.#program, [...args.map(String), ...targets], options)

@@ -29,7 +29,7 @@ const edges = [
 const recipes = [
   ...['entra-id', 'okta', 'keycloak', 'ad-fs', 'google-workspace', 'shibboleth-idp'],
   ...['simplesamlphp', 'kubernetes', 'several-applications'],
-  ...['README', 'traefik', 'aws-load-balancer', 'cloudflare', 'appliance'],
+  ...['README', 'traefik', 'aws-load-balancer', 'cloudflare', 'compose', 'appliance'],
 ]
 
 const packages: readonly DebianPackage[] = [
@@ -58,7 +58,7 @@ const packages: readonly DebianPackage[] = [
         'metrics.md',
         'glossary.md',
       ],
-      ...['paid-archives.md'],
+      ...['paid-archives.md', 'sizing.md'],
       ...[
         'README',
         'ci-and-images',
@@ -92,7 +92,7 @@ const packages: readonly DebianPackage[] = [
     documents: [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
-      ...['several-instances.md', 'migration.md', 'glossary.md'],
+      ...['several-instances.md', 'migration.md', 'glossary.md', 'sizing.md'],
       ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
       ...recipes.map(name => `recipes/${name}.md`),
     ],

@@ -55,6 +55,7 @@ const checked = new Set([
     'yaml ansible',
     'yaml cloud-init',
     'yaml traefik',
+    'yaml compose',
   ],
 ])
 

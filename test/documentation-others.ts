@@ -157,6 +157,24 @@ t.test(
   },
 )
 
+t.test('compose: services use networks and volumes that exist', async t => {
+  for (const block of inLanguage('yaml compose')) {
+    const found = yamlOf(block)
+    if (!isRecord(found)) throw new Error(placeOf(block))
+    t.strictSame(Object.keys(found), ['services', 'networks', 'volumes'])
+    for (const service of Object.values(Object(found['services']))) {
+      const { networks = [], volumes = [] }: { networks?: string[]; volumes?: unknown[] } =
+        Object(service)
+      for (const name of networks) t.ok(Object.hasOwn(Object(found['networks']), name), name)
+      for (const volume of volumes) {
+        if (typeof volume !== 'string') continue
+        const [name = ''] = volume.split(':')
+        t.ok(Object.hasOwn(Object(found['volumes']), name), name)
+      }
+    }
+  }
+})
+
 t.test('preseeding', { skip: lacking('debconf-set-selections') }, async t => {
   for (const block of inLanguage('preseed')) {
     const checked = await attempt('debconf-set-selections', ['--checkonly'], { input: block.text })

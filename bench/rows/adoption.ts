@@ -45,7 +45,8 @@ export const adoption: Row = {
   },
 }
 
-async function adopting(stage: Stage, program: Program) {
+/** Has a fresh process read the index; megabytes, milliseconds of delay and seconds. */
+export async function adopting(stage: Pick<Stage, 'origin'>, program: Program) {
   // The origin makes them when they are first asked for.
   for (const path of suitePaths) await fetched(stage.origin.port, path)
   await metricsOf(program.port)

@@ -113,7 +113,7 @@ async function afterWork(stage: Stage, program: Program): Promise<number> {
 }
 
 /** A log of entries as the daemon leaves it. Contents are not there: a start reads none. */
-function* entries(count: number): Generator<Buffer> {
+export function* entries(count: number): Generator<Buffer> {
   const header = encodeRecord({ is: 'header', generation: '0123456789abcdef' })
   let position = header.length
   yield header

@@ -66,7 +66,7 @@ export const proxies: readonly SubjectName[] = [
 ]
 
 /** The origin's URL of a path. */
-export function urlOf(stage: Stage, path: string): string {
+export function urlOf(stage: Pick<Stage, 'origin'>, path: string): string {
   return `http://127.0.0.1:${stage.origin.port}${path}`
 }
 
