@@ -3,6 +3,8 @@
  * manager (systemd.exec(5), LoadCredential=). Reads such files; no message quotes what one holds.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import { whyUnreadable } from '../errors.ts'
 import { expected, type Read, right, wrong } from './reading.ts'
 import { readPath } from './setting-kinds.ts'
 import { type Kind, kind } from './settings.ts'
@@ -46,4 +48,32 @@ export function readSecretFile(
   } finally {
     closeSync(file)
   }
+}
+
+/**
+ * The text at a place, for a secret that no other user may read: a path, or a credential of the service. Else what is
+ * wrong with it, to go on after the name of the place. Never throws.
+ */
+export function privateSecret(
+  place: string,
+  { service, environment }: SecretContext,
+): { readonly text: string } | { readonly problem: string } {
+  const name = credentialName(place)
+  const directory = environment['CREDENTIALS_DIRECTORY'] || `/run/credentials/${service}`
+  try {
+    const found = readSecretFile(name === undefined ? place : join(directory, name))
+    if (!found.ok) return { problem: found.problem }
+    if (!found.value.open) return { text: found.value.text }
+    return {
+      problem: 'can be read by every user of this machine; take that permission away: chmod o-r',
+    }
+  } catch (error) {
+    return { problem: `cannot be read: ${whyUnreadable(error)}` }
+  }
+}
+
+/** Whose credentials they are, where the service manager says nothing of their directory. */
+interface SecretContext {
+  readonly service: string
+  readonly environment: Readonly<Record<string, string | undefined>>
 }

@@ -10,9 +10,8 @@
  * - A line without a scheme counts for https alone, as for apt; one that begins with `http://` sends them readably, which is warned of.
  * - They are never part of the configuration, and no message quotes them.
  */
-import { join } from 'node:path'
-import { credentialName, readSecretFile } from '../../config/secret-place.ts'
-import { Failure, whyUnreadable } from '../../errors.ts'
+import { privateSecret } from '../../config/secret-place.ts'
+import { Failure } from '../../errors.ts'
 import {
   defaultPort,
   parseAuthority,
@@ -121,20 +120,8 @@ function isFor(line: Line, { scheme, host, port, path }: TargetUri): boolean {
 }
 
 function linesOf(place: string, environment: Readonly<Record<string, string | undefined>>): Parsed {
-  const name = credentialName(place)
-  const directory = environment['CREDENTIALS_DIRECTORY'] || '/run/credentials/cachesvc.service'
-  try {
-    const found = readSecretFile(name === undefined ? place : join(directory, name))
-    if (!found.ok) return { problem: found.problem }
-    if (found.value.open) {
-      return {
-        problem: 'can be read by every user of this machine; take that permission away: chmod o-r',
-      }
-    }
-    return parseAuthConf(found.value.text)
-  } catch (error) {
-    return { problem: `cannot be read: ${whyUnreadable(error)}` }
-  }
+  const found = privateSecret(place, { service: 'cachesvc.service', environment })
+  return 'problem' in found ? found : parseAuthConf(found.text)
 }
 
 /** Reads the text of such a file: words between blanks, `#` begins a comment at the beginning of a line. */

@@ -3,9 +3,7 @@
  * theirs: lines `aws_access_key_id = …`, `aws_secret_access_key = …` and, for credentials that are for a time, `aws_session_token = …`, in the
  * profile `[default]` or without one. No message quotes what stands there.
  */
-import { join } from 'node:path'
-import { credentialName, readSecretFile } from '../../config/secret-place.ts'
-import { whyUnreadable } from '../../errors.ts'
+import { privateSecret } from '../../config/secret-place.ts'
 import type { AwsCredentials } from './sigv4.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -17,20 +15,8 @@ export function bucketCredentials(
   environment: Environment,
 ): BucketCredentials {
   if (place === undefined) return fromEnvironment(environment)
-  const name = credentialName(place)
-  const directory = environment['CREDENTIALS_DIRECTORY'] || '/run/credentials/cachesvc.service'
-  try {
-    const found = readSecretFile(name === undefined ? place : join(directory, name))
-    if (!found.ok) return { problem: found.problem }
-    if (found.value.open) {
-      return {
-        problem: 'can be read by every user of this machine; take that permission away: chmod o-r',
-      }
-    }
-    return parseCredentials(found.value.text)
-  } catch (error) {
-    return { problem: `cannot be read: ${whyUnreadable(error)}` }
-  }
+  const found = privateSecret(place, { service: 'cachesvc.service', environment })
+  return 'problem' in found ? found : parseCredentials(found.text)
 }
 
 function fromEnvironment(environment: Environment): BucketCredentials {

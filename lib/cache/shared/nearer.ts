@@ -5,8 +5,8 @@
  *
  * # What is believed
  * - A content that an index or its name promises is held to that digest, wherever it comes from.
- * - Where nothing promises a digest, the entry in the bucket is the word of a node, and counts as one in our own store does: whoever can write
- *   the bucket is the operator. Its content is held to the digest in the entry. Its fields are those that an origin's answer may leave in an
+ * - Where nothing promises a digest, the entry in the bucket is the word of a node, and counts as one in our own store does: only the operator's
+ *   nodes may write to the bucket. Its content is held to the digest in the entry. Its fields are those that an origin's answer may leave in an
  *   entry, its moments do not lie in the future, and what it says was verified is not believed.
  * - Another node is read along only for what a digest promises.
  */
