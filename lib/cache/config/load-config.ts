@@ -20,6 +20,7 @@ import {
 } from './config.ts'
 import { foreignNames } from './foreign-names.ts'
 import { checkKnownArchives, type KnownArchive } from './known-archives.ts'
+import { sharedStore } from './setting-groups.ts'
 import { formerSettings, settings } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */
@@ -154,15 +155,22 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
   })
 }
 
+/** Whether a setting of the shared store is another than the default, which `--dump-config` writes down as well. */
+function isChanged([name, value]: readonly [string, unknown]): boolean {
+  const page = sharedStore.members?.[name]?.page
+  const usual = page !== undefined && 'setting' in page ? page.setting.default : undefined
+  return value !== usual
+}
+
 /** A bucket has a place and a name. */
-function sharedStoreProblems(found: unknown, { sharedStore }: FileValues): Remark[] {
-  const { url, style } = sharedStore
+function sharedStoreProblems(found: unknown, values: FileValues): Remark[] {
+  const { url, style } = values.sharedStore
   const problem = (text: string): Remark[] => [
     { path: ['shared_store', 'url'], at: url === undefined ? 'key' : 'value', text },
   ]
   if (url === undefined) {
     const others = valueAt(found, ['shared_store'])
-    const any = isRecord(others) && Object.keys(others).length > 0
+    const any = isRecord(others) && Object.entries(others).some(isChanged)
     return any ? problem('is missing; write the URL of the bucket, or remove the group') : []
   }
   if (style === 'path' && url.path === '/') {
