@@ -28,7 +28,7 @@ interface RenewalParts {
   readonly usable: () => boolean
   /** Whether the file of a key is shared. */
   readonly shares: (key: string) => boolean
-  readonly offer: (key: string) => void
+  readonly offer: (key: string, size: number) => void
 }
 
 const parts = 16
@@ -120,11 +120,13 @@ export class Renewal {
   async #look({ key, digest, size }: Pick<ListedEntry, 'key' | 'digest' | 'size'>): Promise<void> {
     const { bucket, offer } = this.#parts
     const there = await bucket.head(blobName(digest))
-    if (there.outcome === 'absent' || (there.outcome === 'done' && there.size !== size)) offer(key)
+    if (there.outcome === 'absent' || (there.outcome === 'done' && there.size !== size)) {
+      offer(key, size)
+    }
     if (there.outcome !== 'done' || !this.#isOld(there.modified)) return
     await this.#renew(blobName(digest))
     const entry = await this.#renew(entryObject(key))
-    if (entry === 'absent') offer(key)
+    if (entry === 'absent') offer(key, size)
   }
 
   async #renew(name: string): Promise<SharedOutcome | undefined> {

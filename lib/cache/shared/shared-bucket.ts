@@ -93,7 +93,7 @@ export class SharedBucket implements SharedStore {
     this.#renewal = new Renewal({
       ...{ clock, log, bucket, expire, shares, usable },
       list: () => store.list(),
-      offer: key => this.#uploads.add(key),
+      offer: (key, size) => void this.#uploads.add(key, { size }),
     })
   }
 
@@ -155,12 +155,13 @@ export class SharedBucket implements SharedStore {
   }
 
   async offer(
-    { key, size }: Entry,
+    entry: Entry,
     { first = false }: { readonly first?: boolean } = {},
-  ): Promise<void> {
-    if (!this.#parts.shares(key)) return
-    this.#uploads.add(key, { size, first })
-    await this.#uploads.settled(key)
+  ): Promise<boolean> {
+    const { key, size } = entry
+    if (!this.#parts.shares(key)) return false
+    const waits = this.#uploads.add(key, first ? { size, urgent: entry } : { size })
+    return waits && this.#uploads.settled(key)
   }
 
   wrong(digest: string): void {
