@@ -7,7 +7,16 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { repeat } from '../../async/repeat.ts'
 import type { Bucket, Put } from './bucket.ts'
-import { type LeaseRecord, leaseBytes, leaseName, mostBytes, readLease, types } from './objects.ts'
+import {
+  type LeaseRecord,
+  leaseBytes,
+  leaseName,
+  mostBytes,
+  peerOf,
+  readLease,
+  types,
+} from './objects.ts'
+import { mayBeNode } from './peer-addresses.ts'
 import { type Lease, patience } from './shared-store.ts'
 
 /** How long a lease lasts, and after which time its holder renews it. */
@@ -28,6 +37,8 @@ interface Held {
   readonly id: string
   readonly name: string
   etag: string
+  /** Whether another node has taken it over. */
+  lost?: boolean
   stop: () => void
 }
 
@@ -87,9 +98,15 @@ export class Leases {
     const record = readLease(there.bytes)
     if (record?.id === ours.id) return { ...ours, etag: there.etag }
     const left = record === undefined ? 0 : this.#left(record)
-    if (record !== undefined && left > 0) return { kind: 'taken', peer: record.peer, left }
+    if (record !== undefined && left > 0) return { kind: 'taken', peer: this.#peerOf(record), left }
     if (there.etag !== '' && (await this.#put(ours, { etag: there.etag }))) return ours
     return none
+  }
+
+  /** The node that has the lease, unless it names a place where none can be. */
+  #peerOf({ peer }: LeaseRecord): LeaseRecord['peer'] {
+    const { peer: own } = this.#parts
+    return peer && mayBeNode(peer.host, own && peerOf(own)?.host) ? peer : undefined
   }
 
   /** For how long a lease lasts still. One that lasts too long has a wrong time, and ours are from before a restart. */
@@ -122,7 +139,8 @@ export class Leases {
       const { etag } = lease
       if (await this.#put(lease, { etag })) return
       // Another node has taken it over after it had lapsed; or the store is away for now.
-      if (lease.etag === '') lease.stop()
+      lease.lost = lease.etag === ''
+      if (lease.lost) lease.stop()
       else lease.etag = etag
     })
   }
@@ -138,6 +156,7 @@ export class Leases {
     lease.stop()
     if (this.#held.get(lease.name) !== lease) return
     this.#held.delete(lease.name)
+    if (lease.lost === true) return
     const { bucket } = this.#parts
     const etag = lease.etag === '' ? undefined : lease.etag
     const removed = await bucket.remove(lease.name, { etag })

@@ -37,6 +37,8 @@ interface SharedNearerParts extends SharingRules {
   readonly rules: () => Rules
   /** Called with what is taken as the bucket has it: it need not be offered again. */
   readonly onTaken: (entry: Pick<Entry, 'key' | 'digest'>) => void
+  /** Called with the digest of a content that was taken and turns out to be another: the right one has to be offered. */
+  readonly onWrong: (digest: string) => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -83,7 +85,7 @@ export class SharedNearer implements Nearer {
   }
 
   wrong(digest: string): void {
-    this.#parts.log.warn('a content of the shared store is not what its digest says', { digest })
+    this.#parts.onWrong(digest)
     this.#parts.shared.wrong(digest)
   }
 

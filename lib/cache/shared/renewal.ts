@@ -32,6 +32,8 @@ interface RenewalParts {
 }
 
 const parts = 16
+/** A round lists all entries: with an `expire` of minutes that is not done all the time. */
+const shortestSlot: Milliseconds = 60_000
 /** Time between two questions of a round. */
 const shortestPause: Milliseconds = 20
 const longestPause: Milliseconds = 5000
@@ -40,8 +42,8 @@ const untilUsable: Milliseconds = 60_000
 
 export class Renewal {
   readonly #parts: RenewalParts
-  /** Objects that were renewed lately, by name. */
-  readonly #renewed = recent<string, true>(2000)
+  /** When objects were renewed last, by name and by `elapsed`: a store may give the same age again. */
+  readonly #renewed = recent<string, Milliseconds>(2000)
   readonly #over = new AbortController()
   #count = 0
   #cancel: () => void = () => {}
@@ -72,7 +74,7 @@ export class Renewal {
 
   /** The time in which a sixteenth is looked at. */
   #slot(): Milliseconds {
-    return this.#parts.expire() / 4 / parts
+    return Math.max(this.#parts.expire() / 4 / parts, shortestSlot)
   }
 
   #later(after: Milliseconds): void {
@@ -130,8 +132,11 @@ export class Renewal {
   }
 
   async #renew(name: string): Promise<SharedOutcome | undefined> {
-    if (this.#renewed.has(name)) return undefined
-    this.#renewed.set(name, true)
+    const { clock, expire } = this.#parts
+    const now = clock.elapsed()
+    const last = this.#renewed.get(name)
+    if (last !== undefined && now - last < Math.min(hour, expire() / 4)) return undefined
+    this.#renewed.set(name, now)
     const type = name.startsWith('blobs/') ? types.blob : types.json
     const { outcome } = await this.#parts.bucket.renew(name, type)
     if (outcome === 'done') this.#count += 1

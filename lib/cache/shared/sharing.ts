@@ -38,7 +38,7 @@ const mostOffered = 65_536
 /** What this node offers is known from now on by the events of its store. */
 export function sharing(parts: SharingParts) {
   const { shared, store, pseudonym, rules, clock, log } = parts
-  const peers = new Peers(parts)
+  const peers = new Peers({ ...parts, own: () => rules().config.sharedStore.peerUrl })
   const pointers = new Pointers({ ...parts, node: pseudonym })
   const offered = recent<string, string>(mostOffered)
   store.listen({
@@ -56,6 +56,9 @@ export function sharing(parts: SharingParts) {
     peers,
     pointer: at => pointers.of(at),
     onTaken: ({ key, digest }) => offered.set(key, digest),
+    onWrong: digest => {
+      for (const [key, known] of offered.entries()) if (known === digest) offered.delete(key)
+    },
   })
   return {
     nearer,
