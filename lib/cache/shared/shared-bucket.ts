@@ -12,7 +12,7 @@ import { Breaker } from './breaker.ts'
 import { Bucket, type BucketParts, type Reason } from './bucket.ts'
 import { tryEngine } from './engine.ts'
 import { Leases } from './leases.ts'
-import { blobName, entryObject, mostBytes, probeName, readEntry } from './objects.ts'
+import { blobName, entryObject, largestBlob, mostBytes, probeName, readEntry } from './objects.ts'
 import { Renewal } from './renewal.ts'
 import {
   type BlobOptions,
@@ -187,6 +187,7 @@ export class SharedBucket implements SharedStore {
       uploads: this.#uploads.counts,
       wrong: this.#wrong,
       renewed: this.#renewal.count,
+      largest: largestBlob,
       ahead: this.#bucket.ahead,
     }
   }

@@ -110,6 +110,8 @@ export interface SharedState {
   readonly wrong: number
   /** Objects whose time in the bucket was begun anew. */
   readonly renewed: number
+  /** Bytes of the largest content that is shared. */
+  readonly largest: number
   /** How far the store's clock is ahead of ours, as its Date says. */
   readonly ahead: Milliseconds
 }
