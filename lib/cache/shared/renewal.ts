@@ -13,8 +13,8 @@ import { pause } from '../../async/deadline.ts'
 import type { Logger } from '../../log/log.ts'
 import { recent } from '../../recent.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import type { Bucket } from './bucket.ts'
 import { blobName, entryObject, types } from './objects.ts'
+import type { Bucket } from './s3/bucket.ts'
 import type { SharedOutcome } from './shared-store.ts'
 
 interface RenewalParts {

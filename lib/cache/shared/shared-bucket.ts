@@ -8,12 +8,12 @@ import type { Logger } from '../../log/log.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import type { Entry } from '../store/entry.ts'
-import { Breaker } from './breaker.ts'
-import { Bucket, type BucketParts, type Reason } from './bucket.ts'
-import { tryEngine } from './engine.ts'
-import { Leases } from './leases.ts'
+import { Leases } from './misses/leases.ts'
 import { blobName, entryObject, largestBlob, mostBytes, probeName, readEntry } from './objects.ts'
 import { Renewal } from './renewal.ts'
+import { Breaker } from './s3/breaker.ts'
+import { Bucket, type BucketParts, type Reason } from './s3/bucket.ts'
+import { tryEngine } from './s3/engine.ts'
 import {
   type BlobOptions,
   type Lease,
@@ -27,7 +27,7 @@ import {
   type SuiteRecord,
   type Swapped,
 } from './shared-store.ts'
-import { SuiteObjects } from './suite-objects.ts'
+import { SuiteObjects } from './suites/suite-objects.ts'
 import { type UploadedStore, Uploads } from './uploads.ts'
 
 export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {

@@ -12,12 +12,12 @@ import type { Rules } from '../policy/policy.ts'
 import type { Store } from '../store/store.ts'
 import { suiteOfRelease } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
-import { Following } from './following.ts'
-import { SharedNearer } from './nearer.ts'
-import { Peers } from './peers.ts'
-import { Pointers } from './pointers.ts'
+import { SharedNearer } from './misses/nearer.ts'
+import { Peers } from './misses/peers.ts'
 import { isShareable, isShareableKey, type SharingRules } from './shareable.ts'
 import type { SharedStore } from './shared-store.ts'
+import { Following } from './suites/following.ts'
+import { Pointers } from './suites/pointers.ts'
 
 interface SharingParts
   extends SharingRules,

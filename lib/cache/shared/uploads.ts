@@ -19,7 +19,6 @@ import { readBounded } from '../../files/bounded-file.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Entry, Reading } from '../store/entry.ts'
-import type { Bucket, Put, Refused } from './bucket.ts'
 import {
   blobName,
   entryBytes,
@@ -29,6 +28,7 @@ import {
   readEntry,
   types,
 } from './objects.ts'
+import type { Bucket, Put, Refused } from './s3/bucket.ts'
 
 /** The local store, as far as uploads ask it. */
 export interface UploadedStore {

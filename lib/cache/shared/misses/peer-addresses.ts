@@ -2,7 +2,7 @@
  * At which addresses another node may be. Their places stand in the bucket: who can write there must not be able to have this node ask services
  * of its own machine, or those by which clouds give credentials to a machine. Pure.
  */
-import { AddressSet } from '../../ip.ts'
+import { AddressSet } from '../../../ip.ts'
 
 /** Nodes of one machine find each other here when the one that asks is here itself. */
 const ownMachine = ['127.0.0.0/8', '::1/128']

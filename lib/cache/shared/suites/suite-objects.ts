@@ -4,10 +4,10 @@
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Bucket } from './bucket.ts'
-import { mostBytes, readSuite, suiteBytes, suiteName, types } from './objects.ts'
-import type { SuitePointer, SuiteRecord, Swapped } from './shared-store.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { mostBytes, readSuite, suiteBytes, suiteName, types } from '../objects.ts'
+import type { Bucket } from '../s3/bucket.ts'
+import type { SuitePointer, SuiteRecord, Swapped } from '../shared-store.ts'
 
 /** For how long a pointer is not asked for again. */
 const trust: Milliseconds = 1000

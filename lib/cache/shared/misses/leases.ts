@@ -3,10 +3,9 @@
  * runs: when a node dies, the others go on after so long. One that has lapsed is taken over by the version it has (`If-Match`), so that of several nodes one gets it.
  */
 import { hash, randomBytes } from 'node:crypto'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
-import { repeat } from '../../async/repeat.ts'
-import type { Bucket, Put } from './bucket.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime } from '../../../async/deadline.ts'
+import { repeat } from '../../../async/repeat.ts'
 import {
   type LeaseRecord,
   leaseBytes,
@@ -15,9 +14,10 @@ import {
   peerOf,
   readLease,
   types,
-} from './objects.ts'
+} from '../objects.ts'
+import type { Bucket, Put } from '../s3/bucket.ts'
+import { type Lease, patience } from '../shared-store.ts'
 import { mayBeNode } from './peer-addresses.ts'
-import { type Lease, patience } from './shared-store.ts'
 
 /** How long a lease lasts, and after which time its holder renews it. */
 const term: Milliseconds = 10_000

@@ -3,16 +3,16 @@
  * read, which is remembered for a second. When it names a newer one than is adopted here, that is taken as one of the origin would be
  * (`Updates.take`): it is verified, and so are the indexes it names.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
-import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
-import type { SuiteDelays } from '../answer/suite-delays.ts'
-import type { Updates } from '../answer/suite-updates.ts'
-import type { Store } from '../store/store.ts'
-import { suiteOfRelease } from '../suites/generation.ts'
-import type { Suites } from '../suites/suites.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime } from '../../../async/deadline.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import type { Logger } from '../../../log/log.ts'
+import { recent } from '../../../recent.ts'
+import type { SuiteDelays } from '../../answer/suite-delays.ts'
+import type { Updates } from '../../answer/suite-updates.ts'
+import type { Store } from '../../store/store.ts'
+import { suiteOfRelease } from '../../suites/generation.ts'
+import type { Suites } from '../../suites/suites.ts'
 import type { Pointers } from './pointers.ts'
 
 interface FollowingParts {

@@ -14,23 +14,23 @@
  *   Accept-Encoding on its way, so that is not signed.
  * - Engines close connections that are unused. A request with content over such a connection fails and is sent once more.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Lifetime } from '../../async/lifetime.ts'
-import { iterate, type Source } from '../../bytes/source.ts'
-import { explainError } from '../../errors.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { Lifetime } from '../../../async/lifetime.ts'
+import { iterate, type Source } from '../../../bytes/source.ts'
+import { explainError } from '../../../errors.ts'
 import type {
   OriginClient,
   OriginDeadlines,
   OriginRequest,
   OriginResponse,
-} from '../../http/client/client.ts'
-import { OriginFailure } from '../../http/client/errors.ts'
-import { parseDate } from '../../http/message/date.ts'
-import { Fields } from '../../http/message/field.ts'
-import { type Content, lengthOf, noContent } from '../../http/message/message.ts'
-import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
-import { pacedSource } from './pace.ts'
-import { patience, type SharedOperation, type SharedOutcome } from './shared-store.ts'
+} from '../../../http/client/client.ts'
+import { OriginFailure } from '../../../http/client/errors.ts'
+import { parseDate } from '../../../http/message/date.ts'
+import { Fields } from '../../../http/message/field.ts'
+import { type Content, lengthOf, noContent } from '../../../http/message/message.ts'
+import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
+import { pacedSource } from '../pace.ts'
+import { patience, type SharedOperation, type SharedOutcome } from '../shared-store.ts'
 import {
   type AwsCredentials,
   amzDate,

@@ -10,15 +10,15 @@
  * - What waits for a `delay` or a `hold` has not been adopted, so nothing points to it.
  */
 import { createHash } from 'node:crypto'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
-import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
-import type { Entry } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
-import { releasesOf, type Suite } from '../suites/generation.ts'
-import { isShareableKey, type SharingRules } from './shareable.ts'
-import { patience, type SharedStore, type SuitePointer } from './shared-store.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime } from '../../../async/deadline.ts'
+import type { Logger } from '../../../log/log.ts'
+import { recent } from '../../../recent.ts'
+import type { Entry } from '../../store/entry.ts'
+import type { Store } from '../../store/store.ts'
+import { releasesOf, type Suite } from '../../suites/generation.ts'
+import { isShareableKey, type SharingRules } from '../shareable.ts'
+import { patience, type SharedStore, type SuitePointer } from '../shared-store.ts'
 
 interface PointersParts extends SharingRules {
   readonly shared: SharedStore
