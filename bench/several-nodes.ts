@@ -6,34 +6,17 @@
  * the wall time, the processor time of all nodes, how many packages the origin was asked for how often, and which apts failed.
  */
 import { readFileSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packageRoot } from '../lib/package.ts'
 import { Apt } from '../test/fixtures/archive/apt.ts'
 import { Archive } from '../test/fixtures/archive/archive.ts'
 import { ArchiveOrigin } from '../test/fixtures/archive/archive-origin.ts'
-import { ObjectStore, storeCredentials } from '../test/fixtures/bucket/object-store.ts'
-import { ProxyProcess } from '../test/fixtures/cache/proxy-process.ts'
-import { accepts, freePort } from '../test/fixtures/process/ports.ts'
-import { Child } from '../test/fixtures/sso/child.ts'
+import { balancedNodes, Undone } from '../test/fixtures/bucket/balanced-nodes.ts'
 
 const [clients = 60, count = 200, rate = 1_000_000] = process.argv.slice(2).map(Number)
 const size = 100_000
 const turns = 2
-
-/** What is undone at the end, the last first. */
-class Undone {
-  readonly #actions: Array<() => unknown> = []
-
-  teardown(action: () => unknown): void {
-    this.#actions.push(action)
-  }
-
-  async undo(): Promise<void> {
-    for (const action of this.#actions.reverse()) await action()
-  }
-}
 
 interface Turn {
   readonly wall: number
@@ -56,8 +39,8 @@ async function turnOf(archive: Archive, nodes: number): Promise<Turn> {
   try {
     const origin = await ArchiveOrigin.start({ root: archive.root })
     undone.teardown(() => origin.close())
-    const proxies = await started(undone, directory, origin, nodes)
-    const proxy = `http://127.0.0.1:${await balancer(undone, directory, proxies)}`
+    const place = { directory, archives: [origin.authority] }
+    const { nodes: proxies, proxy } = await balancedNodes(undone, { ...place, count: nodes })
     const apts = await Promise.all(
       Array.from({ length: clients }, (_, i) =>
         Apt.create({
@@ -83,67 +66,6 @@ async function turnOf(archive: Archive, nodes: number): Promise<Turn> {
   } finally {
     await undone.undo()
   }
-}
-
-async function started(
-  undone: Undone,
-  directory: string,
-  origin: ArchiveOrigin,
-  count: number,
-): Promise<ProxyProcess[]> {
-  const store = await ObjectStore.listen(undone)
-  const credentials = join(directory, 'bucket-credentials')
-  const { keyId, secret } = storeCredentials
-  const text = `aws_access_key_id = ${keyId}\naws_secret_access_key = ${secret}\n`
-  await writeFile(credentials, text, { mode: 0o600 })
-  const proxies: ProxyProcess[] = []
-  for (let i = 0; i < count; i += 1) {
-    const port = await freePort()
-    const shared = {
-      ...{ url: store.url, region: store.region, credentials },
-      peer_url: `http://127.0.0.1:${port}`,
-    }
-    const node = await ProxyProcess.start({
-      directory: join(directory, `node${i}`),
-      domains: [origin.authority],
-      settings: {
-        proxy_protocol: ['127.0.0.9'],
-        freshness: { floor: '5m' },
-        ...(count > 1 && { shared_store: shared }),
-      },
-      port,
-    })
-    undone.teardown(() => node.stop())
-    proxies.push(node)
-  }
-  return proxies
-}
-
-/** HAProxy with the lines of the guide, but that connections go to the nodes in turn: all clients here have one address. */
-async function balancer(
-  undone: Undone,
-  directory: string,
-  nodes: readonly ProxyProcess[],
-): Promise<number> {
-  const port = await freePort()
-  const servers = nodes.map(
-    (node, i) => `    server node${i + 1} 127.0.0.1:${node.port} source 127.0.0.9\n`,
-  )
-  const written = await readFile(join(packageRoot(), 'packaging/balancers/haproxy.cfg'), 'utf8')
-  const text = written
-    .replace('bind :3142', `bind 127.0.0.1:${port}`)
-    .replace('balance source', 'balance roundrobin')
-    .replace(/ +hash-type .*\n/, '')
-    .replaceAll(/ +server node\d .*\n?/g, '')
-  const file = join(directory, 'haproxy.cfg')
-  await writeFile(file, `${text}${servers.join('')}`)
-  const haproxy = await Child.start({
-    program: 'haproxy',
-    args: ['-db', '-f', file],
-    ready: () => accepts(port),
-  })
-  undone.teardown(() => haproxy.stop())
-  return port
 }
 
 const names = Array.from({ length: count }, (_, i) => `package${String(i).padStart(3, '0')}`)

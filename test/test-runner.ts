@@ -143,6 +143,25 @@ t.test('which files share a process', t => {
   t.end()
 })
 
+t.test('an error that nobody catches fails the file, also where tap has no hooks', async t => {
+  const uncaught = (how: string) =>
+    `import t from 'tap'
+    t.test('a', async t => { ${how}; await new Promise(resolve => setTimeout(resolve, 50)); t.ok(true) })
+    t.test('b', async t => { t.ok(true) })`
+  const directory = t.testdir({
+    'thrown.js': uncaught(`setTimeout(() => { throw new Error('late') })`),
+    'rejected.js': uncaught(`Promise.reject(new Error('late'))`),
+  })
+  const withoutHooks = `--import=${join(import.meta.dirname, 'runner/without-hooks.js')}`
+  for (const name of ['thrown.js', 'rejected.js']) {
+    const options = { cwd: packageRoot(), nodeOptions: [withoutHooks], env: {}, limit: 60_000 }
+    const { ok, failures, tap, errors } = await runTestFile(join(directory, name), options)
+    t.equal(ok, false, name)
+    t.not(failures.length, 0, name)
+    t.match(tap + errors, 'late', name)
+  }
+})
+
 t.test('a failed subtest counts once, whatever its parents say', t => {
   const tap = [
     '# Subtest: a',

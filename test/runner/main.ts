@@ -57,7 +57,9 @@ await run('test', async () => {
   const coverage = values.coverage ? emptyDirectory('.tap/coverage') : undefined
   const options = {
     cwd: root,
-    nodeOptions: coverage === undefined ? [] : [`--import=${import.meta.dirname}/coverage.js`],
+    nodeOptions: ['without-hooks', ...(coverage === undefined ? [] : ['coverage'])].map(
+      name => `--import=${import.meta.dirname}/${name}.js`,
+    ),
     env: {
       // tap gives up on a file after 30 seconds where nothing else is said.
       TAP_TIMEOUT: values.limit,

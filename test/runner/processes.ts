@@ -4,7 +4,7 @@
  */
 
 /** What a file may call of tap's `t` outside its tests when it shares a process. */
-export const atTheTop = ['test', 'setTimeout', 'beforeEach'] as const
+export const atTheTop = ['test', 'setTimeout', 'beforeEach', 'testdir'] as const
 
 /** How many files share a process. */
 const most = 16
@@ -15,8 +15,8 @@ const ofTheProcess = [
   /\bprocess\.env(\.\w+|\[[^\]]+\])? = |\bdelete process\.env\b|\bObject\.assign\(process\.env\b/,
   /\bglobalThis\b|\bgc\(|\bgetHeapStatistics\b|\bmonitorEventLoopDelay\b|\beventLoopUtilization\b/,
   /\bgetActiveResourcesInfo\b|\bsetFlagsFromString\b|\bsyncBuiltinESMExports\b|\bmock\b/,
-  // Subtests that wait for each other's end are those of a whole process.
-  /^t\.(?!test\b|setTimeout\b|beforeEach\b)\w+/m,
+  // What is said to tap outside a test, and is none of `atTheTop`.
+  /^t\.(?!test\b|setTimeout\b|beforeEach\b|testdir\b)\w+/m,
 ]
 
 /** Whether a compiled test file can share a process with others. */
