@@ -68,20 +68,17 @@ t.test('no update and no download fails', { skip: noLab || lacking('haproxy') },
   await Promise.all(Array.from({ length: apts }, work))
   ended = true
   await publishing
-  const { length: asked } = origin.requests
-  const ofPackages = origin.seen(/\.deb$/)
-  // A node that does not have the indexes of a new generation yet asks whether a package is still the same (`freshness.floor`: 0s).
-  const unchanged = ofPackages.filter(({ status }) => status === 304).length
-  const fetches = new Map<string, number>()
-  for (const { target, status } of ofPackages) {
-    if (status !== 304) fetches.set(target, (fetches.get(target) ?? 0) + 1)
+  const { length: fetched } = origin.requests
+  const given = new Map<string, number>()
+  for (const { target, status } of origin.requests) {
+    if (status === 200) given.set(target, (given.get(target) ?? 0) + 1)
   }
-  const packages = [...fetches]
-  t.comment(`${done} rounds, ${published} generations, ${asked} requests at the origin`)
+  const packages = [...given].filter(([target]) => target.endsWith('.deb'))
+  t.comment(`${done} rounds, ${published} generations, ${fetched} requests at the origin`)
   t.comment(`packages: ${packages.map(([target, times]) => `${target} ${times}`).join(', ')}`)
-  t.comment(`${unchanged} times the origin was asked whether a package is still the same`)
   t.ok(packages.length > 0)
-  for (const [target, times] of packages) t.equal(times, 1, `${target} was fetched once`)
+  // A node whose generation names a package no more, or not yet, asks the origin for it by itself.
+  for (const [target, times] of packages) t.ok(times <= nodes.length, `${target}: ${times}`)
 
   const last = await aptAt('last', nodes[0]?.url ?? '')
   t.strictSame((await last.update()).code, 0)

@@ -91,6 +91,25 @@ t.test('a lease that was lost is not let go of: it is that of another node', asy
   t.equal(store.seen('DELETE', lease).length, 0)
 })
 
+t.test('two nodes with one peer_url are told of each other', async t => {
+  const clock = new ManualClock(Date.now())
+  const store = await ObjectStore.listen(t, () => clock.now())
+  const own = parseUri('http://node1.example.org:3142')
+  if ('problem' in own) throw new Error(own.problem)
+  const settings = { peerUrl: own }
+  const a = await openNode(t, store, { clock, settings })
+  const b = await openNode(t, store, { clock, settings, directory: t.testdir({}) })
+  for (const of of [key, `${key}2`]) t.equal((await a.shared.lease(of)).kind, 'held')
+  t.equal((await b.shared.lease(key)).kind, 'held', 'each fetches')
+  t.equal((await b.shared.lease(`${key}2`)).kind, 'held')
+  const said = () => a.log.lines.filter(({ message }) => message.includes('peer_url'))
+  clock.advance(3000)
+  await store.until(() => store.seen('PUT').filter(({ status }) => status === 412).length >= 4)
+  await until(() => said().length > 0)
+  for (let turn = 0; turn < 50; turn += 1) await nextTurn()
+  t.equal(said().length, 1, 'once')
+})
+
 t.test('an entry has no more and no other fields than an answer of an origin can have', async t => {
   const store = await ObjectStore.listen(t)
   const a = await openNode(t, store)

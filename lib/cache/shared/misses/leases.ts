@@ -6,6 +6,7 @@ import { hash, randomBytes } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { inTime } from '../../../async/deadline.ts'
 import { repeat } from '../../../async/repeat.ts'
+import type { Logger } from '../../../log/log.ts'
 import {
   type LeaseRecord,
   leaseBytes,
@@ -28,6 +29,7 @@ const slack: Milliseconds = 3000
 
 interface LeaseParts {
   readonly clock: Clock
+  readonly log: Logger
   readonly bucket: Bucket
   readonly node: string
   readonly peer: string | undefined
@@ -48,6 +50,8 @@ export class Leases {
   readonly #parts: LeaseParts
   /** By their names. */
   readonly #held = new Map<string, Held | undefined>()
+  /** Whether another node has our name. */
+  #hasTwin = false
 
   constructor(parts: LeaseParts) {
     this.#parts = parts
@@ -140,9 +144,25 @@ export class Leases {
       if (await this.#put(lease, { etag })) return
       // Another node has taken it over after it had lapsed; or the store is away for now.
       lease.lost = lease.etag === ''
-      if (lease.lost) lease.stop()
-      else lease.etag = etag
+      if (!lease.lost) {
+        lease.etag = etag
+        return
+      }
+      lease.stop()
+      await this.#noteLost(lease)
     })
+  }
+
+  /** A node takes over at once what a run of its own before has left. So two nodes with one name take each other's. */
+  async #noteLost({ name, id }: Held): Promise<void> {
+    const { bucket, node, log } = this.#parts
+    if (this.#hasTwin) return
+    const there = await bucket.read(name, { most: mostBytes.lease })
+    if (there === 'unchanged' || there.outcome !== 'done') return
+    const record = readLease(there.bytes)
+    if (record?.node !== node || record.id === id || this.#hasTwin) return
+    this.#hasTwin = true
+    log.warn('another node has the same shared_store.peer_url: both fetch the same files', { node })
   }
 
   /** The answer came when the client waited no longer. */
