@@ -3,9 +3,10 @@
  *
  * A node of its own for each state of the bucket, all with the same files, and one without a bucket. They take turns in each round.
  *
- * - faults: a steady load of hits, 500 a second. After a second the bucket fails, and files are asked for that are not stored: one
- *   after the other, a quarter of a second apart. Prints median and p99 of the hits, and what the first, the second and the slowest
- *   of the further misses took.
+ * - faults: a steady load of hits, 250 a second, and the same at one more node without a bucket at the same time: what the machine
+ *   does to hits, it does to both. After a second the bucket fails, and files are asked for that are not stored: one after the other, a
+ *   quarter of a second apart. Prints median and p99 of the hits, and what the first, the second and the slowest of the further
+ *   misses took.
  * - rate: as many hits as one core gives, with the bucket and without, and the processor time of a hit.
  * - start: 100,000 files in the bucket and on the node's disk: time until the node is ready, processor time and memory three seconds
  *   later, and the time of two pages, with the bucket and without.
@@ -223,15 +224,22 @@ interface Subject {
   readonly bucket: BucketProcess | undefined
 }
 
-async function faults(stand: Stand, subjects: readonly Subject[], targets: readonly string[]) {
+/** `beside` is a node without a bucket that has the same load at the same time. */
+async function faults(
+  stand: Stand,
+  { subjects, beside }: { readonly subjects: readonly Subject[]; readonly beside: Program },
+  targets: readonly string[],
+) {
   const { load, origin, rounds, seconds } = stand
   const figures = new Map(states.map(state => [state, [] as number[][]]))
   for (let round = 0; round < rounds; round += 1) {
-    for (const { state, node, bucket } of subjects) {
+    const turn = (round * 3) % subjects.length
+    for (const { state, node, bucket } of [...subjects.slice(turn), ...subjects.slice(0, turn)]) {
       if (bucket !== undefined) await untilUsed(node)
       const before = node.cpu()
-      const plan = { targets, connections: 8, interval: 16, requests: 1e6, seconds }
+      const plan = { targets, connections: 4, interval: 16, requests: 1e6, seconds }
       const hits = load.run(node.port, plan)
+      const besides = load.run(beside.port, plan)
       await pause(1000)
       await bucket?.become(state)
       const misses: number[] = []
@@ -242,15 +250,18 @@ async function faults(stand: Stand, subjects: readonly Subject[], targets: reado
         await pause(betweenMisses)
       }
       const { whole, responses } = await hits
+      const { whole: other } = await besides
       const cpu = ((node.cpu() - before) / responses) * 1e6
       await bucket?.become('works')
       const [first = Number.NaN, second = Number.NaN, ...further] = misses
       const { median: middle, p99, max } = whole
-      figures.get(state)?.push([middle, p99, max, first, second, Math.max(...further), cpu])
+      const ofHits = [middle, p99, other.p99, max, other.max]
+      figures.get(state)?.push([...ofHits, first, second, Math.max(...further), cpu])
     }
   }
-  process.stdout.write('\nHits at 500 a second, and misses; ms, medians of the rounds\n\n')
-  const heads = ['p50', 'p99', 'slowest hit', '1st miss', '2nd miss', 'slowest further miss']
+  process.stdout.write('\nHits at 250 a second, and misses; ms, medians of the rounds\n\n')
+  const ofHits = ['p50', 'p99', 'p99 beside', 'slowest hit', 'slowest beside']
+  const heads = [...ofHits, '1st miss', '2nd miss', 'slowest further miss']
   print('Bucket', ...heads, 'CPU µs a hit, with the misses')
   print('---', ...heads.map(() => '---:'), '---:')
   for (const [state, rows] of figures) {
@@ -339,18 +350,22 @@ async function main(): Promise<void> {
     const origin = await Origin.start(undone)
     const stand = { directory, load, origin, rounds, seconds }
     const targets = Array.from({ length: files }, (_, i) => origin.url(pathOf(size, `hit-${i}`)))
-    const subjects: Subject[] = []
-    for (const state of states) {
-      const bucket = state === 'no bucket' ? undefined : await BucketProcess.start(undone)
-      const own = join(directory, state.replace(' ', '-'))
+    const warmNode = async (name: string, bucket?: BucketProcess) => {
+      const own = join(directory, name.replace(' ', '-'))
       const { node } = await startNode({ directory: own, origin, bucket })
       undone.teardown(() => node.stop())
       for (let round = 0; round < 2; round += 1) await load.run(node.port, { targets })
       // Until the program is compiled.
       await load.run(node.port, { targets, connections: 8, requests: 1e6, seconds: 2 })
-      subjects.push({ state, node, bucket })
+      return node
     }
-    await faults(stand, subjects, targets)
+    const subjects: Subject[] = []
+    for (const state of states) {
+      const bucket = state === 'no bucket' ? undefined : await BucketProcess.start(undone)
+      subjects.push({ state, node: await warmNode(state, bucket), bucket })
+    }
+    const beside = await warmNode('beside')
+    await faults(stand, { subjects, beside }, targets)
     await rate(stand, subjects, targets)
     await start(stand, undone)
   } finally {
