@@ -65,7 +65,7 @@ export const products: readonly Product[] = [
         'metrics.md',
         'glossary.md',
       ],
-      ...['paid-archives.md', 'sizing.md'],
+      ...['paid-archives.md', 'sizing.md', 'compatibility.md', 'releasing.md'],
       ...[
         'README',
         'ci-and-images',
@@ -100,7 +100,13 @@ export const products: readonly Product[] = [
       ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
       ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
       ...['several-instances.md', 'migration.md', 'glossary.md', 'sizing.md'],
-      ...['installing.md', 'upgrading.md', 'troubleshooting.md'],
+      ...[
+        'installing.md',
+        'upgrading.md',
+        'troubleshooting.md',
+        'compatibility.md',
+        'releasing.md',
+      ],
       ...recipes.map(name => `recipes/${name}.md`),
     ],
     files: new Map([
