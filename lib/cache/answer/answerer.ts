@@ -11,7 +11,7 @@ import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import { sharedChain } from '../../http/proxy/via.ts'
-import { type ArchivePath, isSignature, parentOf } from '../archive/path.ts'
+import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import {
@@ -31,7 +31,7 @@ import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import { notGiven, notSigned, originSaid, unavailable } from './errors.ts'
+import { notGiven, originSaid, unavailable } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
@@ -139,7 +139,7 @@ export class Answerer {
         ? this.#head(allowed, entry)
         : this.fromStore(allowed, entry, delay)
     }
-    if (isSignature(file.key) || (file.archive.detached && allowed.claim !== undefined)) {
+    if (file.archive.detached && allowed.claim !== undefined) {
       const answer = await this.#signature(allowed, wanted)
       if (answer !== undefined) return answer
     }
@@ -168,10 +168,7 @@ export class Answerer {
     }
   }
 
-  /**
-   * Of a detached signature, the one that belongs to the Release file the client has, once the origin has been asked about both; or that
-   * there is none. Undefined when clients get the Release file of the origin, whose signature is that of the origin as well.
-   */
+  /** Of a detached signature, the one that belongs to the Release file the client has, once the origin has been asked about both. */
   async #signature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
     const { updates, suites, store } = this.#parts
     const outcome = await updates.checkSignature(wanted)
@@ -179,9 +176,6 @@ export class Answerer {
     const { key, archive } = allowed.file
     const { client } = allowed.request
     const claim = await suites.claim({ key, archive, client, stored: wanted.stored })
-    const behind = outcome.use === 'stale' && updates.behind(parentOf(key)) !== undefined
-    // The Release file of before, which clients get, has no signature: that of the origin belongs to another one.
-    if (claim === undefined && isSignature(key) && behind) return notSigned(allowed)
     const entry = this.settled({ ...allowed, claim }, await store.get(key))
     if (entry === undefined) return undefined
     return outcome.use === 'stale'
@@ -209,10 +203,6 @@ export class Answerer {
     // A fetch may have ended between our look-up and here: a request that would start one looks again.
     const arrived = fetcher.isFetching(key) ? undefined : store.peek(key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
-    if (isSignature(key) && allowed.claim === undefined) {
-      const answer = await this.#signature(allowed, wantedOf(allowed, undefined))
-      if (answer !== undefined) return answer
-    }
     return this.fetchedAnew(allowed, { because })
   }
 

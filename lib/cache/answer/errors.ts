@@ -194,15 +194,6 @@ export function notGiven(asked: Asked): Response {
   })
 }
 
-/** The answer to a request for the signature of a Release file that has none, while the origin has that of another one. */
-export function notSigned(asked: Asked): Response {
-  return failed(asked, 'suite-withheld', {
-    status: 404,
-    sentence:
-      'The Release file that clients get of this suite has no signature. One that the archive has now belongs to another Release file, and comes with that.',
-  })
-}
-
 /** 409 to what a build does not have. The reason phrase names the file: it is what apt shows. */
 export function notInBuild(asked: Asked, because: BuildRefusal, sentence: string): Response {
   return failed(asked, because, { status: 409, reason: phrase(sentence), sentence })

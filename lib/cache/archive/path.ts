@@ -188,11 +188,6 @@ export function decodedUrl(key: string): string | undefined {
   return Buffer.from(decodedOnce(key), 'latin1').toString('utf8')
 }
 
-/** Whether this is the name of a detached signature of a Release file. */
-export function isSignature(name: string): boolean {
-  return name.endsWith('/Release.gpg')
-}
-
 /** Everything before the last slash. */
 export function parentOf(name: string): string {
   return name.slice(0, Math.max(0, name.lastIndexOf('/')))

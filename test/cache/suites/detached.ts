@@ -90,52 +90,6 @@ t.test('so they are where other clients use InRelease', async t => {
   }
 })
 
-t.test('a suite that was adopted unsigned gets a signature with its next Release file', async t => {
-  const archive = await changingArchive(t)
-  const release = `${archive.suite}/Release`
-  const signature = `${release}.gpg`
-  const published = async (day: number) => {
-    const files = await archive.ofDay(day)
-    const text = files.get(archive.release) ?? Buffer.alloc(0)
-    files.delete(archive.release)
-    return files.set(release, text)
-  }
-  const given = async () => {
-    const answers = [await archive.get(release), await archive.get(signature)]
-    await archive.settle()
-    return answers.map(({ status, text }) => [
-      status,
-      /(?:Version:|signature) (\d+)/.exec(text)?.[1],
-    ])
-  }
-  const [first, second] = [await published(1), await published(2)]
-  archive.serve(first)
-  t.strictSame(await given(), [
-    [200, '1'],
-    [404, undefined],
-  ])
-  await archive.get(archive.index)
-  await archive.settle()
-  t.strictSame(await given(), [
-    [200, '1'],
-    [404, undefined],
-  ])
-  second.set(signature, Buffer.from('signature 2'))
-  archive.serve(second, path => path !== archive.index)
-  const withheld = await archive.get(signature)
-  t.equal(withheld.status, 404, 'the signature of a Release file that is held back')
-  t.match(withheld.text, 'belongs to another Release file')
-  t.strictSame(await given(), [
-    [200, '1'],
-    [404, undefined],
-  ])
-  archive.serve(second)
-  t.strictSame(await given(), [
-    [200, '2'],
-    [200, '2'],
-  ])
-})
-
 t.test('a Release file that is signed anew', { skip: noSigningKey }, async t => {
   const [key, other] = await Promise.all([SigningKey.create(), SigningKey.create()])
   t.teardown(() => Promise.all([key.close(), other.close()]))
