@@ -11,6 +11,7 @@ import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
 import { formatAuthority, type TargetUri } from '../http/message/target.ts'
+import { signatureIsOfAnother } from './answer/errors.ts'
 import type { SuiteDelays } from './answer/suite-delays.ts'
 import type { Updates } from './answer/suite-updates.ts'
 import { directoriesOf } from './archive/path.ts'
@@ -42,7 +43,7 @@ interface ExplainParts {
   /** Whether a content may be given under a name that it did not come under. */
   readonly shares?: (digest: string, scope: string | undefined) => boolean
   readonly negative?: NegativeMemory
-  readonly updates?: Pick<Updates, 'refusal'>
+  readonly updates?: Pick<Updates, 'refusal' | 'withholdsSignature'>
   readonly delays?: Pick<SuiteDelays, 'state'>
   readonly fetcher?: Pick<Fetcher, 'notStored'>
   readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past' | 'all'>
@@ -213,6 +214,9 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const bytes = claim?.size ?? stored?.size ?? 0
   if (parts.isShared?.(destination.uri) === true && bytes > (parts.shared?.largest ?? bytes)) {
     find('Not shared', tooLarge)
+  }
+  if (claim === undefined && parts.updates?.withholdsSignature(unknownClient, key)) {
+    return told({ answer: `is answered 404. ${signatureIsOfAnother}`, fate: 'failed' })
   }
   const decision = (request: Fields): Decision => {
     const directives = requestDirectives(request)

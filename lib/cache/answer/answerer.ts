@@ -31,7 +31,7 @@ import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import { notGiven, originSaid, unavailable } from './errors.ts'
+import { notGiven, originSaid, signatureWithheld, unavailable } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
@@ -128,6 +128,8 @@ export class Answerer {
     const { request, file } = allowed
     const { fetcher, clock, updates, delays, rules } = this.#parts
     const wanted = wantedOf(allowed, entry)
+    const signature = await this.#keptSignature(allowed, wanted)
+    if (signature !== undefined) return signature
     if (fetcher.slow.has(file.uri)) {
       if (request.method !== 'HEAD') this.#probe(wanted, entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
@@ -184,6 +186,19 @@ export class Answerer {
   }
 
   /**
+   * The answer to a request for the signature of a Release file that went out without one, while the origin may have another: the
+   * signature if both turn out to be a pair, else 404. Undefined when the origin's signature is given as any file.
+   */
+  async #keptSignature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
+    const { updates } = this.#parts
+    const { request, file, claim } = allowed
+    const withholds = (): boolean => updates.withholdsSignature(request.client, file.key)
+    if (claim !== undefined || !withholds()) return undefined
+    const answer = request.method === 'HEAD' ? undefined : await this.#signature(allowed, wanted)
+    return withholds() ? signatureWithheld(allowed) : answer
+  }
+
+  /**
    * Finds out in the background whether a slow origin is back: one question at a time for each. A Release file changes only
    * together with its suite.
    */
@@ -216,10 +231,12 @@ export class Answerer {
     const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
     if (withheld === 'other-form') return notGiven(allowed)
     if (withheld !== undefined) return unavailable(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
+    const wanted = wantedOf(allowed, superseded)
+    const signature = await this.#keptSignature(allowed, wanted)
+    if (signature !== undefined) return signature
     if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
       return this.#head(allowed, undefined)
     }
-    const wanted = wantedOf(allowed, superseded)
     const fetching = fetcher.fetch(wanted)
     const found = await inTime(fetching.found, clock, firstByteDeadline)
     const missing = superseded === undefined ? lacking : 'superseded'

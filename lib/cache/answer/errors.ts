@@ -194,6 +194,15 @@ export function notGiven(asked: Asked): Response {
   })
 }
 
+/** The answer to a request for the signature of a Release file that clients keep, and that was adopted without one. */
+export function signatureWithheld(asked: Asked): Response {
+  return failed(asked, 'signature-withheld', { status: 404, sentence: signatureIsOfAnother })
+}
+
+/** Why a client gets no detached signature, for it and for the operator. */
+export const signatureIsOfAnother =
+  'Clients keep the Release file of before, for which no signature is stored. The signature that the origin has now belongs to another Release file.'
+
 /** 409 to what a build does not have. The reason phrase names the file: it is what apt shows. */
 export function notInBuild(asked: Asked, because: BuildRefusal, sentence: string): Response {
   return failed(asked, because, { status: 409, reason: phrase(sentence), sentence })

@@ -29,7 +29,7 @@ import {
   suiteOfRelease,
 } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
-import type { Claim, Suites } from '../suites/suites.ts'
+import type { Claim, Client, Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import { entryOf, incomingSuffix, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
 import { SuiteSignatures, signatureKey } from './suite-signatures.ts'
@@ -208,6 +208,16 @@ export class Updates {
     if (stored === undefined || !this.governs(stored)) return undefined
     const release = { key, uri: { ...uri, path }, archive: classify(path), stored, insist: true }
     return this.check(release, stored)
+  }
+
+  /**
+   * Whether the detached signature that the origin has is kept from this client: the Release file that goes out is that of before, which
+   * was adopted without a signature, and the origin's belongs to another.
+   */
+  withholdsSignature(client: Client, key: string): boolean {
+    if (!key.endsWith('/Release.gpg')) return false
+    const at = parentOf(key)
+    return this.#behind.has(at) && this.#parts.suites.lacksSignature(client, at)
   }
 
   /**

@@ -402,16 +402,43 @@ export class Suites {
     return inTime(found, clock, wait())
   }
 
-  /** The signature that belongs to the Release the client was given, as long as the store has it. */
+  /**
+   * The signature that was adopted with the Release file the client was given. Of a client that was given none lately it is taken that
+   * it has the adopted one.
+   */
   #findSignature({ key, client }: AskedFile): Claim | undefined {
     const suite = parentOf(key)
-    const given = this.#given.to(client, suite)
-    const generation = generationOf(this.#known.at(suite), given)
-    const { signedBy } = (generation && releaseIn(generation, given)) ?? {}
-    if (generation === undefined || signedBy === undefined) return undefined
+    const { generation, release } = this.#releaseOf(client, suite) ?? {}
+    if (generation === undefined || release?.signedBy === undefined) return undefined
     // The origin may sign an unchanged Release anew: one that only it could give back is not insisted on.
-    if (!this.#parts.store.has(signedBy.digest)) return undefined
-    return { ...signedBy, suite, generation }
+    if (!this.#parts.store.has(release.signedBy.digest)) return undefined
+    return { ...release.signedBy, suite, generation }
+  }
+
+  /**
+   * Whether the Release file that this client has of a suite is a known one, without a signature that the store could give: it was
+   * adopted unsigned, or its signature is lost.
+   */
+  lacksSignature(client: Client, at: string): boolean {
+    const { release } = this.#releaseOf(client, at) ?? {}
+    if (release === undefined) return false
+    return release.signedBy === undefined || !this.#parts.store.has(release.signedBy.digest)
+  }
+
+  /** The Release file, by that name, of a generation that this client has. */
+  #releaseOf(
+    client: Client,
+    at: string,
+  ): { readonly generation: Generation; readonly release: ReleaseFile } | undefined {
+    const suite = this.#known.at(at)
+    const given = this.#given.to(client, at)
+    const generation = given === undefined ? suite?.generations[0] : generationOf(suite, given)
+    const release =
+      generation &&
+      (given === undefined
+        ? releasesOf(generation).find(({ name }) => name === 'Release')
+        : releaseIn(generation, given))
+    return generation && release && { generation, release }
   }
 
   /**
