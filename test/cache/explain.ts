@@ -35,6 +35,14 @@ async function findings(url: string, more = '', stored: readonly string[] = []) 
   return Object.fromEntries(found.map(({ question, answer }) => [question, answer]))
 }
 
+function rulesOf(more: string) {
+  const loaded = decodeConfig(`${text}\n${more}`, 'f.yaml', configCheck({}, surroundings))
+  if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
+  const config = loaded.value
+  const policy = compilePolicy(config, own)
+  return { config, policy, routes: routeRules(config), confinements: [] }
+}
+
 async function all(
   url: string,
   more: string,
@@ -42,15 +50,7 @@ async function all(
   as: Entry = entry,
   shared: Pick<Parameters<typeof explain>[1], 'shared' | 'isShared'> = {},
 ) {
-  const loaded = decodeConfig(`${text}\n${more}`, 'f.yaml', configCheck({}, surroundings))
-  if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
-  const config = loaded.value
-  const rules = {
-    config,
-    policy: compilePolicy(config, own),
-    routes: routeRules(config),
-    confinements: [],
-  }
+  const rules = rulesOf(more)
   const get = async (key: string) => (stored.includes(key) ? as : undefined)
   return explain(url, { rules, store: { read: get }, now: 0, ...shared })
 }
@@ -117,6 +117,18 @@ t.test('where several origins have an archive, they are named', async t => {
     'Routed by': 'archives[0], from new.example.org/one to new.example.org/two',
     'When it fails': 'new.example.org, new.example.org:8080',
   })
+})
+
+t.test('a signature that is withheld, and why clients keep the Release file', async t => {
+  const url = 'http://new.example.org/debian/dists/stable/Release.gpg'
+  const updates = {
+    refusal: (at: string) => (at.endsWith('/stable') ? 'its signature is bad' : undefined),
+    withholdsSignature: () => true,
+  }
+  const store = { read: async () => undefined }
+  const found = await explain(url, { rules: rulesOf(''), store, updates, now: 0 })
+  t.equal(found.find(({ question }) => question === 'Kept')?.answer, 'its signature is bad')
+  t.match(found[0]?.answer ?? '', /^is answered 404.+belongs to another Release file/)
 })
 
 t.test('the verdict comes first, for a refusal as well', async t => {
