@@ -40,6 +40,9 @@ export interface OtherIndex {
 /** A Release file that no client asked for in so long blinds nothing: it may be left from before its suite had an InRelease. */
 const releaseInUse: Milliseconds = 60 * 24 * 60 * 60 * 1000
 
+/** Packages that are looked up in one turn of the event loop. */
+const atOnce = 1_000
+
 export class References {
   readonly #parts: AdoptedSuites
 
@@ -95,7 +98,8 @@ export class References {
       stop.throwIfAborted()
       if (table === undefined || table === 'unreadable') return []
       const speaks = voiceOf(source, table)
-      for (const it of asked) {
+      for (const [n, it] of asked.entries()) {
+        if (n > 0 && n % atOnce === 0) await new Promise(resolve => setImmediate(resolve))
         if (it.named) continue
         if (table.find(it.name) !== undefined) it.named = true
         else it.spoken ||= speaks(it.path)

@@ -63,6 +63,8 @@ const mostBytes = 8 * 1024 * 1024
 
 /** Packages that are judged together: each table is read once for all of them. */
 const batch = 5_000
+/** Packages that are looked at in one turn of the event loop. */
+const atOnce = 1_000
 /** Packages that are removed in one turn of the event loop. */
 const removedAtOnce = 100
 
@@ -138,35 +140,37 @@ export class Unreferenced {
     const now = clock.now()
     const passed = now - before.looked
     const later = passed - Math.min(Math.max(0, passed), longestStep)
-    const { found, passedOver } = await this.#unnamed(since, now)
+    const { found, blind, passedOver } = await this.#unnamed(since, now)
     const marks = new Map<string, number>()
     const due: StoredPackage[] = []
-    for (const one of found) {
-      const name = nameOf(one.key)
-      const marked = since.get(name)
-      const moment = marked === undefined ? now : marked * 1000 + later
-      marks.set(name, Math.floor(moment / 1000))
-      if (moment <= now - wanted && one.lastUsed <= now - wanted) due.push(one)
+    let [files, bytes] = [passedOver, 0]
+    for await (const some of inTurns(found)) {
+      for (const one of some) {
+        if ([...directoriesOf(one.url)].some(below => blind.has(below))) continue
+        files += 1
+        bytes += one.size
+        const name = nameOf(one.key)
+        const marked = since.get(name)
+        const moment = marked === undefined ? now : marked * 1000 + later
+        marks.set(name, Math.floor(moment / 1000))
+        if (moment <= now - wanted && one.lastUsed <= now - wanted) due.push(one)
+      }
     }
-    // A generation may be adopted while the indexes of others are read.
-    const { references } = this.#parts.suites
-    const left = await references.unnamed(await this.#withoutName(due), this.#closing.signal)
-    const gone = await this.#remove(left, now - wanted)
+    const gone = await this.#remove(await this.#withoutName(due), now - wanted)
     for (const { key } of gone) marks.delete(nameOf(key))
     const removedBytes = bytesOf(gone)
     const figures = {
       looked: now,
-      files: found.length - gone.length + passedOver,
-      bytes: bytesOf(found) - removedBytes,
+      files: files - gone.length,
+      bytes: bytes - removedBytes,
       removedFiles: before.removedFiles + gone.length,
       removedBytes: before.removedBytes + removedBytes,
     }
     this.#figures = figures
     await this.#write({ figures, since: marks })
-    const { files, bytes } = figures
     log.info('retention: looked for packages that no index names', {
-      files,
-      bytes,
+      files: figures.files,
+      bytes: figures.bytes,
       removed: gone.length,
       removedBytes,
       ...(passedOver > 0 && { passedOver }),
@@ -177,7 +181,12 @@ export class Unreferenced {
   async #unnamed(
     marked: Marks['since'],
     now: Milliseconds,
-  ): Promise<{ readonly found: readonly StoredPackage[]; readonly passedOver: number }> {
+  ): Promise<{
+    readonly found: readonly StoredPackage[]
+    /** Decoded URLs of directories of whose packages nothing is said. */
+    readonly blind: ReadonlySet<string>
+    readonly passedOver: number
+  }> {
     const { store, suites, stays } = this.#parts
     const { references } = suites
     const { signal } = this.#closing
@@ -206,8 +215,7 @@ export class Unreferenced {
       if (waiting.length >= batch) await judge()
     }
     await judge()
-    const seen = found.filter(({ url }) => ![...directoriesOf(url)].some(below => blind.has(below)))
-    return { found: seen, passedOver }
+    return { found, blind, passedOver }
   }
 
   /** Those of these packages that no other generation names that is kept. */
@@ -232,22 +240,29 @@ export class Unreferenced {
     return due.filter(({ key }) => !known.has(key))
   }
 
-  /** Removes them, but for those that a client has asked for meanwhile. Answers those that are gone. */
+  /**
+   * Removes them, but for those that a client has asked for meanwhile, and those that a generation names which was adopted while the
+   * indexes of others were read. Answers those that are gone.
+   */
   async #remove(
     packages: readonly StoredPackage[],
     before: Milliseconds,
   ): Promise<readonly StoredPackage[]> {
-    const { store, log, onRemoved } = this.#parts
+    const { store, suites, log, onRemoved } = this.#parts
+    const { signal } = this.#closing
     const gone: StoredPackage[] = []
-    for (const [n, one] of packages.entries()) {
-      if (n > 0 && n % removedAtOnce === 0) await new Promise(resolve => setImmediate(resolve))
-      if (this.#closing.signal.aborted) break
-      const { key, digest, size } = one
-      if ((store.lastUsed(key) ?? Number.POSITIVE_INFINITY) > before) continue
-      if (!(await store.evict(key, { digest, content: false }))) continue
-      log.debug('removed because no index names it', { key })
-      onRemoved(size)
-      gone.push(one)
+    for (let at = 0; at < packages.length && !signal.aborted; at += batch) {
+      const some = await suites.references.unnamed(packages.slice(at, at + batch), signal)
+      for (const [n, one] of some.entries()) {
+        if (n > 0 && n % removedAtOnce === 0) await new Promise(resolve => setImmediate(resolve))
+        if (signal.aborted) break
+        const { key, digest, size } = one
+        if ((store.lastUsed(key) ?? Number.POSITIVE_INFINITY) > before) continue
+        if (!(await store.evict(key, { digest, content: false }))) continue
+        log.debug('removed because no index names it', { key })
+        onRemoved(size)
+        gone.push(one)
+      }
     }
     return gone
   }
@@ -270,6 +285,14 @@ function packageUrl(key: string): string | undefined {
   return classify(path).kind === 'pool' ? decodedUrl(key) : undefined
 }
 
+/** Some of them at a time, each in a turn of the event loop of its own. */
+async function* inTurns<One>(all: readonly One[]): AsyncGenerator<readonly One[]> {
+  for (let at = 0; at < all.length; at += atOnce) {
+    yield all.slice(at, at + atOnce)
+    await new Promise(resolve => setImmediate(resolve))
+  }
+}
+
 function bytesOf(packages: readonly StoredPackage[]): number {
   return packages.reduce((sum, { size }) => sum + size, 0)
 }
@@ -281,6 +304,9 @@ function* linesOf({ figures, since }: Marks): Generator<string> {
     const same = byMoment.get(moment)
     if (same === undefined) byMoment.set(moment, [name])
     else same.push(name)
+    if (same === undefined || same.length < atOnce) continue
+    yield `${JSON.stringify([moment, same])}\n`
+    byMoment.delete(moment)
   }
   for (const line of byMoment) yield `${JSON.stringify(line)}\n`
 }
@@ -289,7 +315,7 @@ function* linesOf({ figures, since }: Marks): Generator<string> {
 async function readMarks({ cacheDirectory, log }: UnreferencedParts): Promise<Marks | undefined> {
   try {
     const { bytes } = await readBounded(join(cacheDirectory, fileName), mostBytes)
-    return decodeMarks(bytes.toString())
+    return await decodeMarks(bytes.toString())
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     log.warn('retention: cannot read since when no index names packages', {
@@ -299,7 +325,7 @@ async function readMarks({ cacheDirectory, log }: UnreferencedParts): Promise<Ma
   }
 }
 
-function decodeMarks(text: string): Marks {
+async function decodeMarks(text: string): Promise<Marks> {
   const [first = '', ...lines] = text.trimEnd().split('\n')
   const head: unknown = JSON.parse(first)
   if (!isRecord(head) || head['version'] !== fileVersion)
@@ -317,7 +343,8 @@ function decodeMarks(text: string): Marks {
     removedBytes: figure('removedBytes'),
   }
   const since = new Map<string, number>()
-  for (const line of lines) {
+  for (const [n, line] of lines.entries()) {
+    if (n > 0 && n % 10 === 0) await new Promise(resolve => setImmediate(resolve))
     const found: unknown = JSON.parse(line)
     const [moment, names] = Array.isArray(found) ? found : []
     if (!isCount(moment) || !Array.isArray(names)) throw new Error('a line of it is damaged')
