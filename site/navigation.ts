@@ -56,6 +56,8 @@ const authproxy: Listed = {
 const operating: Listed = {
   'docs/troubleshooting.md': 'Troubleshooting',
   'docs/upgrading.md': 'Upgrading',
+  'docs/compatibility.md': 'What may change in 1.x',
+  'docs/releasing.md': 'Releases, and how to verify one',
   'docs/metrics.md': 'Metrics and alerts',
   'docs/sizing.md': 'How large it must be',
   'SECURITY.md': 'Security',

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { packageRoot } from '../lib/package.ts'
 import { attempt } from './fixtures/process/command.ts'
-import { readTap, runTestFile } from './runner/test-file.ts'
+import { canShare, processesFor } from './runner/processes.ts'
+import { readTap, runTestFile, runTestFiles } from './runner/test-file.ts'
 
 t.setTimeout(600_000)
 
@@ -20,6 +21,16 @@ const files = {
       t.test('broken', async () => { throw new Error('no') })
     })
     t.ok(false, 'later', { todo: true })`,
+  'fails.js': `import t from 'tap'
+    t.test('outer', async t => {
+      t.test('inner', async t => { t.ok(true); t.equal('not ok 9 - x', 'y', 'one # two') })
+      t.test('broken', async () => { throw new Error('no') })
+    })`,
+  'also-good.js': `import t from 'tap'
+    t.setTimeout(5000)
+    t.test('a', async t => { t.ok(true) })`,
+  'exits.js': `import t from 'tap'
+    t.test('a', async t => { process.exit(1) })`,
   'hangs.js': `import t from 'tap'
     t.test('waits', async () => { await new Promise(resolve => setTimeout(resolve, 60_000)) })`,
   'no-test.js': '',
@@ -54,6 +65,101 @@ t.test('the result of a file', async t => {
   const { ok, failures } = await result('hangs.js', 3000)
   t.equal(ok, false)
   t.equal(failures.at(-1), 'did not end within 3 s')
+})
+
+t.test('several files in one process have each its own result', async t => {
+  const directory = t.testdir(files)
+  const together = (...names: readonly string[]) => {
+    const options = { cwd: packageRoot(), nodeOptions: [], env: {}, limit: 60_000 }
+    const paths = names.map(name => join(directory, name))
+    return runTestFiles(paths, options)
+  }
+  const name = (path: string) => path.slice(directory.length + 1)
+
+  const { results, unfinished } = await together('good.js', 'fails.js', 'also-good.js')
+  t.strictSame(unfinished, [])
+  const told = results.map(({ path, ok, passed, failures, skips }) => [
+    ...[name(path), ok, passed],
+    ...[...failures, ...skips],
+  ])
+  t.strictSame(told, [
+    ['good.js', true, 2, 'b # c: SKIPPED: no such program'],
+    ['fails.js', false, 1, 'outer > inner > one # two', 'outer > broken > no'],
+    ['also-good.js', true, 1],
+  ])
+  t.match(results[1]?.tap, /\+not ok 9 - x/)
+  t.notMatch(results[0]?.tap, /not ok/)
+
+  const broken = await together('good.js', 'broken.js', 'no-test.js', 'also-good.js')
+  t.match(
+    broken.results.map(({ path, failures }) => [name(path), failures]),
+    [
+      ['good.js', []],
+      ['broken.js', [/at import/]],
+      ['no-test.js', ['ran no test']],
+      ['also-good.js', []],
+    ],
+  )
+
+  const ended = await together('good.js', 'exits.js', 'also-good.js')
+  t.strictSame(
+    ended.results.map(({ path }) => name(path)),
+    ['good.js'],
+  )
+  t.strictSame(ended.unfinished.map(name), ['exits.js', 'also-good.js'], 'these are run alone')
+
+  const late = await together('good.js', 'late.js')
+  t.strictSame(late.results, [])
+  t.strictSame(
+    late.unfinished.map(name),
+    ['good.js', 'late.js'],
+    'nobody knows whose exit code it is',
+  )
+})
+
+t.test('which files share a process', t => {
+  t.ok(
+    canShare("import t from 'tap'\nt.setTimeout(1)\nt.test('a', async t => { t.ok(process.pid) })"),
+  )
+  for (const text of [
+    "process.on('exit', () => {})",
+    'process.exitCode = 1',
+    "process.env['TZ'] = 'UTC'",
+    'delete process.env.TZ',
+    'const { rss } = process.memoryUsage()',
+    't.equal(1, 1)',
+    "t.teardown(() => process.chdir('/'))",
+  ]) {
+    t.notOk(canShare(`import t from 'tap'\n${text}`), text)
+  }
+  const paths = Array.from({ length: 40 }, (_, i) => `${i}.js`)
+  const processes = processesFor(paths, path => path !== '7.js')
+  t.strictSame(processes[0], ['7.js'])
+  t.strictSame(
+    processes.map(({ length }) => length),
+    [1, 13, 13, 13],
+  )
+  t.strictSame(new Set(processes.flat()), new Set(paths), 'each runs once')
+  t.end()
+})
+
+t.test('an error that nobody catches fails the file, also where tap has no hooks', async t => {
+  const uncaught = (how: string) =>
+    `import t from 'tap'
+    t.test('a', async t => { ${how}; await new Promise(resolve => setTimeout(resolve, 50)); t.ok(true) })
+    t.test('b', async t => { t.ok(true) })`
+  const directory = t.testdir({
+    'thrown.js': uncaught(`setTimeout(() => { throw new Error('late') })`),
+    'rejected.js': uncaught(`Promise.reject(new Error('late'))`),
+  })
+  const withoutHooks = `--import=${join(import.meta.dirname, 'runner/without-hooks.js')}`
+  for (const name of ['thrown.js', 'rejected.js']) {
+    const options = { cwd: packageRoot(), nodeOptions: [withoutHooks], env: {}, limit: 60_000 }
+    const { ok, failures, tap, errors } = await runTestFile(join(directory, name), options)
+    t.equal(ok, false, name)
+    t.not(failures.length, 0, name)
+    t.match(tap + errors, 'late', name)
+  }
 })
 
 t.test('a failed subtest counts once, whatever its parents say', t => {

@@ -163,8 +163,6 @@ export async function cacheCosts(place: Place): Promise<UnitCosts['cache']> {
     place.say(`hits ${hit} ${hitOfMegabyte}, 304 ${notModified}, connections ${alone} us\n`)
     await pause(3000)
     const memory = program.pss()
-    const plan = { targets, connections: connected, requests: 1e6, seconds: 8, interval: 2000 }
-    const withThem = await mostMemory(program, load.run(program.port, plan))
     const miss = await missCost(place, program, {
       bytes: small,
       count: place.effort.misses.small,
@@ -173,7 +171,7 @@ export async function cacheCosts(place: Place): Promise<UnitCosts['cache']> {
       bytes: 10 * large,
       count: place.effort.misses.large,
     })
-    place.say(`misses ${miss} ${largeMiss} us; ${memory} MB, ${withThem} MB connected\n`)
+    place.say(`misses ${miss} ${largeMiss} us; ${memory} MB\n`)
     const hits = lineThrough([small, hit], [large, hitOfMegabyte])
     const misses = lineThrough([small, miss], [10 * large, largeMiss])
     return {
@@ -184,10 +182,28 @@ export async function cacheCosts(place: Place): Promise<UnitCosts['cache']> {
       missMicroseconds: misses.request,
       missPerGB: misses.perGB,
       memory,
-      memoryPerConnection: Math.max(0, withThem - memory) / connected,
     }
   })
-  return { ...worked, ...(await keptCosts(place)) }
+  return {
+    ...worked,
+    memoryPerConnection: await connectionMemory(place),
+    ...(await keptCosts(place)),
+  }
+}
+
+/** MB for a connection of a client, in a daemon that did no other work: what work leaves behind would hide it. */
+async function connectionMemory(place: Place): Promise<number> {
+  return withDaemon(place, { subject: 'cachesvc', name: 'connected' }, async program => {
+    const targets = [urlOf(place, pathOf(small, 'one'))]
+    const withSo = (connections: number) => {
+      const plan = { targets, connections, requests: 1e6, seconds: 8, interval: 2000 }
+      return mostMemory(program, place.load.run(program.port, plan))
+    }
+    const [few, more] = [connected / 10, 3 * connected]
+    await withSo(few)
+    const before = await withSo(few)
+    return Math.max(0, (await withSo(more)) - before) / (more - few)
+  })
 }
 
 /** Microseconds for a file that is not stored, with the work behind its response; a Node.js program has to be compiled first. */

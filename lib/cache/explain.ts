@@ -68,6 +68,8 @@ export function explanationText(findings: readonly Explanation[]): {
 }
 
 const notUnderstood = 'Asked for'
+const tooLarge =
+  'it is larger than 5 GiB, which is the most that one request to the shared store takes: each node fetches it'
 const notShared =
   'not asked: files of an archive with `clients` or `credentials`, and targets with a query, are not shared'
 
@@ -208,6 +210,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
         })
       }
     }
+  }
+  const bytes = claim?.size ?? stored?.size ?? 0
+  if (parts.isShared?.(destination.uri) === true && bytes > (parts.shared?.largest ?? bytes)) {
+    find('Not shared', tooLarge)
   }
   if (claim === undefined && parts.updates?.withholdsSignature(unknownClient, key)) {
     return told({ answer: `is answered 404. ${signatureIsOfAnother}`, fate: 'failed' })

@@ -2,10 +2,12 @@
  * The settings that are in force, and the rules that are made of them. A reload puts other settings in their place; those that
  * need a restart stay as they were, and are told.
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Milliseconds } from '../async/clock.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { OriginCredentials } from './fetch/origin-credentials.ts'
 import type { Listening } from './listening.ts'
+import { type Own, ownIdentity } from './policy/hosts.ts'
 import { type Rules, rulesOf } from './policy/policy.ts'
 
 /** A configuration, and what is doubtful about it, for the overview. */
@@ -27,6 +29,8 @@ export class RulesInForce {
   readonly #started: Config
   #warnings: readonly string[]
   #pending: readonly string[] = []
+  /** What the rules were made with. */
+  #own: Own
   #rules: Rules
   #credentials: OriginCredentials
   /** The rules of this moment, for parts that ask anew each time. */
@@ -36,7 +40,8 @@ export class RulesInForce {
     this.#parts = parts
     this.#started = config
     this.#warnings = warnings
-    this.#rules = rulesOf(config, parts.listening.ports)
+    this.#own = ownIdentity(config, parts.listening.ports)
+    this.#rules = rulesOf(config, this.#own)
     this.#credentials = OriginCredentials.read(config.archives, process.env)
   }
 
@@ -59,9 +64,16 @@ export class RulesInForce {
     return this.#pending
   }
 
-  /** Makes the rules of the settings anew, now and from time to time: addresses of the machine come and go. */
+  /**
+   * Looks, now and from time to time, whether the machine has other addresses: they come and go. The rules are made anew only then; what
+   * they remember of clients stays otherwise.
+   */
   refresh(): void {
-    this.#rules = rulesOf(this.config, this.#parts.listening.ports)
+    const own = ownIdentity(this.config, this.#parts.listening.ports)
+    if (!isDeepStrictEqual(own, this.#own)) {
+      this.#own = own
+      this.#rules = rulesOf(this.config, own)
+    }
     this.#parts.clock.after(identityInterval, () => this.refresh())
   }
 
@@ -76,6 +88,7 @@ export class RulesInForce {
       setting => `${setting} has changed; it takes effect when the service is restarted`,
     )
     const next = inForce(this.#started, config, certifying)
-    this.#rules = rulesOf(next, this.#parts.listening.ports)
+    this.#own = ownIdentity(next, this.#parts.listening.ports)
+    this.#rules = rulesOf(next, this.#own)
   }
 }

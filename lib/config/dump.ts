@@ -55,11 +55,13 @@ export function dumpSettings(
         }
       } else if (value !== undefined) {
         lines.push(line(indent, name, value, source(path)))
-      } else if ('default' in member.page.setting && member.page.setting.default !== undefined) {
-        lines.push(line(indent, name, member.page.setting.default, 'default'))
       } else {
-        const { defaultText = 'none' } = member.page.setting
-        lines.push(`${indent}# ${name}: not set; ${defaultText}`)
+        const { default: usual, defaultText = 'none' } = member.page.setting
+        // An empty list of groups may be refused: for an access list it would mean that no one is let in.
+        const isList = member.members !== undefined && Array.isArray(usual) && usual.length === 0
+        if (usual === undefined || isList) {
+          lines.push(`${indent}# ${name}: not set; ${defaultText}`)
+        } else lines.push(line(indent, name, usual, 'default'))
       }
     }
   }

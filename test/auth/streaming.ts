@@ -147,7 +147,7 @@ t.test('a stop waits for no event stream that renewed a session in place of a 30
     response.write('data: 1\n\n')
   })
   const clock = new ManualClock(Date.UTC(2030, 0, 1))
-  const settings = { session: { idle: '1h' } }
+  const settings = { session: { idle: '1h' }, timeouts: { drain: '30s' } }
   const gateway = await startGateway(t, { target, clock, settings })
   const cookie = await gateway.logIn({ email: ['ada@example.org'] })
   clock.advance(30 * 60_000)

@@ -35,7 +35,7 @@ async function start(t: Test, settings: Settings, { size = 1000, timed = true } 
 
 t.test('which clients have limits', async t => {
   const limited = (address: string, settings: Settings) =>
-    limitsOfClient(address, rulesOf(configOf(settings, '/tmp'), [])) !== undefined
+    limitsOfClient(address, rulesOf(configOf(settings, '/tmp'))) !== undefined
   const settings = {
     proxy_protocol: ['192.0.2.250'],
     limits: { per_client: { connections: 3, except: ['192.0.2.0/28', '2001:db8:1::/48'] } },

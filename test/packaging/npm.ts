@@ -1,87 +1,149 @@
 /**
- * The package that `npm pack` makes, installed with `npm install --global` into an empty prefix. Its dependencies come from the
- * node_modules at hand: nothing is fetched.
+ * The npm packages, each installed with `npm install --global` into an empty prefix. Their dependencies come from the node_modules at
+ * hand: nothing is fetched.
  */
-import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { packageRoot, packageVersion } from '../../lib/package.ts'
+import { buildVersion } from '../../lib/tools/packaging/build-version.ts'
+import { products } from '../../lib/tools/packaging/products.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
 t.setTimeout(600_000)
 
 const root = packageRoot()
+const { version } = buildVersion(packageVersion(), root)
 const npm = (cwd: string, ...args: readonly string[]) =>
   command('npm', args, {
     cwd,
     env: { npm_config_cache: join(cwd, '.cache'), npm_config_offline: 'true' },
   })
 
-/**
- * The packed files, unpacked into a directory. npm 9 runs `prepare` in spite of --ignore-scripts, which would build the code anew
- * under the tests that run beside this one. So it packs a copy without the development dependencies, where `prepare` does nothing.
- */
-async function unpacked(directory: string): Promise<string> {
-  const copy = join(directory, 'copy')
-  const apart = ['node_modules', '.git', '.tap'].map(name => join(root, name))
-  for (const name of await readdir(root)) {
-    const from = join(root, name)
-    if (!apart.includes(from)) await cp(from, join(copy, name), { recursive: true })
-  }
-  const printed = await command(
-    'npm',
-    ['pack', '--ignore-scripts', '--json', `--pack-destination=${directory}`],
-    { cwd: copy },
-  )
-  const [{ filename }]: [{ filename: string }] = JSON.parse(printed.toString())
-  await command('tar', ['-xzf', join(directory, filename), '-C', directory])
-  return join(directory, 'package')
+interface Packed {
+  readonly dependencies: Readonly<Record<string, string>>
+  readonly bin: object
+  readonly man: readonly string[]
+}
+interface Shrinkwrap {
+  readonly packages: Readonly<
+    Record<string, { readonly dev?: boolean; readonly integrity?: string }>
+  >
 }
 
-t.test('npm install --global of the packed package', { skip: lacking('npm', 'tar') }, async t => {
-  const work = t.testdir()
-  const place = await unpacked(join(work, 'one'))
-  const files = (await readdir(place, { recursive: true })).sort()
-  t.ok(files.includes('dist/bin/cachesvc.js'))
-  t.ok(files.includes('packaging/cachesvc.service'))
-  t.ok(files.includes('packaging/edges/nginx/authproxy-protect.conf'))
-  t.strictSame(
-    files.filter(file => /^(dist\/)?(test|bench)|\.ts$|\.map$/.test(file)),
-    [],
-    'only what runs',
-  )
+async function json<Shape>(path: string): Promise<Shape> {
+  return JSON.parse(await readFile(path, 'utf8'))
+}
 
-  // The same package with its dependencies inside.
-  const lock: { packages: Record<string, { dev?: boolean }> } = JSON.parse(
-    await readFile(join(root, 'package-lock.json'), 'utf8'),
-  )
-  for (const [path, { dev }] of Object.entries(lock.packages)) {
-    if (path === '' || dev === true) continue
-    await mkdir(dirname(join(place, path)), { recursive: true })
-    await cp(join(root, path), join(place, path), {
-      recursive: true,
-      filter: source => !/\.(map|ts|cts|mts)$/.test(source),
+t.test('the root is no package', async t => {
+  const manifest = await json<Record<string, unknown>>(join(root, 'package.json'))
+  t.equal(manifest['private'], true)
+  for (const field of ['bin', 'man', 'files']) t.notOk(Object.hasOwn(manifest, field), field)
+})
+
+t.test('packages', { skip: lacking('npm', 'tar') }, async t => {
+  const work = t.testdir()
+  const program = join(root, 'dist/bin/package-npm.js')
+  await command(process.execPath, ['--experimental-import-meta-resolve', program, work])
+  const manifests = new Map<string, Packed>()
+
+  for (const { name, templates } of products) {
+    const [other = ''] = products.map(product => product.name).filter(known => known !== name)
+    const place = join(work, name, 'package')
+    await mkdir(join(work, name))
+    await command('tar', ['-xzf', join(work, `${name}-${version}.tgz`), '-C', join(work, name)])
+    const manifest = await json<Packed>(join(place, 'package.json'))
+    const { packages } = await json<Shrinkwrap>(join(place, 'npm-shrinkwrap.json'))
+    const files = (await readdir(place, { recursive: true })).sort()
+    manifests.set(name, manifest)
+
+    await t.test(`${name} has what runs of ${name}, and nothing of ${other}`, async t => {
+      t.strictSame(manifest.bin, { [name]: `bin/${name}` })
+      t.strictSame(manifest.man, [`man/${name}.8`, `man/${name}.yaml.5`])
+      for (const page of manifest.man) t.ok(files.includes(page), page)
+      t.ok(files.includes(`dist/bin/${name}.js`))
+      t.ok(files.includes(`packaging/${name}.yaml`))
+      t.strictSame(await readdir(join(place, 'templates')), [...templates].sort())
+      const unwanted = new RegExp(
+        `^(dist/)?(test|bench|site)|\\.ts$|\\.map$|^(bin|man|packaging|dist/bin)/.*${other}`,
+      )
+      t.strictSame(
+        files.filter(file => unwanted.test(file) && !file.startsWith('packaging/edges/')),
+        [],
+      )
+    })
+
+    await t.test(`the dependencies of ${name} are those of package-lock.json`, async t => {
+      const lock = await json<Shrinkwrap>(join(root, 'package-lock.json'))
+      for (const [path, entry] of Object.entries(packages)) {
+        if (path === '') continue
+        t.strictSame(entry, lock.packages[path], path)
+        t.ok(entry.integrity, path)
+        t.not(entry.dev, true, path)
+      }
+    })
+
+    await t.test(`npm install --global of ${name} alone, without a network`, async t => {
+      // The same package with its dependencies inside.
+      for (const path of Object.keys(packages)) {
+        if (path === '') continue
+        await mkdir(dirname(join(place, path)), { recursive: true })
+        await cp(join(root, path), join(place, path), {
+          recursive: true,
+          filter: source => !/\.(map|ts|cts|mts)$/.test(source),
+        })
+      }
+      await rm(join(place, 'npm-shrinkwrap.json'))
+      const bundled = JSON.stringify({ ...manifest, bundleDependencies: true })
+      await writeFile(join(place, 'package.json'), bundled)
+      await mkdir(join(place, '../bundled'))
+      await npm(
+        place,
+        'pack',
+        '--ignore-scripts',
+        `--pack-destination=${join(place, '../bundled')}`,
+      )
+
+      const prefix = join(work, `prefix-${name}`)
+      await mkdir(prefix)
+      const tarball = join(place, '../bundled', `${name}-${version}.tgz`)
+      await npm(work, 'install', '--global', `--prefix=${prefix}`, tarball)
+      t.strictSame(await readdir(join(prefix, 'bin')), [name])
+      const run = (option: string) => attempt(join(prefix, 'bin', name), [option])
+      const told = await run('--version')
+      t.strictSame([told.code, `${told.stdout}`, told.stderr], [0, `${name} ${version}\n`, ''])
+      const help = await run('--help')
+      t.strictSame([help.code, help.stderr], [0, ''])
+      t.match(`${help.stdout}`, name)
+      for (const page of [`man8/${name}.8`, `man5/${name}.yaml.5`]) {
+        t.match(await readFile(join(prefix, 'share/man', page), 'utf8'), '.TH', page)
+      }
+      const installed = join(prefix, 'lib/node_modules', name)
+      const loaded = await attempt(process.execPath, everyModule(installed))
+      t.equal(loaded.stderr, '')
+      t.match(`${loaded.stdout}`, /^\d{3,} modules\n$/)
     })
   }
-  const manifest: object = JSON.parse(await readFile(join(place, 'package.json'), 'utf8'))
-  const bundled = JSON.stringify({ ...manifest, bundleDependencies: true })
-  await writeFile(join(place, 'package.json'), bundled)
-  await npm(place, 'pack', '--ignore-scripts', `--pack-destination=${work}`)
 
-  const prefix = join(work, 'prefix')
-  await mkdir(prefix)
-  const tarball = join(work, `cachesvc-${packageVersion()}.tgz`)
-  await npm(work, 'install', '--global', `--prefix=${prefix}`, tarball)
-  for (const program of ['cachesvc', 'authproxy']) {
-    const { code, stdout, stderr } = await attempt(join(prefix, 'bin', program), ['--version'])
-    t.strictSame([code, `${stdout}`, stderr], [0, `${program} ${packageVersion()}\n`, ''])
-  }
-  for (const page of [
-    'man8/cachesvc.8',
-    'man8/authproxy.8',
-    'man5/cachesvc.yaml.5',
-    'man5/authproxy.yaml.5',
-  ]) {
-    t.match(await readFile(join(prefix, 'share/man', page), 'utf8'), '.TH', page)
-  }
+  await t.test('neither brings what only the other needs', async t => {
+    const has = (name: string, dependency: string) =>
+      Object.hasOwn(manifests.get(name)?.dependencies ?? {}, dependency)
+    for (const dependency of ['openpgp', 'xz-decompress', 'bonjour-service']) {
+      t.strictSame([has('cachesvc', dependency), has('authproxy', dependency)], [true, false])
+    }
+    for (const dependency of ['xml-crypto', '@xmldom/xmldom', '@redis/client', 'jose']) {
+      t.strictSame([has('cachesvc', dependency), has('authproxy', dependency)], [false, true])
+    }
+  })
 })
+
+/** Loads every module of a package, and with it every module that these import. */
+function everyModule(installed: string): string[] {
+  const program = `
+    import { readdirSync } from 'node:fs'
+    const lib = ${JSON.stringify(`${installed}/dist/lib/`)}
+    const modules = readdirSync(lib, { recursive: true }).filter(file => file.endsWith('.js') && !file.endsWith('worker.js'))
+    for (const file of modules) await import(lib + file)
+    console.log(modules.length + ' modules')`
+  return ['--input-type=module', '-e', program]
+}

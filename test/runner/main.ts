@@ -1,16 +1,18 @@
 /**
- * Runs compiled tests, each file in a process of its own, two at a time: `npm test` and `npm run test:sso`.
+ * Runs compiled tests, three processes at a time: `npm test` and `npm run test:sso`. Files share a process where they leave nothing
+ * behind in it; a file that is named on the command line has one for itself, and so has one that did not end well among others.
  * What fails is printed when its file ends. At the end stand the coverage, and a line for each test that failed or was skipped.
  * Ends with 1 when a test failed, or when the coverage is lower than .taprc asks for.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { packageRoot } from '../../lib/package.ts'
 import { exitCodes, print, run } from '../../lib/program.ts'
-import { runTestFile, type TestFile } from './test-file.ts'
+import { canShare, processesFor } from './processes.ts'
+import { runTestFile, runTestFiles, type TestFile } from './test-file.ts'
 
 const root = packageRoot()
 
@@ -28,7 +30,7 @@ const usage = `node dist/test/runner/main.js [OPTION ...] [PATH ...]
 PATH is a test or a folder of tests, of the sources (test/http) or compiled (dist/test/http); without one, all tests of npm test.
 
   --coverage           record the coverage, and print it at the end
-  --jobs=NUMBER        how many files run at a time (2)
+  --jobs=NUMBER        how many processes run at a time (3)
   --limit=SECONDS      how long a file may take (${limit})
   --output-file=FILE   write the TAP of all files into FILE
 `
@@ -38,7 +40,7 @@ await run('test', async () => {
     allowPositionals: true,
     options: {
       coverage: { type: 'boolean', default: false },
-      jobs: { type: 'string', default: '2' },
+      jobs: { type: 'string', default: '3' },
       limit: { type: 'string', default: String(limit) },
       'output-file': { type: 'string' },
       help: { type: 'boolean', default: false },
@@ -50,11 +52,14 @@ await run('test', async () => {
   }
   // Debian gives its users 002, and what tests write would then be open to a group.
   process.umask(0o022)
-  const files = positionals.length > 0 ? positionals.flatMap(named) : allTests()
+  const named = positionals.map(compiled).filter(path => path.endsWith('.js'))
+  const files = positionals.length > 0 ? positionals.flatMap(testsOf) : allTests()
   const coverage = values.coverage ? emptyDirectory('.tap/coverage') : undefined
   const options = {
     cwd: root,
-    nodeOptions: coverage === undefined ? [] : [`--import=${import.meta.dirname}/coverage.js`],
+    nodeOptions: ['without-hooks', ...(coverage === undefined ? [] : ['coverage'])].map(
+      name => `--import=${import.meta.dirname}/${name}.js`,
+    ),
     env: {
       // tap gives up on a file after 30 seconds where nothing else is said.
       TAP_TIMEOUT: values.limit,
@@ -66,13 +71,22 @@ await run('test', async () => {
     limit: Number(values.limit) * 1000,
   }
   const results: TestFile[] = []
-  const waiting = [...files]
+  const done = async (result: TestFile) => {
+    results.push(result)
+    if (!result.ok) await print(complaint(result))
+    await showProgress(results, files.length)
+  }
+  const waiting = [...processesFor(files, path => !named.includes(path) && shares(path))]
   const worker = async () => {
-    for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
-      const result = await runTestFile(path, options)
-      results.push(result)
-      if (!result.ok) await print(complaint(result))
-      await showProgress(results, files.length)
+    for (let paths = waiting.shift(); paths !== undefined; paths = waiting.shift()) {
+      const [first = '', ...others] = paths
+      if (others.length === 0) await done(await runTestFile(first, options))
+      else {
+        const { results, unfinished } = await runTestFiles(paths, options)
+        for (const result of results) await done(result)
+        for (const path of unfinished) await print(`\nrun again, alone: ${sourceOf(path)}\n`)
+        waiting.push(...unfinished.map(path => [path]))
+      }
     }
   }
   await Promise.all(Array.from({ length: Number(values.jobs) }, worker))
@@ -92,13 +106,22 @@ function allTests(): string[] {
 }
 
 /** The compiled tests that a path on the command line names. Throws when there are none. */
-function named(path: string): string[] {
-  const inside = relative(root, resolve(path)).replace(/^test\b/, 'dist/test')
-  const compiled = inside.replace(/\.ts$/, '.js')
-  const found = compiled.endsWith('.js') ? [compiled] : testsBelow(compiled)
+function testsOf(path: string): string[] {
+  const inside = compiled(path)
+  const found = inside.endsWith('.js') ? [inside] : testsBelow(inside)
   if (found.length === 0) throw new Error(`${path} has no tests`)
   for (const file of found) statSync(join(root, file))
   return found
+}
+
+/** The compiled file or folder that a path names. */
+function compiled(path: string): string {
+  const inside = relative(root, resolve(path)).replace(/^test\b/, 'dist/test')
+  return inside.replace(/\.ts$/, '.js')
+}
+
+function shares(path: string): boolean {
+  return canShare(readFileSync(join(root, path), 'utf8'))
 }
 
 function testsBelow(folder: string): string[] {

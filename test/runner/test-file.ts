@@ -1,8 +1,9 @@
 /**
- * Runs a compiled test file in a process of its own, and reads the TAP it prints: how many assertions passed, what failed, what was
+ * Runs compiled test files, in a process of their own or several in one, and reads the TAP it prints: how many assertions passed, what failed, what was
  * skipped and why. Knows TAP 14 as tap prints it: the lines of a subtest stand four spaces further right than those of its parent.
  */
 import { spawn } from 'node:child_process'
+import { join } from 'node:path'
 
 export interface TestFile {
   /** Path of the compiled file, relative to the directory of the package. */
@@ -30,14 +31,91 @@ interface RunOptions {
   readonly limit: number
 }
 
+/** The program that runs several files. */
+const together = join(import.meta.dirname, 'together.js')
+
+/** Takes the names of the files from the command line first. */
+const taken = join(import.meta.dirname, 'arguments.js')
+
 const mostOutput = 64 * 1024 * 1024
 const mostErrors = 64 * 1024
 
 /** Runs the file to its end, or to the limit. Rejects when no process can be started. */
-export function runTestFile(path: string, options: RunOptions): Promise<TestFile> {
+export async function runTestFile(path: string, options: RunOptions): Promise<TestFile> {
+  const { tap, errors, milliseconds, stopped, ended } = await runProcess([path], options)
+  const { planned, ...seen } = readTap(tap)
+  const ending = ended ?? (planned ? undefined : 'ran no test')
+  const ok = ending === undefined && seen.failures.length === 0
+  // A process with a failed assertion ends with 1, which says nothing more.
+  const more = ending !== undefined && (stopped || seen.failures.length === 0)
+  const failures = more ? [...seen.failures, ending] : seen.failures
+  return { path, ok, tap, errors, milliseconds, ...seen, failures }
+}
+
+/**
+ * Runs the files one after the other in one process. Those that passed, or failed by an assertion, have a result; the others, which were
+ * not run to their end or spoilt the end of the process, have to be run alone. Rejects when no process can be started.
+ */
+export async function runTestFiles(
+  paths: readonly string[],
+  options: RunOptions,
+): Promise<{ readonly results: readonly TestFile[]; readonly unfinished: readonly string[] }> {
+  const { tap, errors, ended } = await runProcess(
+    [`--import=${taken}`, together, ...paths],
+    options,
+  )
+  const results = paths
+    .flatMap(path => resultWithin(tap, path) ?? [])
+    .map(one => ({ ...one, errors }))
+  const failed = results.some(({ ok }) => !ok)
+  const complete = results.length === paths.length && (ended === undefined || failed)
+  const kept = complete ? results : results.filter(({ ok }) => ok)
+  const unfinished = paths.filter(path => !kept.some(result => result.path === path))
+  // All passed, and yet the process did not end well: nobody knows by whose fault.
+  if (unfinished.length === 0 && ended !== undefined && !failed)
+    return { results: [], unfinished: paths }
+  return { results: kept, unfinished }
+}
+
+/** What the TAP of several files says of one; undefined when the file was not run to its end. */
+function resultWithin(all: string, path: string): Omit<TestFile, 'errors'> | undefined {
+  const begin = all.indexOf(`# Subtest: ${path}\n`)
+  if (begin === -1) return undefined
+  const rest = all.slice(begin).split('\n')
+  const last = rest.findIndex((line, at) => at > 0 && /^(not )?ok /.test(line))
+  if (last === -1) return undefined
+  const own = rest.slice(1, last)
+  const point = rest[last] ?? ''
+  const details =
+    rest[last + 1] === '  ---' ? rest.slice(last + 1, rest.indexOf('  ...', last) + 1) : []
+  const { planned, ...seen } = readTap(own.map(line => line.slice(4)).join('\n'))
+  const ran = planned && !own.some(line => /^ {4}1\.\.0\b/.test(line))
+  const ended = point.startsWith('ok ') && ran
+  const failures = ended || seen.failures.length > 0 ? seen.failures : [ran ? point : 'ran no test']
+  return {
+    ...{ path, ok: failures.length === 0, ...seen, failures },
+    tap: [
+      ...own.map(line => line.slice(4)),
+      ...(failures.length > 0 ? [point, ...details] : []),
+    ].join('\n'),
+    milliseconds: Number(/ # time=([\d.]+)ms/.exec(point)?.[1] ?? 0),
+  }
+}
+
+interface ProcessResult {
+  readonly tap: string
+  readonly errors: string
+  readonly milliseconds: number
+  /** Whether it had to be ended. */
+  readonly stopped: boolean
+  /** How it ended; undefined when that was with 0. */
+  readonly ended: string | undefined
+}
+
+function runProcess(args: readonly string[], options: RunOptions): Promise<ProcessResult> {
   const { cwd, nodeOptions, env, limit } = options
   const started = performance.now()
-  const child = spawn(process.execPath, ['--enable-source-maps', ...nodeOptions, path], {
+  const child = spawn(process.execPath, ['--enable-source-maps', ...nodeOptions, ...args], {
     cwd,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -63,21 +141,9 @@ export function runTestFile(path: string, options: RunOptions): Promise<TestFile
     child.on('error', reject)
     child.on('close', (code, signal) => {
       for (const timer of timers) clearTimeout(timer)
-      const { planned, ...seen } = readTap(tap)
-      const ending = stopped ?? howItEnded(code, signal) ?? (planned ? undefined : 'ran no test')
-      const ok = ending === undefined && seen.failures.length === 0
-      // A process with a failed assertion ends with 1, which says nothing more.
-      const more = ending !== undefined && (stopped !== undefined || seen.failures.length === 0)
-      const failures = more ? [...seen.failures, ending] : seen.failures
-      resolve({
-        path,
-        ok,
-        tap,
-        errors,
-        milliseconds: performance.now() - started,
-        ...seen,
-        failures,
-      })
+      const ended = stopped ?? howItEnded(code, signal)
+      const milliseconds = performance.now() - started
+      resolve({ tap, errors, milliseconds, stopped: stopped !== undefined, ended })
     })
   })
 }

@@ -1,7 +1,7 @@
 /**
  * Sends a request of `authproxy doctor`, or looks at a certificate, within a deadline and a bound. Owns the connections.
  */
-import { type ConnectionOptions, connect, rootCertificates } from 'node:tls'
+import { type ConnectionOptions, connect } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
 import { iterate, type Source } from '../../bytes/source.ts'
@@ -11,6 +11,7 @@ import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
 import { onlyBy } from '../../http/client/dialling/parents.ts'
+import { contextTrusting } from '../../http/client/dialling/trusted.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { formatAuthority, isIpLiteral } from '../../http/message/target.ts'
@@ -161,7 +162,7 @@ export function seeCertificate(server: {
   const options: ConnectionOptions = {
     ...{ host: address, port, ALPNProtocols: ['http/1.1'], rejectUnauthorized: false },
     ...(isIpLiteral(host) ? {} : { servername: host }),
-    ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
+    ...(ca.length === 0 ? {} : { secureContext: contextTrusting(ca) }),
     timeout: DEADLINE,
   }
   return new Promise(settle => {

@@ -1,7 +1,7 @@
 /**
  * What is nearer than the origins of an archive, where several machines share a bucket (`shared_store`): a content that another node has
  * stored, and one that another node is fetching now. The fetcher asks for it before it asks an origin. Interfaces alone:
- * shared/nearer.ts has them.
+ * shared/misses/nearer.ts has them.
  */
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'

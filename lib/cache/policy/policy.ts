@@ -343,8 +343,14 @@ export interface Rules {
   readonly confinements: Confinements
 }
 
-/** The rules of a configuration. `ports` are those the service listens on; a command takes the configured ones. */
-export function rulesOf(config: Config, ports = config.listen.map(({ port }) => port)): Rules {
-  const policy = compilePolicy(config, ownIdentity(config, ports))
+/** The rules of a configuration. Unless told, the machine is asked what is its own, and the ports are the configured ones. */
+export function rulesOf(
+  config: Config,
+  own = ownIdentity(
+    config,
+    config.listen.map(({ port }) => port),
+  ),
+): Rules {
+  const policy = compilePolicy(config, own)
   return { config, policy, routes: routeRules(config), confinements: confinementsOf(config) }
 }

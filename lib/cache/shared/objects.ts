@@ -8,7 +8,8 @@
  *     suites/<sha256 of id>.json   the Release file that a suite has
  *     probes/<node>                nothing; for trying the engine
  */
-import type { Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import { parseDate } from '../../http/message/date.ts'
 import { parseUri, type TargetUri } from '../../http/message/target.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import { checkEntry, type Entry, maxEntryBytes } from '../store/entry.ts'
@@ -42,9 +43,22 @@ export function entryBytes(entry: Entry): Buffer {
 
 /** The entry of a key; undefined for what is none. */
 export function readEntry(bytes: Buffer, key: string): Entry | undefined {
-  const { entry } = read(bytes)
-  const found = isRecord(entry) ? checkEntry(entry).entry : undefined
+  const found = entryIn(read(bytes)['entry'])
   return found?.key === key ? found : undefined
+}
+
+/** Characters of all fields of an entry: what the head of an origin's answer may have. */
+const mostFields = 65_536
+/** RFC 9111 section 1.2.2: an age that is larger counts as this. */
+const oldest: Seconds = 2 ** 31
+
+/** An entry as another node may have written it: it could have come with the answer of an origin. */
+function entryIn(value: unknown): Entry | undefined {
+  const found = isRecord(value) ? checkEntry(value).entry : undefined
+  if (found === undefined || parseDate(found.lastModified, 0) === undefined) return undefined
+  const size = found.fields.reduce((sum, [name, text]) => sum + name.length + text.length + 4, 0)
+  if (size > mostFields) return undefined
+  return { ...found, initialAge: Math.min(Math.floor(found.initialAge), oldest) }
 }
 
 export interface LeaseRecord {
@@ -87,7 +101,7 @@ export function readSuite(bytes: Buffer, etag: string): SuitePointer | undefined
   const { release, date, adopted, node } = read(bytes)
   if (!Array.isArray(release) || release.length === 0 || release.length > 3) return undefined
   const members: readonly unknown[] = release
-  const entries = members.flatMap(one => (isRecord(one) ? (checkEntry(one).entry ?? []) : []))
+  const entries = members.flatMap(one => entryIn(one) ?? [])
   if (entries.length < release.length || typeof node !== 'string') return undefined
   if (!isMoment(date) || !isMoment(adopted)) return undefined
   return { release: entries, date, adopted, node, etag }

@@ -12,10 +12,10 @@ import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import { formatUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
-import { bucketCredentials } from './credentials.ts'
+import { bucketCredentials } from './s3/credentials.ts'
+import type { AwsCredentials } from './s3/sigv4.ts'
 import { SharedBucket, type SharedBucketParts } from './shared-bucket.ts'
 import type { SharedStore } from './shared-store.ts'
-import type { AwsCredentials } from './sigv4.ts'
 
 type Settings = Config['sharedStore']
 type Url = NonNullable<Settings['url']>

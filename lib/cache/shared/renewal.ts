@@ -13,8 +13,8 @@ import { pause } from '../../async/deadline.ts'
 import type { Logger } from '../../log/log.ts'
 import { recent } from '../../recent.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import type { Bucket } from './bucket.ts'
 import { blobName, entryObject, types } from './objects.ts'
+import type { Bucket } from './s3/bucket.ts'
 import type { SharedOutcome } from './shared-store.ts'
 
 interface RenewalParts {
@@ -28,10 +28,12 @@ interface RenewalParts {
   readonly usable: () => boolean
   /** Whether the file of a key is shared. */
   readonly shares: (key: string) => boolean
-  readonly offer: (key: string) => void
+  readonly offer: (key: string, size: number) => void
 }
 
 const parts = 16
+/** A round lists all entries: with an `expire` of minutes that is not done all the time. */
+const shortestSlot: Milliseconds = 60_000
 /** Time between two questions of a round. */
 const shortestPause: Milliseconds = 20
 const longestPause: Milliseconds = 5000
@@ -40,8 +42,8 @@ const untilUsable: Milliseconds = 60_000
 
 export class Renewal {
   readonly #parts: RenewalParts
-  /** Objects that were renewed lately, by name. */
-  readonly #renewed = recent<string, true>(2000)
+  /** When objects were renewed last, by name and by `elapsed`: a store may give the same age again. */
+  readonly #renewed = recent<string, Milliseconds>(2000)
   readonly #over = new AbortController()
   #count = 0
   #cancel: () => void = () => {}
@@ -72,7 +74,7 @@ export class Renewal {
 
   /** The time in which a sixteenth is looked at. */
   #slot(): Milliseconds {
-    return this.#parts.expire() / 4 / parts
+    return Math.max(this.#parts.expire() / 4 / parts, shortestSlot)
   }
 
   #later(after: Milliseconds): void {
@@ -120,16 +122,21 @@ export class Renewal {
   async #look({ key, digest, size }: Pick<ListedEntry, 'key' | 'digest' | 'size'>): Promise<void> {
     const { bucket, offer } = this.#parts
     const there = await bucket.head(blobName(digest))
-    if (there.outcome === 'absent' || (there.outcome === 'done' && there.size !== size)) offer(key)
+    if (there.outcome === 'absent' || (there.outcome === 'done' && there.size !== size)) {
+      offer(key, size)
+    }
     if (there.outcome !== 'done' || !this.#isOld(there.modified)) return
     await this.#renew(blobName(digest))
     const entry = await this.#renew(entryObject(key))
-    if (entry === 'absent') offer(key)
+    if (entry === 'absent') offer(key, size)
   }
 
   async #renew(name: string): Promise<SharedOutcome | undefined> {
-    if (this.#renewed.has(name)) return undefined
-    this.#renewed.set(name, true)
+    const { clock, expire } = this.#parts
+    const now = clock.elapsed()
+    const last = this.#renewed.get(name)
+    if (last !== undefined && now - last < Math.min(hour, expire() / 4)) return undefined
+    this.#renewed.set(name, now)
     const type = name.startsWith('blobs/') ? types.blob : types.json
     const { outcome } = await this.#parts.bucket.renew(name, type)
     if (outcome === 'done') this.#count += 1

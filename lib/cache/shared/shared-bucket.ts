@@ -8,12 +8,12 @@ import type { Logger } from '../../log/log.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import type { Entry } from '../store/entry.ts'
-import { Breaker } from './breaker.ts'
-import { Bucket, type BucketParts, type Reason } from './bucket.ts'
-import { tryEngine } from './engine.ts'
-import { Leases } from './leases.ts'
-import { blobName, entryObject, mostBytes, probeName, readEntry } from './objects.ts'
+import { Leases } from './misses/leases.ts'
+import { blobName, entryObject, largestBlob, mostBytes, probeName, readEntry } from './objects.ts'
 import { Renewal } from './renewal.ts'
+import { Breaker } from './s3/breaker.ts'
+import { Bucket, type BucketParts, type Reason } from './s3/bucket.ts'
+import { tryEngine } from './s3/engine.ts'
 import {
   type BlobOptions,
   type Lease,
@@ -27,7 +27,7 @@ import {
   type SuiteRecord,
   type Swapped,
 } from './shared-store.ts'
-import { SuiteObjects } from './suite-objects.ts'
+import { SuiteObjects } from './suites/suite-objects.ts'
 import { type UploadedStore, Uploads } from './uploads.ts'
 
 export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
@@ -93,7 +93,7 @@ export class SharedBucket implements SharedStore {
     this.#renewal = new Renewal({
       ...{ clock, log, bucket, expire, shares, usable },
       list: () => store.list(),
-      offer: key => this.#uploads.add(key),
+      offer: (key, size) => void this.#uploads.add(key, { size }),
     })
   }
 
@@ -155,12 +155,13 @@ export class SharedBucket implements SharedStore {
   }
 
   async offer(
-    { key, size }: Entry,
+    entry: Entry,
     { first = false }: { readonly first?: boolean } = {},
-  ): Promise<void> {
-    if (!this.#parts.shares(key)) return
-    this.#uploads.add(key, { size, first })
-    await this.#uploads.settled(key)
+  ): Promise<boolean> {
+    const { key, size } = entry
+    if (!this.#parts.shares(key)) return false
+    const waits = this.#uploads.add(key, first ? { size, urgent: entry } : { size })
+    return waits && this.#uploads.settled(key)
   }
 
   wrong(digest: string): void {
@@ -186,6 +187,7 @@ export class SharedBucket implements SharedStore {
       uploads: this.#uploads.counts,
       wrong: this.#wrong,
       renewed: this.#renewal.count,
+      largest: largestBlob,
       ahead: this.#bucket.ahead,
     }
   }

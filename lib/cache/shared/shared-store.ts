@@ -28,10 +28,11 @@ export interface SharedStore {
   /** Compare and swap: `lost` when the pointer is not `from` any more. */
   swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<Swapped>
   /**
-   * Has a stored content and its entry uploaded behind the answers; read from the local store when their turn comes, and with `first` before
-   * the others. Settles when both are in the bucket, or when the upload was given up.
+   * Has a stored content and its entry uploaded behind the answers. What stands under the key when its turn comes is read from the local
+   * store; with `first` this content goes before the others, whatever stands there. Settles when it is in the bucket, or with false when
+   * the upload was given up.
    */
-  offer(entry: Entry, options?: { readonly first?: boolean }): Promise<void>
+  offer(entry: Entry, options?: { readonly first?: boolean }): Promise<boolean>
   /** The bytes were not what the digest says: the object is removed from the bucket and counted. */
   wrong(digest: string): void
   readonly state: SharedState
@@ -109,6 +110,8 @@ export interface SharedState {
   readonly wrong: number
   /** Objects whose time in the bucket was begun anew. */
   readonly renewed: number
+  /** Bytes of the largest content that is shared. */
+  readonly largest: number
   /** How far the store's clock is ahead of ours, as its Date says. */
   readonly ahead: Milliseconds
 }

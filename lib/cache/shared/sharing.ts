@@ -12,12 +12,12 @@ import type { Rules } from '../policy/policy.ts'
 import type { Store } from '../store/store.ts'
 import { suiteOfRelease } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
-import { Following } from './following.ts'
-import { SharedNearer } from './nearer.ts'
-import { Peers } from './peers.ts'
-import { Pointers } from './pointers.ts'
+import { SharedNearer } from './misses/nearer.ts'
+import { Peers } from './misses/peers.ts'
 import { isShareable, isShareableKey, type SharingRules } from './shareable.ts'
 import type { SharedStore } from './shared-store.ts'
+import { Following } from './suites/following.ts'
+import { Pointers } from './suites/pointers.ts'
 
 interface SharingParts
   extends SharingRules,
@@ -38,7 +38,7 @@ const mostOffered = 65_536
 /** What this node offers is known from now on by the events of its store. */
 export function sharing(parts: SharingParts) {
   const { shared, store, pseudonym, rules, clock, log } = parts
-  const peers = new Peers(parts)
+  const peers = new Peers({ ...parts, own: () => rules().config.sharedStore.peerUrl })
   const pointers = new Pointers({ ...parts, node: pseudonym })
   const offered = recent<string, string>(mostOffered)
   store.listen({
@@ -56,6 +56,9 @@ export function sharing(parts: SharingParts) {
     peers,
     pointer: at => pointers.of(at),
     onTaken: ({ key, digest }) => offered.set(key, digest),
+    onWrong: digest => {
+      for (const [key, known] of offered.entries()) if (known === digest) offered.delete(key)
+    },
   })
   return {
     nearer,

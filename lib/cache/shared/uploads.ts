@@ -6,7 +6,8 @@
  * - An upload that is lost costs another node a fetch, and nothing else. So the list is bounded, the oldest go first when it is full, and the
  *   file is written behind, some seconds late.
  * - An entry that another node has uploaded for the same content stays: all nodes give its Last-Modified. One for another content is replaced
- *   when ours is younger.
+ *   when ours is younger. One from the future is of a node whose clock is wrong, and is replaced as well.
+ * - Whether a file is shared is asked when its turn comes: an archive may have got `clients` or `credentials` since it was offered.
  */
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
@@ -18,7 +19,6 @@ import { readBounded } from '../../files/bounded-file.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Entry, Reading } from '../store/entry.ts'
-import type { Bucket, Put, Refused } from './bucket.ts'
 import {
   blobName,
   entryBytes,
@@ -28,6 +28,7 @@ import {
   readEntry,
   types,
 } from './objects.ts'
+import type { Bucket, Put, Refused } from './s3/bucket.ts'
 
 /** The local store, as far as uploads ask it. */
 export interface UploadedStore {
@@ -46,6 +47,8 @@ export interface UploadParts {
   readonly writable: () => boolean
   /** Whether it compares before it writes. */
   readonly conditional: () => boolean
+  /** Whether the file of a key is shared. */
+  readonly shares: (key: string) => boolean
 }
 
 /** The name of the list's file in the cache directory. */
@@ -59,19 +62,29 @@ const atATime = 2
 const saveAfter: Milliseconds = 5000
 /** How often an object is tried that the store refuses while it takes others. */
 const mostTries = 3
+/** How far the clock of the node that has stored an entry may be ahead. */
+const slack: Milliseconds = 60_000
+
+/** Who waits for the end of an upload. */
+interface Settling {
+  readonly promise: Promise<boolean>
+  readonly settle: (uploaded: boolean) => void
+}
 
 export class Uploads {
   readonly #parts: UploadParts
   readonly #path: string
-  /** Keys that wait, with how often they were tried. Those of `#urgent` come first, and do not wait for the others under way. */
+  /** Keys that wait, with how often they were tried. */
   readonly #waiting = new Map<string, number>()
-  readonly #urgent = new Set<string>()
+  /** Those that come first and do not wait for the others under way, with what goes to the bucket: it may not stand under the key yet. */
+  readonly #urgent = new Map<string, Entry>()
   readonly #running = new Map<string, Promise<void>>()
-  /** Who waits for the end of a key. */
-  readonly #listeners = new Map<string, Array<() => void>>()
+  readonly #settling = new Map<string, Settling>()
   #done = 0
   #dropped = 0
   #cancelSave: (() => void) | undefined
+  /** Whether the list could be written last. */
+  #saved = true
   #closed = false
 
   constructor(parts: UploadParts) {
@@ -101,27 +114,34 @@ export class Uploads {
     this.go()
   }
 
-  /** `size`: bytes of its content, where they are known. */
+  /** `size`: bytes of its content, where they are known; `urgent`: what is to go to the bucket first. Whether it waits for its turn now. */
   add(
     key: string,
-    { size = 0, first = false }: { readonly size?: number; readonly first?: boolean } = {},
-  ): void {
-    if (this.#closed || size > largestBlob || key.length > longestKey) return
-    if (first) this.#urgent.add(key)
-    if (this.#waiting.has(key)) return this.go()
-    const [oldest] = this.#waiting.keys()
-    if (this.#waiting.size >= mostWaiting && oldest !== undefined) this.#drop(oldest)
-    this.#waiting.set(key, 0)
-    this.#saveSoon()
+    { size = 0, urgent }: { readonly size?: number; readonly urgent?: Entry } = {},
+  ): boolean {
+    if (this.#closed || key.length > longestKey || this.#isTooLarge(key, size)) return false
+    if (urgent !== undefined) this.#urgent.set(key, urgent)
+    if (!this.#waiting.has(key)) {
+      const [oldest] = this.#waiting.keys()
+      if (this.#waiting.size >= mostWaiting && oldest !== undefined) this.#drop(oldest)
+      this.#waiting.set(key, 0)
+      this.#saveSoon()
+    }
     this.go()
+    return true
   }
 
-  /** Settles when the key is uploaded, or given up; at once when it does not wait. */
-  async settled(key: string): Promise<void> {
-    if (!this.#waiting.has(key) && !this.#running.has(key)) return
-    await new Promise<void>(resolve => {
-      this.#listeners.set(key, [...(this.#listeners.get(key) ?? []), resolve])
+  /** Settles with true when the key is uploaded, or does not wait, and with false when it is given up. */
+  settled(key: string): Promise<boolean> {
+    if (!this.#waiting.has(key) && !this.#running.has(key)) return Promise.resolve(true)
+    const known = this.#settling.get(key)
+    if (known !== undefined) return known.promise
+    let settle: Settling['settle'] = () => {}
+    const promise = new Promise<boolean>(resolve => {
+      settle = resolve
     })
+    this.#settling.set(key, { promise, settle })
+    return promise
   }
 
   /** Goes on: something waits, or the store takes what is written again. */
@@ -130,8 +150,9 @@ export class Uploads {
       const key = this.#next()
       if (key === undefined) return
       const tries = this.#waiting.get(key) ?? 0
+      const urgent = this.#urgent.get(key)
       this.#forget(key)
-      this.#running.set(key, this.#run(key, tries))
+      this.#running.set(key, this.#run(key, { tries, urgent }))
     }
   }
 
@@ -151,7 +172,8 @@ export class Uploads {
   #next(): string | undefined {
     const idle = (key: string): boolean => !this.#running.has(key)
     const running = this.#running.size
-    if (running < atATime + atATime) for (const key of this.#urgent) if (idle(key)) return key
+    if (running < atATime + atATime)
+      for (const key of this.#urgent.keys()) if (idle(key)) return key
     if (running < atATime) for (const key of this.#waiting.keys()) if (idle(key)) return key
     return undefined
   }
@@ -161,19 +183,21 @@ export class Uploads {
     this.#urgent.delete(key)
   }
 
-  async #run(key: string, tries: number): Promise<void> {
+  async #run(key: string, { tries, urgent }: Turn): Promise<void> {
     // It is in the map before it begins.
     await Promise.resolve()
-    let refused: Refused | undefined
+    let came: Uploaded = 'gone'
     try {
-      refused = await this.#upload(key)
+      came = await this.#upload(key, urgent)
     } catch (error) {
       this.#parts.log.warn('a file could not be uploaded', { key, error })
     }
     this.#running.delete(key)
-    const again = refused !== undefined && this.#tryAgain(key, tries, refused)
-    if (!again && refused === undefined) this.#done += 1
-    if (!this.#waiting.has(key)) this.#tell(key)
+    if (came === 'there') this.#done += 1
+    else if (came !== 'gone' && this.#tryAgain(key, tries, came) && urgent !== undefined) {
+      if (!this.#urgent.has(key)) this.#urgent.set(key, urgent)
+    }
+    if (!this.#waiting.has(key)) this.#tell(key, came === 'there')
     this.#saveSoon()
     this.go()
   }
@@ -194,28 +218,43 @@ export class Uploads {
   #drop(key: string): void {
     this.#forget(key)
     this.#dropped += 1
-    if (!this.#running.has(key)) this.#tell(key)
+    if (!this.#running.has(key)) this.#tell(key, false)
   }
 
-  #tell(key: string): void {
-    for (const tell of this.#listeners.get(key) ?? []) tell()
-    this.#listeners.delete(key)
+  #tell(key: string, uploaded: boolean): void {
+    this.#settling.get(key)?.settle(uploaded)
+    this.#settling.delete(key)
   }
 
-  /** Undefined when it is in the bucket, or is stored here no longer. */
-  async #upload(key: string): Promise<Refused | undefined> {
-    const { store, bucket } = this.#parts
-    const entry = await store.read(key)
-    if (entry === undefined || entry === 'unreadable') return undefined
+  #isTooLarge(key: string, size: number): boolean {
+    if (size <= largestBlob) return false
+    this.#parts.log.info('a file above 5 GiB is not shared', { key, size })
+    return true
+  }
+
+  async #upload(key: string, urgent: Entry | undefined): Promise<Uploaded> {
+    const { store, bucket, shares } = this.#parts
+    const entry = urgent ?? (await store.read(key))
+    if (entry === undefined || entry === 'unreadable' || !shares(key)) return 'gone'
+    if (this.#isTooLarge(key, entry.size)) return 'gone'
     const there = await bucket.read(entryObject(key), { most: mostBytes.entry })
-    if (there === 'unchanged') return undefined
+    if (there === 'unchanged') return 'gone'
     const known = there.outcome === 'done' ? readEntry(there.bytes, key) : undefined
-    if (known !== undefined && known.digest !== entry.digest && known.stored > entry.stored)
-      return undefined
+    const stays = known !== undefined && this.#stays(known, entry)
+    // A pointer names what is urgent, whatever stands under its key.
+    if (stays && urgent === undefined && known.digest !== entry.digest) return 'there'
     const blob = await this.#uploadContent(entry)
-    if (blob !== undefined) return blob === 'gone' ? undefined : blob
-    if (known?.digest === entry.digest) return undefined
-    return this.#putEntry(entry, there.outcome === 'done' ? there.etag : undefined)
+    if (blob !== undefined) return blob
+    if (stays) return 'there'
+    return (
+      (await this.#putEntry(entry, there.outcome === 'done' ? there.etag : undefined)) ?? 'there'
+    )
+  }
+
+  /** Whether an entry of the bucket is not replaced by ours: it is of the same content, or of a younger one. */
+  #stays(known: Entry, ours: Entry): boolean {
+    if (known.digest === ours.digest) return true
+    return known.stored > ours.stored && known.stored <= this.#parts.bucket.now() + slack
   }
 
   /** Undefined when the content is in the bucket, 'gone' when it is stored here no longer. */
@@ -258,15 +297,38 @@ export class Uploads {
   }
 
   async #save(): Promise<void> {
-    const lines = [...this.#running.keys(), ...this.#waiting.keys()].map(
-      key => `${JSON.stringify(key)}\n`,
-    )
+    const lines = youngest([...this.#running.keys(), ...this.#waiting.keys()])
     try {
       await writeFileAtomically(this.#path, lines, { durable: false, mode: 0o640 })
+      this.#saved = true
     } catch (error) {
-      this.#parts.log.warn('the list of uploads cannot be written', { error })
+      // It is tried again whenever the list changes, which may be every few seconds.
+      if (this.#saved) this.#parts.log.warn('the list of uploads cannot be written', { error })
+      this.#saved = false
     }
   }
+}
+
+/** A turn of a key. */
+interface Turn {
+  readonly tries: number
+  readonly urgent: Entry | undefined
+}
+
+/** What came of it; `gone`: it is stored here no longer, or not shared. */
+type Uploaded = 'there' | 'gone' | Refused
+
+/** The lines of these keys, as far as they fit what is read at the next start: the oldest are left out. */
+function youngest(keys: readonly string[]): readonly string[] {
+  const lines: string[] = []
+  let size = 0
+  for (const key of [...keys].reverse()) {
+    const line = `${JSON.stringify(key)}\n`
+    size += Buffer.byteLength(line)
+    if (size > mostFileBytes) break
+    lines.push(line)
+  }
+  return lines.reverse()
 }
 
 /** Nothing when it is there now, be it by another node. */

@@ -3,8 +3,8 @@
  * own, which `namedByOthers` starts.
  *
  * # Facts
- * - An index that is not stored any more names nothing: no client can be given it.
- * - An index that is there and cannot be read may name anything below its archive.
+ * - An index that is not stored any more in any packing names nothing: no client can be given it.
+ * - An index that is there, and in no packing can be read, may name anything below its archive.
  */
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path/posix'
@@ -56,16 +56,26 @@ export async function readOthers({
     const byDigest = groupsOf(asked, ({ digest }) => digest)
     const byName = groupsOf(asked, ({ url }) => basename(url))
     const note = ({ key }: AskedPackage): unknown => named.set(key, index)
-    try {
-      const unpacked = decompress(createReadStream(layout.blob(index.digest)))
-      for await (const { path, digests } of indexedFiles(index.kind, unpacked)) {
-        for (const one of byDigest.get(digests.sha256 ?? '') ?? []) note(one)
-        for (const one of byName.get(basename(path)) ?? [])
-          if (one.url.endsWith(`/${path}`)) note(one)
+    const read = async (digest: string): Promise<'read' | 'absent' | 'unreadable'> => {
+      try {
+        const unpacked = decompress(createReadStream(layout.blob(digest)))
+        for await (const { path, digests } of indexedFiles(index.kind, unpacked)) {
+          for (const one of byDigest.get(digests.sha256 ?? '') ?? []) note(one)
+          for (const one of byName.get(basename(path)) ?? [])
+            if (one.url.endsWith(`/${path}`)) note(one)
+        }
+        return 'read'
+      } catch (error) {
+        return systemCode(error) === 'ENOENT' ? 'absent' : 'unreadable'
       }
-    } catch (error) {
-      if (systemCode(error) !== 'ENOENT') for (const one of asked) note(one)
     }
+    let found: Awaited<ReturnType<typeof read>> = 'absent'
+    for (const digest of index.digests) {
+      const next = await read(digest)
+      if (next !== 'absent') found = next
+      if (next === 'read') break
+    }
+    if (found === 'unreadable') for (const one of asked) note(one)
   }
   return named
 }

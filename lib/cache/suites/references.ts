@@ -30,7 +30,8 @@ export interface StoredPackage extends ListedEntry {
 
 /** An index of a generation that is kept and not the adopted one. */
 export interface OtherIndex {
-  readonly digest: string
+  /** Its contents by their packing; any of them may be stored. */
+  readonly digests: readonly string[]
   readonly kind: PackageIndex
   /** The decoded URL of the directory in which the packages lie that it may name. */
   readonly below: string
@@ -139,14 +140,21 @@ export class References {
       const read = new Set(adopted?.indexes.map(({ table }) => table))
       const below = packagesOf(suite)
       for (const { contents } of [...past, ...(suite.waiting ?? [])]) {
-        for (const [first] of indexChoices(contents)) {
-          if (first === undefined || read.has(first.digest)) continue
-          found.set(`${first.digest} ${below}`, { digest: first.digest, kind: first.kind, below })
+        for (const packings of indexChoices(contents)) {
+          const [first] = packings
+          const digests = packings.map(({ digest }) => digest)
+          if (first === undefined || digests.some(digest => read.has(digest))) continue
+          const index = { digests, kind: first.kind, below }
+          found.set(otherIndexName(index), index)
         }
       }
     }
     return [...found.values()]
   }
+}
+
+export function otherIndexName({ digests, below }: OtherIndex): string {
+  return `${digests.join(' ')} ${below}`
 }
 
 /** The decoded URL of the directory in which the packages of a suite lie. */

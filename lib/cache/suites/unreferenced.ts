@@ -17,11 +17,11 @@ import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { isCount, isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify, decodedUrl } from '../archive/path.ts'
+import { classify, decodedUrl, directoriesOf } from '../archive/path.ts'
 import { nameOf } from '../store/key.ts'
 import type { Store } from '../store/store.ts'
 import { type NamedBy, namedByOthers } from './past-names.ts'
-import type { StoredPackage } from './references.ts'
+import { otherIndexName, type StoredPackage } from './references.ts'
 import type { Suites } from './suites.ts'
 
 interface UnreferencedParts {
@@ -148,7 +148,10 @@ export class Unreferenced {
       marks.set(name, Math.floor(moment / 1000))
       if (moment <= now - wanted && one.lastUsed <= now - wanted) due.push(one)
     }
-    const gone = await this.#remove(await this.#withoutName(due), now - wanted)
+    // A generation may be adopted while the indexes of others are read.
+    const { references } = this.#parts.suites
+    const left = await references.unnamed(await this.#withoutName(due), this.#closing.signal)
+    const gone = await this.#remove(left, now - wanted)
     for (const { key } of gone) marks.delete(nameOf(key))
     const removedBytes = bytesOf(gone)
     const figures = {
@@ -203,8 +206,7 @@ export class Unreferenced {
       if (waiting.length >= batch) await judge()
     }
     await judge()
-    const prefixes = [...blind].map(below => `${below}/`)
-    const seen = found.filter(({ url }) => !prefixes.some(prefix => url.startsWith(prefix)))
+    const seen = found.filter(({ url }) => ![...directoriesOf(url)].some(below => blind.has(below)))
     return { found: seen, passedOver }
   }
 
@@ -212,11 +214,11 @@ export class Unreferenced {
   async #withoutName(due: readonly StoredPackage[]): Promise<readonly StoredPackage[]> {
     const { suites, cacheDirectory } = this.#parts
     const indexes = suites.references.others()
-    const kept = new Set(indexes.map(nameOfIndex))
+    const kept = new Set(indexes.map(otherIndexName))
     const known = new Map(
       due.flatMap(({ key }) => {
         const index = this.#namedBy.get(key)
-        return index !== undefined && kept.has(nameOfIndex(index)) ? [[key, index] as const] : []
+        return index !== undefined && kept.has(otherIndexName(index)) ? [[key, index] as const] : []
       }),
     )
     const packages = due.filter(({ key }) => !known.has(key))
@@ -266,10 +268,6 @@ export class Unreferenced {
 function packageUrl(key: string): string | undefined {
   const path = key.slice(key.indexOf('/', key.indexOf('://') + 3))
   return classify(path).kind === 'pool' ? decodedUrl(key) : undefined
-}
-
-function nameOfIndex({ digest, below }: { readonly digest: string; readonly below: string }) {
-  return `${digest} ${below}`
 }
 
 function bytesOf(packages: readonly StoredPackage[]): number {

@@ -14,7 +14,7 @@ import type { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { networkOf, normaliseAddress } from '../../ip.ts'
 import { recent } from '../../recent.ts'
-import { burst, Pace } from './pace.ts'
+import { burst, Pace } from './fairness/pace.ts'
 
 export interface ClientLimits {
   /** Connections at a time; undefined: any number. */
@@ -118,6 +118,8 @@ class Client {
   readonly options: ClientOptions
   readonly pace: Pace
   readonly #counted = new Set<ClientPlace>()
+  /** The places whose requests wait for one within the limit, in their order. */
+  readonly #waiting = new Set<Waiting>()
   #beyond = 0
 
   constructor(options: ClientOptions) {
@@ -144,6 +146,35 @@ class Client {
     return true
   }
 
+  /** Whether the place comes to be within the limit in time. */
+  await(place: ClientPlace): Promise<boolean> {
+    const { clock } = this.options
+    return new Promise(settle => {
+      if (this.#waiting.size === 0) clock.after(interval, () => this.#look())
+      this.#waiting.add({ place, until: clock.elapsed() + patience, settle })
+    })
+  }
+
+  /** When there is none for the first that waits there is none for those behind it: looking for an idle connection takes time. */
+  #look(): void {
+    const { clock, onTooMany } = this.options
+    let full = false
+    for (const one of this.#waiting) {
+      const { place, until, settle } = one
+      const admitted: boolean = !place.left && !full && this.counts(place)
+      const late = clock.elapsed() >= until
+      full ||= !place.left && !admitted
+      if (!place.left && !admitted && !late) continue
+      this.#waiting.delete(one)
+      if (!place.left && !admitted) {
+        place.refused = true
+        onTooMany()
+      }
+      settle(admitted)
+    }
+    if (this.#waiting.size > 0) clock.after(interval, () => this.#look())
+  }
+
   leave(place: ClientPlace): void {
     if (!this.#counted.delete(place)) this.#beyond -= 1
     if (this.#counted.size === 0 && this.#beyond === 0) this.options.onGone()
@@ -165,22 +196,30 @@ class Client {
   }
 }
 
+/** A place whose request waits, and until when. */
+interface Waiting {
+  readonly place: ClientPlace
+  readonly until: Milliseconds
+  readonly settle: (admitted: boolean) => void
+}
+
 /** The place of one connection among those of its client. */
 export class ClientPlace {
   readonly #client: Client
   #holder: Holder | undefined
   /** The answer to the requests that wait on this connection. */
   #waiting: Promise<boolean> | undefined
+  /** Whether a request was refused because of it: the connection ends with the answer. */
+  refused = false
   #left = false
-  #refused = false
 
   constructor(client: Client) {
     this.#client = client
   }
 
-  /** Whether a request was refused because of it: the connection ends with the answer. */
-  get refused(): boolean {
-    return this.#refused
+  /** Whether the connection has closed. */
+  get left(): boolean {
+    return this.#left
   }
 
   /** At which pace its client gets content; undefined when it has no limit. */
@@ -196,27 +235,10 @@ export class ClientPlace {
 
   /** Whether a request on this connection may be answered. When the client has too many, it waits a moment for another one to end. */
   admits(): boolean | Promise<boolean> {
+    if (this.#left) return false
     if (this.#client.counts(this)) return true
-    this.#waiting ??= this.#awaitPlace()
+    this.#waiting ??= this.#client.await(this)
     return this.#waiting
-  }
-
-  #awaitPlace(): Promise<boolean> {
-    const { clock, onTooMany } = this.#client.options
-    const until = clock.elapsed() + patience
-    return new Promise(resolve => {
-      const look = (): void => {
-        if (this.#left) resolve(false)
-        else if (this.#client.counts(this)) resolve(true)
-        else if (clock.elapsed() < until) clock.after(interval, look)
-        else {
-          this.#refused = true
-          onTooMany()
-          resolve(false)
-        }
-      }
-      clock.after(interval, look)
-    })
   }
 
   /** Whether it was idle, and ends now. */

@@ -23,7 +23,7 @@ import {
   notLooked,
   readUnconfirmed,
   type UnconfirmedBytes,
-} from './movement.ts'
+} from './fairness/movement.ts'
 import type { HttpServerLimits, HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
 

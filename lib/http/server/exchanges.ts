@@ -22,9 +22,9 @@ import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
 import { type OutgoingHead, responseText } from '../wire/message-writer.ts'
 import { type Connection, type LiveRequest, lookAtNoMore } from './connections.ts'
-import type { LoopShare } from './loop-share.ts'
+import type { LoopShare } from './fairness/loop-share.ts'
+import { pacedResponse } from './fairness/paced-content.ts'
 import type { HttpServerOptions } from './options.ts'
-import { pacedResponse } from './paced-content.ts'
 import { MalformedContent } from './request-content.ts'
 
 export class Exchanges {

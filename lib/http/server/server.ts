@@ -34,8 +34,8 @@ import {
   NodeResponseWriter,
   wholeResponse,
 } from './exchanges.ts'
-import { LoopShare } from './loop-share.ts'
-import { notLooked } from './movement.ts'
+import { LoopShare } from './fairness/loop-share.ts'
+import { notLooked } from './fairness/movement.ts'
 import type {
   ConnectHandler,
   HttpServerLimits,

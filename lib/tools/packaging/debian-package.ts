@@ -4,9 +4,7 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
-  chmodSync,
   cpSync,
-  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -19,24 +17,9 @@ import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Seconds } from '../../async/clock.ts'
 import type { CarriedNode } from './carried-node.ts'
+import type { Product } from './products.ts'
 import { type ProgramFile, packagesAmong } from './program-files.ts'
-
-/** What the packages differ in. */
-export interface DebianPackage {
-  readonly name: 'cachesvc' | 'authproxy'
-  readonly summary: string
-  /** Paragraphs of plain text. */
-  readonly description: readonly string[]
-  /** Directories of `templates/` the program reads. */
-  readonly templates: readonly string[]
-  /** Files besides programs and manuals: their path in the package, and in the repository. */
-  readonly files: ReadonlyMap<string, string>
-  /** Names of files in `docs/`. */
-  readonly documents: readonly string[]
-  /** Empty directories. */
-  readonly directories?: readonly string[]
-  readonly suggests?: string
-}
+import { settle } from './settled-tree.ts'
 
 interface Build {
   /** The root of the repository. */
@@ -61,16 +44,16 @@ export function debianVersion(version: string, node?: CarriedNode): string {
 }
 
 /** Builds the package and returns the path of its file. Throws when `dpkg-deb` is missing or fails. */
-export function buildDebianPackage(description: DebianPackage, build: Build): string {
+export function buildDebianPackage(product: Product, build: Build): string {
   const written: Manifest = JSON.parse(readFileSync(join(build.root, 'package.json'), 'utf8'))
   const manifest = { ...written, version: build.version }
   const version = debianVersion(build.version, build.node)
   const architecture = build.node?.architecture ?? 'all'
-  const tree = join(build.output, description.name)
+  const tree = join(build.output, product.name)
   rmSync(tree, { recursive: true, force: true })
-  stage({ ...description, version, architecture, manifest, build, tree })
-  setModes(tree)
-  const file = join(build.output, `${description.name}_${version}_${architecture}.deb`)
+  stage({ ...product, version, architecture, manifest, build, tree })
+  settle(tree, build.at)
+  const file = join(build.output, `${product.name}_${version}_${architecture}.deb`)
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', tree, file], {
     env: { ...process.env, SOURCE_DATE_EPOCH: `${build.at}` },
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -79,17 +62,7 @@ export function buildDebianPackage(description: DebianPackage, build: Build): st
   return file
 }
 
-/** Modes that depend neither on those of the sources nor on the umask. */
-function setModes(path: string): void {
-  const found = lstatSync(path)
-  if (found.isSymbolicLink()) return
-  const executable = found.isDirectory() || (found.mode & 0o100) !== 0
-  chmodSync(path, executable ? 0o755 : 0o644)
-  if (!found.isDirectory()) return
-  for (const name of readdirSync(path)) setModes(join(path, name))
-}
-
-interface Staged extends DebianPackage {
+interface Staged extends Product {
   readonly version: string
   readonly architecture: string
   readonly manifest: Manifest
@@ -230,7 +203,9 @@ function copyright({ name, build, manifest }: Staged, packages: readonly string[
     const directory = join(build.root, path)
     const manifest = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'))
     const { license = 'see its home page' } = manifest
-    const file = readdirSync(directory).find(entry => /^(licen[cs]e|copying)/i.test(entry))
+    const file = readdirSync(directory)
+      .sort()
+      .find(entry => /^(licen[cs]e|copying)/i.test(entry))
     const text = file === undefined ? '' : readFileSync(join(directory, file), 'utf8')
     const said = /Apache License/.test(text) ? withoutApache(text) : text
     return `${'-'.repeat(72)}\n${manifest.name} ${manifest.version}, licence: ${license}\n\n${said}`

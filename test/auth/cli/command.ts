@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { placeKeys } from '../../fixtures/gateway/authproxy-process.ts'
 import { ownDirectory } from '../../fixtures/gateway/whole-gateway.ts'
@@ -52,6 +52,15 @@ t.test('--dump-config names the file, or the variables of a complete environment
   t.match(file.out, `\n    token: "[hidden]"  # ${path}\n`)
   t.match(file.out, '\n  lifetime: "12h"  # default\n')
   t.notMatch(file.out, 's3cret')
+
+  const ready = await instance(t)
+  const checked = ready.out.replace(/: no problems\n$/, '')
+  const dump = await said('app', '--config-dir', dirname(checked), '--dump-config')
+  await writeFile(checked, dump.out)
+  t.match(await said('app', '--config-dir', dirname(checked), '--check-config'), {
+    code: 0,
+    err: '',
+  })
 
   await writeFile(path, 'domain: 7')
   const wrong = await said('app', '--config-dir', directory, '--dump-config')

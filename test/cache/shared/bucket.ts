@@ -307,3 +307,78 @@ t.test('no secret is in the log or in what is known of the store', async t => {
   t.notMatch(said, /nobody-may-read/)
   t.notMatch(said, /Signature=/)
 })
+
+t.test('what may not be shared any more is not uploaded, also after a restart', async t => {
+  const store = await ObjectStore.listen(t)
+  const directory = t.testdir()
+  const a = await openNode(t, store, { directory })
+  store.fault = ({ method }) => (method === 'PUT' ? 'unavailable' : undefined)
+  a.stored.set(key, content)
+  void a.shared.offer(a.entryOf(key))
+  await until(() => a.shared.state.unwritable !== undefined)
+  await a.close()
+  store.fault = undefined
+  // In between the operator has given the archive `clients`.
+  const shares = (of: string): boolean => of !== key
+  const b = await openNode(t, store, { directory, stored: a.stored, shares })
+  const other = 'http://archive.example.org/other'
+  b.stored.set(other, 'other')
+  await b.shared.offer(b.entryOf(other))
+  await until(() => b.shared.state.uploads.waiting === 0)
+  t.notOk(store.objects.has(blob))
+  t.notOk([...store.objects.keys()].includes(`entries/${hash('sha256', key)}.json`))
+})
+
+t.test('a file above 5 GiB is not sent, whoever offers it, and the log says so', async t => {
+  const store = await ObjectStore.listen(t)
+  const a = await openNode(t, store)
+  const size = 5 * 1024 ** 3 + 1
+  a.stored.set(key, content)
+  const entry = a.entryOf(key, { size })
+  await a.shared.offer(entry)
+  t.equal(store.seen('HEAD').length + store.seen('PUT', 'blobs/').length, 0)
+  t.match(
+    a.log.lines.filter(({ message }) => message.includes('5 GiB')),
+    [{ level: 'info', facts: { key, size } }],
+  )
+  // The list of an earlier run does not know sizes.
+  const directory = t.testdir({ 'shared-uploads': `${JSON.stringify(key)}\n` })
+  const entries = { [key]: { size } }
+  const b = await openNode(t, store, { directory, stored: a.stored, entries })
+  await until(() => b.shared.state.uploads.waiting === 0)
+  t.equal(store.seen('PUT', 'blobs/').length, 0)
+})
+
+t.test('the list of uploads fits what is read of it at the next start', async t => {
+  const store = await ObjectStore.listen(t)
+  const directory = t.testdir()
+  const a = await openNode(t, store, { directory })
+  store.fault = ({ method }) => (method === 'PUT' ? 'unavailable' : undefined)
+  const keys = Array.from({ length: 2500 }, (_, i) =>
+    `http://a.example.org/${i}/`.padEnd(4000, 'x'),
+  )
+  for (const one of keys) {
+    a.stored.set(one, content)
+    void a.shared.offer(a.entryOf(one))
+  }
+  await until(() => a.shared.state.unwritable !== undefined)
+  await a.close()
+  const b = await openNode(t, store, { directory, tried: false })
+  t.ok(b.shared.state.uploads.waiting > 1000, `${b.shared.state.uploads.waiting} wait`)
+})
+
+t.test('a list of uploads that cannot be written is said once', async t => {
+  const store = await ObjectStore.listen(t)
+  const clock = new ManualClock(Date.now())
+  const directory = `${t.testdir({ file: '' })}/file`
+  const a = await openNode(t, store, { clock, directory })
+  const said = () => a.log.lines.filter(({ message }) => message.includes('cannot be written'))
+  for (let i = 0; i < 3; i += 1) {
+    a.stored.set(`${key}${i}`, content)
+    await a.shared.offer(a.entryOf(`${key}${i}`))
+    clock.advance(5000)
+    await until(() => said().length > 0)
+    for (let turn = 0; turn < 50; turn += 1) await new Promise(resolve => setImmediate(resolve))
+  }
+  t.equal(said().length, 1)
+})

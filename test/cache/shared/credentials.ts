@@ -4,7 +4,7 @@
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { bucketCredentials, parseCredentials } from '../../../lib/cache/shared/credentials.ts'
+import { bucketCredentials, parseCredentials } from '../../../lib/cache/shared/s3/credentials.ts'
 import { openNode } from '../../fixtures/bucket/node.ts'
 import { ObjectStore, storeCredentials } from '../../fixtures/bucket/object-store.ts'
 import { until } from '../../fixtures/http/origin-client.ts'

@@ -67,6 +67,8 @@ for (const where of [path, plain]) {
     const answer = await at(all.nodes, 1).warm(all.origin.url(where))
     t.ok(answer.content.equals(content), 'the origin is asked, and the client does not notice')
     t.strictSame(all.bucket.wrong, [sha256])
+    await until(all, () => all.bucket.blobs.get(sha256)?.equals(content) === true)
+    t.pass('the right content is offered in its place')
   })
 }
 

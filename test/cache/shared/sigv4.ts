@@ -10,7 +10,7 @@ import {
   digestOfNothing,
   escapedPath,
   type Unsigned,
-} from '../../../lib/cache/shared/sigv4.ts'
+} from '../../../lib/cache/shared/s3/sigv4.ts'
 
 const s3 = {
   region: 'us-east-1',

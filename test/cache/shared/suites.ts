@@ -11,8 +11,9 @@ import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.setTimeout(300_000)
 
-interface Lab extends Nodes {
+interface Lab extends Omit<Nodes, 'clock'> {
   readonly archives: readonly ChangingArchive[]
+  readonly clock: ManualClock
   readonly archiveAt: (node: Node) => ChangingArchive
 }
 
@@ -26,7 +27,7 @@ async function lab(t: Test, count: number, settings: object = {}): Promise<Lab> 
   const { origin } = all
   const archiveAt = ({ cache }: Node) =>
     new ChangingArchive({ origin, cache, clock, root: 'debian' })
-  return { ...all, archives: all.nodes.map(archiveAt), archiveAt }
+  return { ...all, clock, archives: all.nodes.map(archiveAt), archiveAt }
 }
 
 function nth<T>(list: readonly T[], i: number): T {
@@ -125,6 +126,33 @@ t.test(
       'the pointer is right again',
     )
     t.equal(dayOf(await given(one)), '2')
+  },
+)
+
+t.test(
+  'a pointer from the future to what is not there is left, and does not stop the next',
+  async t => {
+    const { archives, bucket, clock } = await lab(t, 2)
+    const [one, two] = [nth(archives, 0), nth(archives, 1)]
+    one.serve(await one.ofDay(1, { byHash: true }))
+    for (const archive of archives) await archive.update()
+    const pointer = bucket.suites.get(idOf(one))
+    if (pointer === undefined) throw new Error('nothing points to the suite')
+    const release = pointer.release.map(entry => ({ ...entry, digest: 'a'.repeat(64) }))
+    const date = Date.UTC(2099, 0)
+    bucket.suites.set(idOf(one), { ...pointer, release, date, etag: '"hostile"' })
+    const questions = () => bucket.asked.filter(what => what === `blob ${'a'.repeat(64)}`).length
+    for (let round = 0; round < 6; round += 1) {
+      t.strictSame(await two.update(), { day: '1', fits: true })
+      clock.advance(6000)
+    }
+    const before = questions()
+    t.ok(before >= 3)
+    t.strictSame(await two.update(), { day: '1', fits: true })
+    t.equal(questions(), before, 'it is asked for no more')
+    two.serve(await two.ofDay(2, { byHash: true }))
+    await two.until('2', t)
+    t.equal(bucket.suites.get(idOf(one))?.date, Date.UTC(2025, 0, 1, 2))
   },
 )
 

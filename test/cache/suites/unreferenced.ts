@@ -203,6 +203,17 @@ t.test('what stays although the adopted index does not name it', async t => {
     await days(1)
     t.ok(holds(old), 'as long as that generation is kept, a look does not ask again')
   })
+  await t.test('what a past generation names whose index is stored in another packing', async t => {
+    const { forget, publish, put, days, holds, known, layout } = await lab(t)
+    const packings = { [main]: [old, steady], 'main/binary-amd64/Packages.bz2': [old, steady] }
+    await publish(packings)
+    await put(old, steady)
+    const contents = known.at(at)?.generations[0]?.contents ?? []
+    await rm(layout.blob(contents.find(({ path }) => path === main)?.digest ?? ''))
+    await forget(1)
+    await days(6)
+    t.ok(holds(old))
+  })
   await t.test('what a waiting generation names', async t => {
     const { forget, days, holds, known, generationWith } = await begun(t)
     await forget()
@@ -216,6 +227,22 @@ t.test('what stays although the adopted index does not name it', async t => {
     await publish({ [main]: [old] }, `${site}/dists/testing`)
     await forget()
     await days(6)
+    t.ok(holds(old))
+  })
+  await t.test('what is named again during the look', async t => {
+    const { forget, days, holds, store, known, suites, generationWith } = await begun(t)
+    await forget()
+    await days(3)
+    const next = await generationWith({ [main]: [old, steady] }, at)
+    store.remove(`${at}/InRelease`)
+    const { references } = suites
+    const others = references.others.bind(references)
+    references.others = () => {
+      const found = others()
+      void known.put(withNextGeneration(known.at(at), { at, next, days: 0 }))
+      return found
+    }
+    await days(1)
     t.ok(holds(old))
   })
   await t.test('what was named again meanwhile', async t => {

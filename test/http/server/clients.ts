@@ -8,8 +8,8 @@ import { Fields } from '../../../lib/http/message/field.ts'
 import type { Handler, Response } from '../../../lib/http/message/message.ts'
 import { textResponse } from '../../../lib/http/message/reply.ts'
 import { type ClientLimits, ClientPlace, Clients } from '../../../lib/http/server/clients.ts'
-import { Pace } from '../../../lib/http/server/pace.ts'
-import { pacedResponse } from '../../../lib/http/server/paced-content.ts'
+import { Pace } from '../../../lib/http/server/fairness/pace.ts'
+import { pacedResponse } from '../../../lib/http/server/fairness/paced-content.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
@@ -101,6 +101,48 @@ t.test(
     t.equal(await left, false, 'its client has gone')
   },
 )
+
+t.test('a connection that has closed takes no place any more', async t => {
+  const { clients } = clientsWith({ connections: 1 })
+  const first = placeOf(clients.enter('192.0.2.1'))
+  const late = placeOf(clients.enter('192.0.2.1'))
+  first.leave()
+  late.leave()
+  // A request that had been read before.
+  t.equal(await late.admits(), false)
+  t.equal(clients.size, 0)
+  t.equal(placeOf(clients.enter('192.0.2.1')).admits(), true)
+  t.equal(clients.size, 1)
+})
+
+t.test('requests too many are let in in their order, and cost one look for all', async t => {
+  const { clients, clock } = clientsWith({ connections: 200 })
+  let looks = 0
+  const busy = Array.from({ length: 200 }, () => placeOf(clients.enter('192.0.2.1')))
+  const idle = () => {
+    looks += 1
+    return false
+  }
+  for (const place of busy) place.give({ idle, end: () => t.fail() })
+  const admitted: number[] = []
+  const waiting = Array.from({ length: 200 }, () => placeOf(clients.enter('192.0.2.1')))
+  const answers = waiting.map(async (place, n) => {
+    const admits = await place.admits()
+    if (admits) admitted.push(n)
+    return admits
+  })
+  looks = 0
+  clock.advance(250)
+  t.equal(looks, 200)
+  for (const place of busy.slice(0, 2)) place.leave()
+  clock.advance(250)
+  await turn()
+  t.strictSame(admitted, [0, 1])
+  clock.advance(6000)
+  t.equal((await Promise.all(answers)).filter(Boolean).length, 2)
+  for (const place of [...busy, ...waiting]) place.leave()
+  t.equal(clients.size, 0)
+})
 
 t.test('limits may change while clients are connected', async t => {
   let limits: ClientLimits | undefined = { connections: 1, rate: 8192 }

@@ -9,12 +9,7 @@
  * TLS: 1.2 or newer, certificates verified, `http/1.1` by ALPN, sessions resumed.
  */
 import { connect as connectTcp, type Socket } from 'node:net'
-import {
-  connect as connectTls,
-  createSecureContext,
-  rootCertificates,
-  type SecureContext,
-} from 'node:tls'
+import { connect as connectTls, createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
@@ -26,6 +21,7 @@ import { connectFirst } from './happy-eyeballs.ts'
 import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
 import { hurried, type ParentRules, Parents, type Way } from './parents.ts'
+import { contextTrusting, trustOptions } from './trusted.ts'
 
 export interface DialDeadlines {
   /** Time for the addresses of a name. */
@@ -317,12 +313,9 @@ function configuredContext(
 }
 
 function contextOf(ca: readonly string[], identity: ShownCertificate | undefined): SecureContext {
-  return createSecureContext({
-    minVersion: 'TLSv1.2',
-    ...identity,
-    // A list replaces the well-known authorities, so they are named again.
-    ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
-  })
+  if (ca.length > 0 && identity === undefined) return contextTrusting(ca)
+  const trusted = ca.length === 0 ? { minVersion: 'TLSv1.2' as const } : trustOptions(ca)
+  return createSecureContext({ ...trusted, ...identity })
 }
 
 const DEADLINE_OF = {

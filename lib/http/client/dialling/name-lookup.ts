@@ -107,7 +107,8 @@ export class NameLookup {
 
 class TooManyNames extends Error {}
 
-async function resolveBySystem(host: string): Promise<readonly string[]> {
+/** The addresses of a name by the resolver of the system. */
+export async function resolveBySystem(host: string): Promise<readonly string[]> {
   const found = await systemLookup(host, { all: true })
   return found.map(one => one.address)
 }

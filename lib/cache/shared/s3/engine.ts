@@ -2,8 +2,8 @@
  * Tries what the engine of a bucket can do: whether `If-None-Match: *` and `If-Match` decide on a write, with an object of this node alone.
  */
 import { hash } from 'node:crypto'
+import { probeName, types } from '../objects.ts'
 import type { Bucket, Put, Refused } from './bucket.ts'
-import { probeName, types } from './objects.ts'
 
 /** `because`: why it has no conditional writes. A refusal says nothing of them. */
 export type Tried =

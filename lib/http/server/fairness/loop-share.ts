@@ -9,7 +9,7 @@
  * - What a connection has not taken waits in memory. With hundreds of slow clients each has little of it: what is made beyond the
  *   blocks there are for it (bytes/block-pool.ts) V8 collects, four times a second with a tenth of all time.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
 
 /** What a write costs besides its bytes, in bytes: the call, the wake-up, the steps around it. */
 const perWrite = 256 * 1024

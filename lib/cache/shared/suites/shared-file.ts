@@ -1,10 +1,10 @@
 /**
  * A file of the Release files that a pointer names, as it is asked for: no origin is asked. Pure.
  */
-import { parseUri } from '../../http/message/target.ts'
-import { classify, parentOf } from '../archive/path.ts'
-import type { WantedFile } from '../fetch/found.ts'
-import type { SuiteRecord } from './shared-store.ts'
+import { parseUri } from '../../../http/message/target.ts'
+import { classify, parentOf } from '../../archive/path.ts'
+import type { WantedFile } from '../../fetch/found.ts'
+import type { SuiteRecord } from '../shared-store.ts'
 
 /** Undefined when the pointer names no such file. */
 export function sharedFile(

@@ -4,14 +4,15 @@
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Bucket } from './bucket.ts'
-import { mostBytes, readSuite, suiteBytes, suiteName, types } from './objects.ts'
-import type { SuitePointer, SuiteRecord, Swapped } from './shared-store.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { mostBytes, readSuite, suiteBytes, suiteName, types } from '../objects.ts'
+import type { Bucket } from '../s3/bucket.ts'
+import type { SuitePointer, SuiteRecord, Swapped } from '../shared-store.ts'
 
 /** For how long a pointer is not asked for again. */
 const trust: Milliseconds = 1000
-const mostRemembered = 500
+/** Bytes of the pointers that are remembered. */
+const mostRemembered = 16 * 1024 * 1024
 
 interface SuiteObjectParts {
   readonly clock: Clock
@@ -26,6 +27,8 @@ interface Known {
   readonly etag: string
   /** When it was asked for, by `elapsed`. */
   readonly asked: Milliseconds
+  /** Bytes of what is there. */
+  readonly size: number
 }
 
 /** `away` and the like are a failure of the store: nothing is known then. */
@@ -33,7 +36,10 @@ type Read = Known | 'away'
 
 export class SuiteObjects {
   readonly #parts: SuiteObjectParts
-  readonly #known = new LRUCache<string, Known>({ max: mostRemembered })
+  readonly #known = new LRUCache<string, Known>({
+    maxSize: mostRemembered,
+    sizeCalculation: ({ size }) => Math.max(size, 100),
+  })
   /** Questions under way. */
   readonly #asked = new Map<string, Promise<Read>>()
 
@@ -75,7 +81,7 @@ export class SuiteObjects {
     const asked = clock.elapsed()
     if (written.outcome === 'done') {
       const { etag } = written
-      this.#known.set(id, { pointer: { ...to, etag }, etag, asked })
+      this.#known.set(id, { pointer: { ...to, etag }, etag, asked, size: bytes.length })
       return 'swapped'
     }
     this.#known.delete(id)
@@ -88,10 +94,12 @@ export class SuiteObjects {
     const asked = clock.elapsed()
     const etag = known?.etag ?? ''
     const there = await bucket.read(suiteName(id), { most: mostBytes.suite, etag })
-    let read: Known = { pointer: undefined, etag: '', asked }
-    if (there === 'unchanged') read = { pointer: known?.pointer, etag, asked }
-    else if (there.outcome === 'done') {
-      read = { pointer: readSuite(there.bytes, there.etag), etag: there.etag, asked }
+    let read: Known = { pointer: undefined, etag: '', asked, size: 0 }
+    if (there === 'unchanged') {
+      read = { pointer: known?.pointer, etag, asked, size: known?.size ?? 0 }
+    } else if (there.outcome === 'done') {
+      const { bytes, size } = there
+      read = { pointer: readSuite(bytes, there.etag), etag: there.etag, asked, size }
     } else if (there.outcome !== 'absent') return 'away'
     this.#known.set(id, read)
     return read

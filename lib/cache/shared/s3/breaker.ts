@@ -3,7 +3,7 @@
  * the background was answered. The rest before it is a second at first, and twice as long after each failure, up to a minute. A store
  * that fails again within a minute goes on where it was.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
 
 const firstRest: Milliseconds = 1000
 const longestRest: Milliseconds = 60_000

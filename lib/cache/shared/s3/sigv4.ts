@@ -8,7 +8,7 @@
  * - The key depends on the day, so a key made once serves for all requests of a day.
  */
 import { createHmac, hash } from 'node:crypto'
-import type { Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 
 export interface AwsCredentials {
   readonly keyId: string

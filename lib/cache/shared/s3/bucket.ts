@@ -9,24 +9,28 @@
  *   the content tells them apart. HEAD has no content.
  * - A store that cannot do conditional writes says 501 (Swift), or 400 with NotImplemented, or does the write all the same.
  * - A copy may say 200 and have an error in its content.
+ * - Amazon says 400 of credentials whose time is over, and of a region that is another.
+ * - A server between may compress contents (Content-Encoding). Their bytes are not those that were stored. It may also change
+ *   Accept-Encoding on its way, so that is not signed.
  * - Engines close connections that are unused. A request with content over such a connection fails and is sent once more.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Lifetime } from '../../async/lifetime.ts'
-import { iterate, type Source } from '../../bytes/source.ts'
-import { explainError } from '../../errors.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { Lifetime } from '../../../async/lifetime.ts'
+import { iterate, type Source } from '../../../bytes/source.ts'
+import { explainError } from '../../../errors.ts'
 import type {
   OriginClient,
   OriginDeadlines,
   OriginRequest,
   OriginResponse,
-} from '../../http/client/client.ts'
-import { OriginFailure } from '../../http/client/errors.ts'
-import { parseDate } from '../../http/message/date.ts'
-import { Fields } from '../../http/message/field.ts'
-import { type Content, lengthOf, noContent } from '../../http/message/message.ts'
-import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
-import { patience, type SharedOperation, type SharedOutcome } from './shared-store.ts'
+} from '../../../http/client/client.ts'
+import { OriginFailure } from '../../../http/client/errors.ts'
+import { parseDate } from '../../../http/message/date.ts'
+import { Fields } from '../../../http/message/field.ts'
+import { type Content, lengthOf, noContent } from '../../../http/message/message.ts'
+import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
+import { pacedSource } from '../pace.ts'
+import { patience, type SharedOperation, type SharedOutcome } from '../shared-store.ts'
 import {
   type AwsCredentials,
   amzDate,
@@ -132,6 +136,11 @@ const errorBytes = 4096
 
 /** The longest wait for the store to take the content of an upload, and to say that it has it. */
 const uploadPatience: Milliseconds = 60_000
+/** Bytes of a large upload that have to go in each millisecond, on the whole. */
+const slowestUpload = 50
+
+/** Bytes of an entity tag; one that is longer counts as none, because tags are remembered. */
+const longestTag = 256
 
 const deadlines: Partial<OriginDeadlines> = {
   queue: patience,
@@ -185,7 +194,8 @@ export class Bucket {
       response.content.close()
       return this.#unusable('get', 'an object without its length, or another part of it')
     }
-    return { outcome: 'done', ...facts, size, first, source: this.#watched(response.content) }
+    const content = pacedSource(response.content, this.#parts.clock, this.#parts.place.uri.host)
+    return { outcome: 'done', ...facts, size, first, source: this.#watched(content) }
   }
 
   /** A small object whole; `unchanged` when it is still the version with `etag`. */
@@ -219,7 +229,7 @@ export class Bucket {
       fields: [['Content-Type', type], ...conditionOf(only)],
       conditional: only !== undefined,
       whole: errorBytes,
-      patience: content.kind === 'stream' ? Number.POSITIVE_INFINITY : patience,
+      patience: content.kind === 'stream' ? timeToSend(content) : patience,
     })
     return this.#etagOf(answer)
   }
@@ -311,6 +321,10 @@ export class Bucket {
     }
     this.#learn(response.fields.get('Date'))
     const { status, content } = response
+    if (isSuccess(status) && isCoded(response)) {
+      content.close()
+      return this.#unusable(operation, 'content in another coding (Content-Encoding)')
+    }
     if (isSuccess(status)) {
       const bytes = whole === undefined ? nothing : await atMost(content, whole)
       if (bytes === undefined) return this.#unusable(operation, `more than ${whole} bytes`)
@@ -319,7 +333,9 @@ export class Bucket {
       return { outcome: 'done', response, bytes }
     }
     const code = codeIn(await beginning(content))
-    if (status === 403 && code === 'RequestTimeTooSkewed' && attempt === 'first') return 'again'
+    const readOnce = put?.content.kind === 'stream'
+    const skewed = status === 403 && code === 'RequestTimeTooSkewed'
+    if (skewed && attempt === 'first' && !readOnce) return 'again'
     const outcome = outcomeOf(status, code, asked.conditional === true)
     const telling = tellsOfStore(operation, status, code)
     return this.#refused(operation, outcome, { because: reasonOf(response, code), telling })
@@ -349,7 +365,7 @@ export class Bucket {
     return {
       method,
       uri: { ...place.uri, path, query: undefined },
-      fields: Fields.of(...fields),
+      fields: Fields.of(...fields, ['Accept-Encoding', 'identity']),
       content: put?.content ?? noContent,
       authorization: signed,
       trusted: true,
@@ -371,7 +387,7 @@ export class Bucket {
 
   #etagOf(answer: Answer): Done | Refused {
     if (answer.outcome !== 'done') return answer
-    return { outcome: 'done', etag: answer.response.fields.get('ETag') ?? '' }
+    return { outcome: 'done', etag: etagIn(answer.response.fields) }
   }
 
   /** Counts the bytes of a content, and notes when it breaks off. */
@@ -418,10 +434,28 @@ function isSuccess(status: number): boolean {
   return (status >= 200 && status < 300) || status === 304
 }
 
+/** Whether its bytes are not those that were stored. `aws-chunked` is how an upload was sent, and some engines repeat it. */
+function isCoded({ fields }: OriginResponse): boolean {
+  const coding = fields.get('Content-Encoding')?.trim().toLowerCase() ?? ''
+  return !['', 'identity', 'aws-chunked'].includes(coding)
+}
+
+/** The longest time for an upload, in which an engine that takes a byte now and then does not stand in the way of others. */
+function timeToSend(content: Content): Milliseconds {
+  return uploadPatience + (lengthOf(content) ?? 0) / slowestUpload
+}
+
+/** Codes of a 400 that are about the credentials or the region. */
+const refusedCodes: readonly string[] = [
+  ...['ExpiredToken', 'InvalidToken', 'TokenRefreshRequired'],
+  ...['AuthorizationHeaderMalformed', 'InvalidRegion', 'IllegalLocationConstraintException'],
+]
+
 /** Whether a refusal says something of the store, and not of the one object alone. */
 function tellsOfStore(operation: SharedOperation, status: number, code: string): boolean {
   if (code === 'NoSuchBucket' || status >= 500 || status === 429 || status === 408)
     return status !== 501
+  if (refusedCodes.includes(code)) return true
   // A store that does not let us list says so of objects that are not there. HEAD has no code.
   const reads = operation === 'get' || operation === 'head'
   if (status === 401 || status === 403) return !reads || !['', 'AccessDenied'].includes(code)
@@ -447,7 +481,7 @@ function conditionOf(only: Put['only']): ReadonlyArray<readonly [string, string]
 function factsOf({ fields }: OriginResponse): Pick<ObjectFacts, 'etag' | 'modified'> {
   const modified = fields.get('Last-Modified')
   return {
-    etag: fields.get('ETag') ?? '',
+    etag: etagIn(fields),
     // Without two-digit years no present is needed.
     modified: modified === undefined ? undefined : parseDate(modified, 0),
   }
@@ -460,6 +494,11 @@ function sizeOfRange({ fields, length }: OriginResponse, first: number): number 
   const size = Number(all)
   const right = Number(from) === first && Number(to) === size - 1 && length === size - first
   return right ? size : undefined
+}
+
+function etagIn(fields: Fields): string {
+  const etag = fields.get('ETag') ?? ''
+  return etag.length > longestTag ? '' : etag
 }
 
 function lengthSent(put: Asked['put']): number {
@@ -489,7 +528,7 @@ function outcomeOf(status: number, code: string, conditional: boolean): Refused[
   if (status === 501 || (status === 400 && conditional && code === 'NotImplemented')) {
     return 'unsupported'
   }
-  return status === 401 || status === 403 ? 'denied' : 'failed'
+  return status === 401 || status === 403 || refusedCodes.includes(code) ? 'denied' : 'failed'
 }
 
 /** The first bytes of a content, as far as it has any; the rest is not read. */

@@ -5,19 +5,20 @@
  * # Facts
  * - A pointer is the word of the bucket. A node gives what it names only after it has verified that as it verifies what an origin sends.
  *   A pointer that turns out not to name what it says is not followed, and does not keep a node from moving it.
+ * - A pointer names files of its own suite alone. One that names others is none.
  * - Generations are ordered by their signed dates. One without a date is pointed to by none.
  * - What waits for a `delay` or a `hold` has not been adopted, so nothing points to it.
  */
 import { createHash } from 'node:crypto'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
-import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
-import type { Entry } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
-import { releasesOf, type Suite } from '../suites/generation.ts'
-import { isShareableKey, type SharingRules } from './shareable.ts'
-import { patience, type SharedStore, type SuitePointer } from './shared-store.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime } from '../../../async/deadline.ts'
+import type { Logger } from '../../../log/log.ts'
+import { recent } from '../../../recent.ts'
+import type { Entry } from '../../store/entry.ts'
+import type { Store } from '../../store/store.ts'
+import { releasesOf, type Suite } from '../../suites/generation.ts'
+import { isShareableKey, type SharingRules } from '../shareable.ts'
+import { patience, type SharedStore, type SuitePointer } from '../shared-store.ts'
 
 interface PointersParts extends SharingRules {
   readonly shared: SharedStore
@@ -36,6 +37,8 @@ export class Pointers {
   readonly #parts: PointersParts
   /** Pointers that name something else than they say, by suite. */
   readonly #unfit = recent<string, string>(mostUnfit)
+  /** The Release file that was announced last, by suite: one that waits for its upload may have been overtaken. */
+  readonly #announced = recent<string, string>(mostUnfit)
 
   constructor(parts: PointersParts) {
     this.#parts = parts
@@ -50,7 +53,10 @@ export class Pointers {
   async of(at: string): Promise<SuitePointer | undefined> {
     const { shared, clock } = this.#parts
     const pointer = await inTime(shared.suite(idOf(at)), clock, patience)
-    return pointer === undefined || this.#isUnfit(at, pointer) ? undefined : pointer
+    if (pointer === undefined || this.#isUnfit(at, pointer)) return undefined
+    if (isOfSuite(at, pointer)) return pointer
+    this.noteUnfit(at, pointer)
+    return undefined
   }
 
   /** The pointer of a suite names what cannot be adopted. */
@@ -63,8 +69,8 @@ export class Pointers {
   }
 
   /**
-   * Points to the Release files that this node has verified, once the bucket has them. Waits two seconds at most: a bucket that is away keeps
-   * no client waiting. Never rejects.
+   * Points to the Release files that this node has verified, once the bucket has them. Waits two seconds at most, and not at all for a bucket
+   * that is away or takes nothing: it is pointed to them when it is back. Never rejects.
    */
   async announce(
     at: string,
@@ -73,14 +79,15 @@ export class Pointers {
   ): Promise<void> {
     const { shared, clock } = this.#parts
     if (date === undefined || release.length === 0 || !this.shares(at)) return
-    if (shared.state.resting !== undefined) {
-      for (const entry of release) void shared.offer(entry, { first: true })
-      return
-    }
-    const told = Promise.all(release.map(entry => shared.offer(entry, { first: true }))).then(() =>
-      this.#move(at, release, date),
-    )
-    await inTime(told, clock, patience)
+    const version = versionOf({ etag: '', release })
+    this.#announced.set(at, version)
+    const offers = release.map(entry => shared.offer(entry, { first: true }))
+    const told = Promise.all(offers).then(uploaded => {
+      const isLast = this.#announced.get(at) === version
+      return isLast && uploaded.every(Boolean) ? this.#move(at, release, date) : undefined
+    })
+    const { resting, unwritable } = shared.state
+    if (resting === undefined && unwritable === undefined) await inTime(told, clock, patience)
   }
 
   /** A suite was adopted: the bucket is to point to it, unless it points to something newer. */
@@ -108,7 +115,8 @@ export class Pointers {
     const to = { release, date, adopted: clock.now(), node }
     for (let times = 0; times < mostLost; times += 1) {
       const from = await shared.suite(idOf(at), { fresh: true })
-      if (from !== undefined && from.date >= date && !this.#isUnfit(at, from)) return
+      const holds = from !== undefined && isOfSuite(at, from) && !this.#isUnfit(at, from)
+      if (holds && from.date >= date) return
       if ((await shared.swap(idOf(at), from, to)) !== 'lost') return
     }
   }
@@ -116,6 +124,11 @@ export class Pointers {
   #isUnfit(at: string, pointer: SuitePointer): boolean {
     return this.#unfit.get(at) === versionOf(pointer)
   }
+}
+
+function isOfSuite(at: string, { release }: Pick<SuitePointer, 'release'>): boolean {
+  const names = ['InRelease', 'Release', 'Release.gpg'].map(name => `${at}/${name}`)
+  return release.every(({ key }) => names.includes(key))
 }
 
 function versionOf({ etag, release }: Pick<SuitePointer, 'etag' | 'release'>): string {

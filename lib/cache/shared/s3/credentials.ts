@@ -3,7 +3,7 @@
  * theirs: lines `aws_access_key_id = …`, `aws_secret_access_key = …` and, for credentials that are for a time, `aws_session_token = …`, in the
  * profile `[default]` or without one. No message quotes what stands there.
  */
-import { privateSecret } from '../../config/secret-place.ts'
+import { privateSecret } from '../../../config/secret-place.ts'
 import type { AwsCredentials } from './sigv4.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>

@@ -10,24 +10,35 @@
  *   entry, its moments do not lie in the future, and what it says was verified is not believed.
  * - Another node is read along only for what a digest promises.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime, pause } from '../../async/deadline.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
-import { Fields } from '../../http/message/field.ts'
-import type { TargetUri } from '../../http/message/target.ts'
-import type { Logger } from '../../log/log.ts'
-import { expectedOf, isSuperseded, type WantedFile } from '../fetch/found.ts'
-import type { Answer } from '../fetch/mirrors.ts'
-import type { NearContent, Nearer, Nearest, NearQuestion, StaleContent } from '../fetch/nearer.ts'
-import type { Rules } from '../policy/policy.ts'
-import { allowsStale, freshnessOf } from '../rfc9111/lookup.ts'
-import type { NearPlace } from '../rfc9111/outcome.ts'
-import { draftEntry, type EntryDraft, keptFields, unstorable } from '../rfc9111/stored-response.ts'
-import type { Entry } from '../store/entry.ts'
-import { suiteOfRelease } from '../suites/generation.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime, pause } from '../../../async/deadline.ts'
+import type { OriginResponse } from '../../../http/client/client.ts'
+import { Fields } from '../../../http/message/field.ts'
+import type { TargetUri } from '../../../http/message/target.ts'
+import type { Logger } from '../../../log/log.ts'
+import { expectedOf, isSuperseded, type WantedFile } from '../../fetch/found.ts'
+import type { Answer } from '../../fetch/mirrors.ts'
+import type {
+  NearContent,
+  Nearer,
+  Nearest,
+  NearQuestion,
+  StaleContent,
+} from '../../fetch/nearer.ts'
+import type { Rules } from '../../policy/policy.ts'
+import { allowsStale, freshnessOf } from '../../rfc9111/lookup.ts'
+import type { NearPlace } from '../../rfc9111/outcome.ts'
+import {
+  draftEntry,
+  type EntryDraft,
+  keptFields,
+  unstorable,
+} from '../../rfc9111/stored-response.ts'
+import type { Entry } from '../../store/entry.ts'
+import { suiteOfRelease } from '../../suites/generation.ts'
+import { isShareable, type SharingRules } from '../shareable.ts'
+import { type Lease, patience, type SharedContent, type SharedStore } from '../shared-store.ts'
 import type { Peers } from './peers.ts'
-import { isShareable, type SharingRules } from './shareable.ts'
-import { type Lease, patience, type SharedContent, type SharedStore } from './shared-store.ts'
 
 interface SharedNearerParts extends SharingRules {
   readonly shared: SharedStore
@@ -37,6 +48,8 @@ interface SharedNearerParts extends SharingRules {
   readonly rules: () => Rules
   /** Called with what is taken as the bucket has it: it need not be offered again. */
   readonly onTaken: (entry: Pick<Entry, 'key' | 'digest'>) => void
+  /** Called with the digest of a content that was taken and turns out to be another: the right one has to be offered. */
+  readonly onWrong: (digest: string) => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -83,7 +96,7 @@ export class SharedNearer implements Nearer {
   }
 
   wrong(digest: string): void {
-    this.#parts.log.warn('a content of the shared store is not what its digest says', { digest })
+    this.#parts.onWrong(digest)
     this.#parts.shared.wrong(digest)
   }
 

@@ -3,16 +3,16 @@
  * read, which is remembered for a second. When it names a newer one than is adopted here, that is taken as one of the origin would be
  * (`Updates.take`): it is verified, and so are the indexes it names.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
-import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
-import type { SuiteDelays } from '../answer/suite-delays.ts'
-import type { Updates } from '../answer/suite-updates.ts'
-import type { Store } from '../store/store.ts'
-import { suiteOfRelease } from '../suites/generation.ts'
-import type { Suites } from '../suites/suites.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime } from '../../../async/deadline.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import type { Logger } from '../../../log/log.ts'
+import { recent } from '../../../recent.ts'
+import type { SuiteDelays } from '../../answer/suite-delays.ts'
+import type { Updates } from '../../answer/suite-updates.ts'
+import type { Store } from '../../store/store.ts'
+import { suiteOfRelease } from '../../suites/generation.ts'
+import type { Suites } from '../../suites/suites.ts'
 import type { Pointers } from './pointers.ts'
 
 interface FollowingParts {
@@ -29,13 +29,23 @@ interface FollowingParts {
 
 /** How long a pointer that could not be followed is left alone. */
 const betweenTries: Milliseconds = 5000
+/** How often a pointer is tried whose files are not in the bucket. Then it is left, and no longer keeps a node from moving it. */
+const mostTries = 3
 const mostPaused = 1000
+
+interface Paused {
+  /** Until when it is not tried again, by `elapsed`. */
+  readonly until: Milliseconds
+  readonly tries: number
+  /** That of the Release file which the pointer names. */
+  readonly digest: string | undefined
+}
 
 export class Following {
   readonly #parts: FollowingParts
   readonly #flights = new SingleFlight<void>()
-  /** Suites whose pointer could not be followed, with the moment until which that is not tried again, by `elapsed`. */
-  readonly #paused = recent<string, Milliseconds>(mostPaused)
+  /** Suites whose pointer could not be followed. */
+  readonly #paused = recent<string, Paused>(mostPaused)
 
   constructor(parts: FollowingParts) {
     this.#parts = parts
@@ -64,12 +74,17 @@ export class Following {
       const entry = release && (await store.get(release.key))
       if (entry === undefined || entry.digest === release?.digest) return
       if (pointer.date <= (adopted.date ?? 0)) return
-      if ((this.#paused.get(at) ?? 0) > clock.elapsed()) return
+      const before = this.#paused.get(at)
+      if (before !== undefined && before.until > clock.elapsed()) return
       const taken = await updates.take(pointer, entry)
       if (taken.use === 'store') return
-      this.#paused.set(at, clock.elapsed() + betweenTries)
-      // Its files have not reached the bucket: the origin has them.
-      if (taken.use === 'again') await updates.refresh(entry)
+      const until = clock.elapsed() + betweenTries
+      const tries = before?.digest === release?.digest ? (before?.tries ?? 0) + 1 : 1
+      this.#paused.set(at, { until, tries, digest: release?.digest })
+      if (taken.use !== 'again') return
+      // Its files have not reached the bucket, or are gone: the origin has them.
+      if (tries >= mostTries) pointers.noteUnfit(at, pointer)
+      await updates.refresh(entry)
     } catch (error) {
       log.warn('the Release file of the other nodes could not be taken', { suite: at, error })
     }

@@ -3,12 +3,22 @@
  * runs: when a node dies, the others go on after so long. One that has lapsed is taken over by the version it has (`If-Match`), so that of several nodes one gets it.
  */
 import { hash, randomBytes } from 'node:crypto'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
-import { repeat } from '../../async/repeat.ts'
-import type { Bucket, Put } from './bucket.ts'
-import { type LeaseRecord, leaseBytes, leaseName, mostBytes, readLease, types } from './objects.ts'
-import { type Lease, patience } from './shared-store.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime } from '../../../async/deadline.ts'
+import { repeat } from '../../../async/repeat.ts'
+import type { Logger } from '../../../log/log.ts'
+import {
+  type LeaseRecord,
+  leaseBytes,
+  leaseName,
+  mostBytes,
+  peerOf,
+  readLease,
+  types,
+} from '../objects.ts'
+import type { Bucket, Put } from '../s3/bucket.ts'
+import { type Lease, patience } from '../shared-store.ts'
+import { mayBeNode } from './peer-addresses.ts'
 
 /** How long a lease lasts, and after which time its holder renews it. */
 const term: Milliseconds = 10_000
@@ -19,6 +29,7 @@ const slack: Milliseconds = 3000
 
 interface LeaseParts {
   readonly clock: Clock
+  readonly log: Logger
   readonly bucket: Bucket
   readonly node: string
   readonly peer: string | undefined
@@ -28,6 +39,8 @@ interface Held {
   readonly id: string
   readonly name: string
   etag: string
+  /** Whether another node has taken it over. */
+  lost?: boolean
   stop: () => void
 }
 
@@ -37,6 +50,8 @@ export class Leases {
   readonly #parts: LeaseParts
   /** By their names. */
   readonly #held = new Map<string, Held | undefined>()
+  /** Whether another node has our name. */
+  #hasTwin = false
 
   constructor(parts: LeaseParts) {
     this.#parts = parts
@@ -87,9 +102,15 @@ export class Leases {
     const record = readLease(there.bytes)
     if (record?.id === ours.id) return { ...ours, etag: there.etag }
     const left = record === undefined ? 0 : this.#left(record)
-    if (record !== undefined && left > 0) return { kind: 'taken', peer: record.peer, left }
+    if (record !== undefined && left > 0) return { kind: 'taken', peer: this.#peerOf(record), left }
     if (there.etag !== '' && (await this.#put(ours, { etag: there.etag }))) return ours
     return none
+  }
+
+  /** The node that has the lease, unless it names a place where none can be. */
+  #peerOf({ peer }: LeaseRecord): LeaseRecord['peer'] {
+    const { peer: own } = this.#parts
+    return peer && mayBeNode(peer.host, own && peerOf(own)?.host) ? peer : undefined
   }
 
   /** For how long a lease lasts still. One that lasts too long has a wrong time, and ours are from before a restart. */
@@ -122,9 +143,26 @@ export class Leases {
       const { etag } = lease
       if (await this.#put(lease, { etag })) return
       // Another node has taken it over after it had lapsed; or the store is away for now.
-      if (lease.etag === '') lease.stop()
-      else lease.etag = etag
+      lease.lost = lease.etag === ''
+      if (!lease.lost) {
+        lease.etag = etag
+        return
+      }
+      lease.stop()
+      await this.#noteLost(lease)
     })
+  }
+
+  /** A node takes over at once what a run of its own before has left. So two nodes with one name take each other's. */
+  async #noteLost({ name, id }: Held): Promise<void> {
+    const { bucket, node, log } = this.#parts
+    if (this.#hasTwin) return
+    const there = await bucket.read(name, { most: mostBytes.lease })
+    if (there === 'unchanged' || there.outcome !== 'done') return
+    const record = readLease(there.bytes)
+    if (record?.node !== node || record.id === id || this.#hasTwin) return
+    this.#hasTwin = true
+    log.warn('another node has the same shared_store.peer_url: both fetch the same files', { node })
   }
 
   /** The answer came when the client waited no longer. */
@@ -138,6 +176,7 @@ export class Leases {
     lease.stop()
     if (this.#held.get(lease.name) !== lease) return
     this.#held.delete(lease.name)
+    if (lease.lost === true) return
     const { bucket } = this.#parts
     const etag = lease.etag === '' ? undefined : lease.etag
     const removed = await bucket.remove(lease.name, { etag })

@@ -1,0 +1,26 @@
+/**
+ * Builds the npm packages of both programs: `npm run package:npm [-- DIRECTORY]`, in dist/npm without one. SOURCE_DATE_EPOCH is the
+ * time of every file; without it, the time of the commit.
+ */
+import { mkdir } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { packageRoot, packageVersion } from '../lib/package.ts'
+import { exitCodes, print, run } from '../lib/program.ts'
+import { buildVersion } from '../lib/tools/packaging/build-version.ts'
+import { buildNpmPackage } from '../lib/tools/packaging/npm-package.ts'
+import { products } from '../lib/tools/packaging/products.ts'
+import { programFiles } from '../lib/tools/packaging/program-files.ts'
+
+await run('package-npm', async () => {
+  const [, , directory = 'dist/npm'] = process.argv
+  const output = resolve(directory)
+  const root = resolve(packageRoot())
+  process.umask(0o022)
+  await mkdir(output, { recursive: true })
+  const build = { root, output, ...buildVersion(packageVersion(), root) }
+  for (const product of products) {
+    const files = programFiles(root, `dist/bin/${product.name}.js`)
+    await print(`${buildNpmPackage(product, { ...build, files })}\n`)
+  }
+  return exitCodes.success
+})

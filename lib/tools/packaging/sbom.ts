@@ -1,0 +1,150 @@
+/**
+ * The list of the parts of a program for those who look for known weaknesses: a software bill of materials, CycloneDX 1.6 as JSON. It has
+ * the npm packages that package-lock.json names for the program, and the Node.js that a Debian package brings. Pure.
+ */
+import { createHash } from 'node:crypto'
+import type { Seconds } from '../../async/clock.ts'
+import type { NodePin } from './carried-node.ts'
+import { type LockedPackage, type LockedPackages, needsOf, placeOf } from './locked-packages.ts'
+
+interface Described {
+  readonly name: string
+  readonly version: string
+  readonly summary: string
+  /** The SPDX identifier of our own licence. */
+  readonly licence: string
+  /** The names of the packages that the program itself imports. */
+  readonly imports: readonly string[]
+  readonly packages: LockedPackages
+  /** The Node.js of the Debian packages that bring one. */
+  readonly node?: NodePin | undefined
+  readonly at: Seconds
+}
+
+interface Component {
+  readonly type: 'application' | 'library' | 'platform'
+  readonly 'bom-ref': string
+  readonly name: string
+  readonly group?: string
+  readonly version: string
+  readonly purl: string
+  readonly licenses: readonly object[]
+  readonly hashes?: ReadonlyArray<{ readonly alg: string; readonly content: string }>
+}
+
+/** The document as text. The same facts make the same bytes. */
+export function sbom(described: Described): string {
+  const { name, version, summary, packages, imports, node, at } = described
+  const purls = new Map([...packages].map(([path, entry]) => [path, purlOf(path, entry)]))
+  const refOf = (path: string) => purls.get(path) ?? path
+  const own = `pkg:npm/${name}@${version}`
+  const nodes = node === undefined ? [] : Object.values(node.packages)
+  const nodeComponents = nodes.map(pin => nodeComponent(pin, node?.version ?? ''))
+  const libraries = [...packages].map(([path, entry]) => library(path, entry))
+  const components = unique([...libraries, ...nodeComponents])
+  const direct = imports.map(wanted => refOf(placeOf(packages.keys(), wanted, '')))
+  const needed = [...packages].map(([path, entry]) => ({
+    ref: refOf(path),
+    dependsOn: needsOf(entry).map(wanted => refOf(placeOf(packages.keys(), wanted, path))),
+  }))
+  const ownNeeds = [...direct, ...nodeComponents.map(({ purl }) => purl)].sort()
+  const document = {
+    metadata: {
+      timestamp: new Date(at * 1000).toISOString(),
+      component: {
+        type: 'application',
+        'bom-ref': own,
+        name,
+        version,
+        description: summary,
+        purl: own,
+        licenses: [{ license: { id: described.licence } }],
+      },
+    },
+    components,
+    dependencies: [
+      { ref: own, dependsOn: ownNeeds },
+      ...nodeComponents.map(({ purl }) => ({ ref: purl, dependsOn: [] })),
+      ...needed.filter(({ ref }, index) => needed.findIndex(other => other.ref === ref) === index),
+    ],
+  }
+  const frame = {
+    $schema: 'http://cyclonedx.org/schema/bom-1.6.schema.json',
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    serialNumber: `urn:uuid:${uuidOf(JSON.stringify(document))}`,
+    version: 1,
+  }
+  return `${JSON.stringify({ ...frame, ...document }, null, 2)}\n`
+}
+
+function library(path: string, entry: LockedPackage): Component {
+  const [scope, name] = partsOf(nameAt(path))
+  const { version, license, integrity } = entry
+  const purl = purlOf(path, entry)
+  return {
+    type: 'library',
+    'bom-ref': purl,
+    ...(scope === undefined ? {} : { group: scope }),
+    name,
+    version,
+    purl,
+    licenses: license === undefined ? [] : [{ license: { id: license } }],
+    ...(integrity === undefined ? {} : { hashes: [hashOf(integrity)] }),
+  }
+}
+
+/** The Node.js of one kind of machine, as the npm package that it is taken from. */
+function nodeComponent(
+  { name, integrity }: NodePin['packages']['amd64'],
+  version: string,
+): Component {
+  const purl = `pkg:npm/${name}@${version}`
+  return {
+    type: 'platform',
+    'bom-ref': purl,
+    name,
+    version,
+    purl,
+    licenses: [{ license: { name: 'Node.js, in the file node.LICENSE of the package' } }],
+    hashes: [hashOf(integrity)],
+  }
+}
+
+/** `node_modules/a/node_modules/@b/c` is `@b/c`. */
+function nameAt(path: string): string {
+  return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
+}
+
+function partsOf(name: string): readonly [scope: string | undefined, name: string] {
+  const [scope, rest] = name.split('/')
+  return rest === undefined ? [undefined, name] : [scope, rest]
+}
+
+/** A package URL, in which the `@` of a scope is written `%40`. */
+function purlOf(path: string, { version }: LockedPackage): string {
+  return `pkg:npm/${nameAt(path).replace('@', '%40')}@${version}`
+}
+
+/** A digest as npm writes it, `sha512-` and base64, as CycloneDX does. */
+function hashOf(integrity: string): { readonly alg: string; readonly content: string } {
+  const [algorithm = '', digest = ''] = integrity.split('-')
+  const alg = algorithm.toUpperCase().replace('SHA', 'SHA-')
+  return { alg, content: Buffer.from(digest, 'base64').toString('hex') }
+}
+
+/** A version that two packages need in two places is one component. */
+function unique(components: readonly Component[]): Component[] {
+  const byPurl = new Map(components.map(component => [component.purl, component]))
+  return [...byPurl.values()].sort((a, b) => (a.purl < b.purl ? -1 : 1))
+}
+
+/** A UUID of the content, RFC 9562 section 5.8 (version 8), so that it does not change from build to build. */
+function uuidOf(text: string): string {
+  const digits = [...createHash('sha256').update(text).digest('hex').slice(0, 32)]
+  digits[12] = '8'
+  digits[16] = '8'
+  const hex = digits.join('')
+  const ends = [8, 12, 16, 20, 32]
+  return ends.map((end, index) => hex.slice(ends[index - 1] ?? 0, end)).join('-')
+}

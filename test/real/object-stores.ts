@@ -1,0 +1,98 @@
+/**
+ * By hand, against a real engine of an object store whose bucket may be written to:
+ *
+ *     CACHESVC_TEST_BUCKET=http://127.0.0.1:8080/bucket AWS_ACCESS_KEY_ID=test:tester AWS_SECRET_ACCESS_KEY=testing \
+ *       AWS_REGION=us-east-1 node dist/test/real/object-stores.js
+ *
+ * Contents, ranges, renewal, pointers and leases; the last comment says whether the engine has the conditional writes for leases.
+ */
+import { hash, randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import type { SuiteRecord } from '../../lib/cache/shared/shared-store.ts'
+import { openNode } from '../fixtures/bucket/node.ts'
+import { eventually } from '../fixtures/process/ports.ts'
+
+const {
+  CACHESVC_TEST_BUCKET: url = '',
+  AWS_REGION: region = 'us-east-1',
+  AWS_ACCESS_KEY_ID = '',
+  AWS_SECRET_ACCESS_KEY = '',
+} = process.env
+const skip = url === '' && 'SKIPPED: it needs a bucket of a real engine'
+const environment = { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY }
+
+t.setTimeout(120_000)
+
+/** What no earlier run has written. */
+function fresh(name: string): string {
+  return `${name} ${randomBytes(8).toString('hex')}`
+}
+
+function nodeOf(t: Test, name: string, settings = {}) {
+  const directory = t.testdir({ [name]: {} })
+  return openNode(t, { url, region }, { directory: `${directory}/${name}`, environment, settings })
+}
+
+t.test('what one node has stored, another takes', { skip }, async t => {
+  const [one, two] = [await nodeOf(t, 'one'), await nodeOf(t, 'two')]
+  const key = `http://a.example.org/${fresh('pool/a+b~1_all.deb').replace(' ', '')}`
+  const content = fresh('content').repeat(10_000)
+  one.stored.set(key, content)
+  const entry = one.entryOf(key)
+  t.equal(await one.shared.offer(entry), true, 'it is uploaded')
+  t.equal((await two.shared.entry(key))?.digest, entry.digest)
+  t.equal(await two.blob(entry.digest), content)
+  t.equal(await two.blob(entry.digest, 70_000), content.slice(70_000), 'a range')
+  t.equal(await two.blob(hash('sha256', fresh('absent'))), undefined)
+  two.shared.wrong(entry.digest)
+  const gone = async () => (await one.blob(entry.digest)) === undefined
+  t.ok(await eventually(gone, 10_000), 'a wrong content is removed')
+})
+
+t.test('an object in use is renewed', { skip }, async t => {
+  const one = await nodeOf(t, 'one', { expire: 4000 })
+  const key = `http://a.example.org/${fresh('f').replace(' ', '')}`
+  one.stored.set(key, fresh('content'))
+  const entry = one.entryOf(key)
+  await one.shared.offer(entry)
+  // Last-Modified has whole seconds.
+  await pause(3500)
+  t.equal(await one.blob(entry.digest), one.stored.get(key))
+  t.ok(await eventually(() => one.shared.state.renewed > 0, 10_000))
+  t.equal(await one.blob(entry.digest), one.stored.get(key), 'it is what it was')
+})
+
+t.test('leases and pointers', { skip }, async t => {
+  const [one, two] = [await nodeOf(t, 'one'), await nodeOf(t, 'two')]
+  const { leases, ahead } = one.shared.state
+  t.not(leases, 'unknown')
+  const key = fresh('http://a.example.org/lease').replace(' ', '')
+  const [held, taken] = [await one.shared.lease(key), await two.shared.lease(key)]
+  t.strictSame(
+    [held.kind, taken.kind],
+    leases === 'on' ? ['held', 'taken'] : ['none', 'none'],
+    'one node has the lease',
+  )
+  if (held.kind === 'held') held.release()
+  const free = async () => {
+    const again = await two.shared.lease(key)
+    if (again.kind === 'held') again.release()
+    return again.kind !== 'taken'
+  }
+  t.ok(await eventually(free, 10_000), 'it is let go of')
+
+  const id = hash('sha256', fresh('suite'))
+  const release = [one.entryOf('http://a.example.org/dists/stable/InRelease')]
+  const record: SuiteRecord = { release, date: 1000, adopted: 2000, node: 'one' }
+  t.equal(await one.shared.suite(id), undefined)
+  t.equal(await one.shared.swap(id, undefined, record), 'swapped')
+  // Without conditional writes a node looks first.
+  t.equal(await two.shared.swap(id, undefined, { ...record, node: 'two' }), 'lost')
+  const pointer = await two.shared.suite(id)
+  t.equal(pointer?.node, 'one')
+  t.equal(await two.shared.swap(id, pointer, { ...record, date: 3000 }), 'swapped')
+  const later = async () => (await one.shared.suite(id))?.date === 3000
+  t.ok(await eventually(later, 10_000), 'the other node sees the newer pointer')
+  t.comment(`leases are ${leases}; its clock is ${ahead} ms ahead`)
+})
