@@ -8,7 +8,7 @@ import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../.
 import { isGone } from '../fetch/revalidation.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
 import type { SharedState } from '../shared/shared-store.ts'
-import type { SignatureEnd } from '../suites/apt-policy.ts'
+import type { SignatureEnd } from '../suites/signing/apt-policy.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {

@@ -30,7 +30,7 @@ import {
   type ReleaseFile,
 } from './generation.ts'
 import { acceptable, type SuitePolicy } from './policy.ts'
-import { checkSignature } from './signature.ts'
+import { checkSignature } from './signing/signature.ts'
 import { Table, TableBuilder } from './table.ts'
 import { tablePath } from './tables.ts'
 

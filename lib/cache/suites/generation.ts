@@ -8,7 +8,7 @@ import { isRecord } from '../../json.ts'
 import { decodedUrl, parentOf } from '../archive/path.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { canonicalUri } from '../store/key.ts'
-import type { SignatureEnd } from './apt-policy.ts'
+import type { SignatureEnd } from './signing/apt-policy.ts'
 
 /** Content: its bytes, and its SHA-256 in lower-case hex. */
 export interface Content {

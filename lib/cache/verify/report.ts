@@ -3,8 +3,8 @@
  */
 import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../../figures.ts'
-import { signatureEndText } from '../suites/apt-policy.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
+import { signatureEndText } from '../suites/signing/apt-policy.ts'
 
 /** What can be wrong with a file. Its content: the bytes on disk are not those that were stored, or not there. */
 const whatIsWrong = {

@@ -24,7 +24,7 @@ import type { ExaminedContent, HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
-import { checkSignature } from '../suites/signature.ts'
+import { checkSignature } from '../suites/signing/signature.ts'
 import {
   Inventory,
   type ListedStored,

@@ -13,7 +13,7 @@ import { createHash } from 'node:crypto'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
-import { readBounded } from '../../files/bounded-file.ts'
+import { readBounded } from '../../../files/bounded-file.ts'
 
 /** Makes bytes of an armoured text. Rejects when it is none. */
 type Unarmour = (text: string) => Promise<Uint8Array>

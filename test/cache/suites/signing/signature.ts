@@ -5,8 +5,8 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createCleartextMessage, generateKey, type PrivateKey, reformatKey, sign } from 'openpgp'
 import t from 'tap'
-import { checkSignature } from '../../../lib/cache/suites/signature.ts'
-import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
+import { checkSignature } from '../../../../lib/cache/suites/signing/signature.ts'
+import { noSigningKey, SigningKey } from '../../../fixtures/archive/signing-key.ts'
 
 const text = 'Origin: Test\nSuite: stable\nSHA256:\n - not a list\n'
 

@@ -9,8 +9,8 @@
  * - A build of sqv whose library has no Brainpool curves refuses them at any date.
  * - An operator of a machine can set other days; older releases of apt check with GnuPG, which knows fewer ends.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { moment } from '../../figures.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import { moment } from '../../../figures.ts'
 
 /** What is known of a signature, in the numbers of RFC 9580 section 9. */
 export interface SignatureFacts {

@@ -6,9 +6,9 @@ import {
   type SignatureFacts,
   signatureEnd,
   signatureEndText,
-} from '../../../lib/cache/suites/apt-policy.ts'
-import { checkSignature } from '../../../lib/cache/suites/signature.ts'
-import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
+} from '../../../../lib/cache/suites/signing/apt-policy.ts'
+import { checkSignature } from '../../../../lib/cache/suites/signing/signature.ts'
+import { noSigningKey, SigningKey } from '../../../fixtures/archive/signing-key.ts'
 
 t.setTimeout(180_000)
 

@@ -5,7 +5,7 @@ import { stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generateKey, unarmor } from 'openpgp'
 import t from 'tap'
-import { certificatesOf } from '../../../lib/cache/suites/keyrings.ts'
+import { certificatesOf } from '../../../../lib/cache/suites/signing/keyrings.ts'
 
 let read = 0
 async function unarmour(text: string): Promise<Uint8Array> {

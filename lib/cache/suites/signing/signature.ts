@@ -4,12 +4,12 @@
  */
 import { createHash } from 'node:crypto'
 import type { Key, SignaturePacket } from 'openpgp'
-import type { Milliseconds } from '../../async/clock.ts'
-import { unframe } from '../archive/release.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import { unframe } from '../../archive/release.ts'
+import type { Signature } from '../generation.ts'
+import { ahead } from '../policy.ts'
 import { type SignatureFacts, signatureEnd } from './apt-policy.ts'
-import type { Signature } from './generation.ts'
 import { certificatesOf, keyringFiles } from './keyrings.ts'
-import { ahead } from './policy.ts'
 
 /** Checks a Release file, signed in place unless a detached signature is given. Never rejects for what the file contains. */
 export async function checkSignature(
