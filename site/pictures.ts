@@ -74,7 +74,7 @@ export function pictureFile(name: SubjectName, scheme: Scheme, width: number): s
 /** The page of all pictures. Each link leads to the picture itself. */
 export function picturesHtml(directory: string): string {
   const introduction =
-    '<p>A script has taken these pictures of the running programs, when this site was made. Each is there in light and dark, for a wide window and for a telephone.</p>'
+    '<p>A script has taken these pictures of the running programs, when this site was made. Each is there in light and dark, for a wide window and for a telephone: the top of each page, and the whole behind the picture.</p>'
   const parts = subjects.map(subject => subjectHtml(subject, directory))
   return `<h1>Pictures</h1>\n${introduction}\n${parts.join('\n')}`
 }
