@@ -211,7 +211,7 @@ function oncePerLook<T>(read: () => T): () => T {
 
 function measureProcessor(metrics: Metrics): void {
   const usage = oncePerLook(() => process.cpuUsage())
-  const started = Math.round(Date.now() / 1000 - process.uptime())
+  const started = Math.floor(Date.now() / 1000 - process.uptime())
   for (const [name, help, read] of [
     ['user_seconds', 'Processor time in user mode.', () => usage().user],
     ['system_seconds', 'Processor time in the kernel.', () => usage().system],

@@ -65,7 +65,8 @@ export const products: readonly Product[] = [
         'metrics.md',
         'glossary.md',
       ],
-      ...['paid-archives.md', 'sizing.md', 'compatibility.md', 'releasing.md'],
+      ...['paid-archives.md', 'sizing.md', 'compatibility.md', 'disk-layout.md'],
+      'releasing.md',
       ...[
         'README',
         'ci-and-images',
@@ -105,6 +106,7 @@ export const products: readonly Product[] = [
         'upgrading.md',
         'troubleshooting.md',
         'compatibility.md',
+        'disk-layout.md',
         'releasing.md',
       ],
       ...recipes.map(name => `recipes/${name}.md`),
