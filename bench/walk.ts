@@ -126,7 +126,7 @@ async function cacheWalks(): Promise<void> {
       'connect',
       async () => {
         const client = await RawClient.connect(t, port)
-        client.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+        await client.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
         const head = await client.head()
         if (head.status !== 200) throw new Error(`CONNECT: ${head.status}`)
         client.end()

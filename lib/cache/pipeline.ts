@@ -7,7 +7,7 @@ import { whenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
-import { runsInCircle } from '../http/proxy/via.ts'
+import { runsInCircle } from '../http/proxy/hop-by-hop.ts'
 import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import {

@@ -7,7 +7,7 @@ import { type WriteListener, writeNow, writeSoon } from '../../bytes/small-write
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import type { StreamedContent } from '../message/message.ts'
-import { chunkEnd, chunkStart, lastChunk } from '../wire/message-writer.ts'
+import { chunkEnd, chunkStart, lastChunk } from '../wire/framing.ts'
 import type { Transport } from './connection.ts'
 
 export interface UploadOwner {

@@ -14,7 +14,7 @@ import { Landing } from '../../bytes/landing.ts'
 import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Reader, Transport } from '../client/connection.ts'
 import { mostCopied } from '../client/upload.ts'
-import { leaveReads, takeReads } from '../server/accepted.ts'
+import { leaveReads, takeReads } from '../server/connections.ts'
 import type { Pace } from '../server/fairness/pace.ts'
 
 /** Why a tunnel ended: both sides were done, nothing was said, a connection broke, or we were told to stop. */

@@ -20,7 +20,7 @@ import {
 } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
-import { type OutgoingHead, responseText } from '../wire/message-writer.ts'
+import { type OutgoingHead, responseText } from '../wire/framing.ts'
 import { type Connection, type LiveRequest, lookAtNoMore } from './connections.ts'
 import type { LoopShare } from './fairness/loop-share.ts'
 import { pacedResponse } from './fairness/paced-content.ts'

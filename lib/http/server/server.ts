@@ -1,6 +1,6 @@
 /**
  * The HTTP server: makes a Request of bytes on a connection, and bytes of the handler's Response. Stricter than Node's parser
- * (request-rules.ts). Limits head size and time, field count, connections, requests in a pipeline, idle and stalled clients.
+ * (`checkRequest`). Limits head size and time, field count, connections, requests in a pipeline, idle and stalled clients.
  *
  * Handlers of pipelined requests run at the same time (on the fast path those of safe requests without content); Node's server or the
  * fast path sends their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
@@ -17,7 +17,6 @@ import { noContent, type Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
-import { sharingReads } from './accepted.ts'
 import type { ClientPlace } from './clients.ts'
 import {
   afterLast,
@@ -26,6 +25,7 @@ import {
   type LiveRequest,
   nodeRequest,
   peerOf,
+  sharingReads,
 } from './connections.ts'
 import {
   Exchanges,

@@ -5,7 +5,7 @@
 import { scratch } from '../../../bytes/landing.ts'
 import { Fields } from '../../message/field.ts'
 import { type Authority, formatAuthority } from '../../message/target.ts'
-import { requestHead } from '../../wire/message-writer.ts'
+import { requestHead } from '../../wire/framing.ts'
 import { ResponseHeadReader } from '../../wire/response-head.ts'
 import type { Transport } from '../connection.ts'
 
