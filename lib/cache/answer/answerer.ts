@@ -19,10 +19,10 @@ import {
   type OriginAnswer,
   verifiedBy,
   type WantedFile,
+  WrongContent,
 } from '../fetch/found.ts'
 import { type Ask, askForHead } from '../fetch/origin-question.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
-import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
 import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'

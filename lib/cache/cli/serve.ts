@@ -10,7 +10,7 @@ import type { Config } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
 import { ignoredProxyNote } from '../config/proxy-variables.ts'
 import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
-import { machineAddresses } from '../policy/hosts.ts'
+import { machineAddresses } from '../policy/routing.ts'
 import { startService } from '../service.ts'
 
 interface ServeOptions {

@@ -14,8 +14,7 @@ import type { Lifetime } from '../../async/lifetime.ts'
 import type { Logger } from '../../log/log.ts'
 import { fetchFailure } from './failures.ts'
 import { isOldVersion, type WantedFile } from './found.ts'
-import { type Answer, originName } from './mirrors.ts'
-import { type Ask, askForHead } from './origin-question.ts'
+import { type Answer, type Ask, askForHead, originName } from './origin-question.ts'
 import { isGone } from './revalidation.ts'
 
 export interface GoneFilesParts {

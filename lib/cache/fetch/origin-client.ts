@@ -16,7 +16,7 @@ import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import type { ParentProxies } from '../config/setting-kinds.ts'
-import { asks, type CompiledParent, compileParents } from '../policy/parents.ts'
+import { asks, type CompiledParent, compileParents } from '../policy/routing.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
