@@ -23,7 +23,8 @@ import {
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
-import { type BuildAnswers, buildOf } from './builds/answers.ts'
+import type { BuildAnswers } from './builds/answers.ts'
+import { buildOf } from './builds/build.ts'
 import {
   type Admitted,
   admitClient,

@@ -44,9 +44,8 @@ import {
   type WantedFile,
   WrongContent,
 } from './found.ts'
-import { GoneFiles, type GoneFilesParts } from './gone-files.ts'
 import { type Answer, type Ask, originName } from './origin-question.ts'
-import { isGone, isOriginFailure } from './revalidation.ts'
+import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
 import { keep, transfer, watchAbandoned } from './transfer.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {

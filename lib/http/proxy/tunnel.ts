@@ -15,7 +15,7 @@ import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Reader, Transport } from '../client/connection.ts'
 import { mostCopied } from '../client/upload.ts'
 import { leaveReads, takeReads } from '../server/connections.ts'
-import type { Pace } from '../server/fairness/pace.ts'
+import type { Pace } from '../server/pace.ts'
 
 /** Why a tunnel ended: both sides were done, nothing was said, a connection broke, or we were told to stop. */
 export type TunnelEnd = 'ended' | 'idle' | 'client-broke' | 'far-broke' | 'aborted'

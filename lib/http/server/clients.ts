@@ -14,7 +14,7 @@ import type { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { networkOf, normaliseAddress } from '../../ip.ts'
 import { recent } from '../../recent.ts'
-import { burst, Pace } from './fairness/pace.ts'
+import { burst, Pace } from './pace.ts'
 
 export interface ClientLimits {
   /** Connections at a time; undefined: any number. */

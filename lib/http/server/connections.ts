@@ -23,7 +23,7 @@ import {
   notLooked,
   readUnconfirmed,
   type UnconfirmedBytes,
-} from './fairness/movement.ts'
+} from './movement.ts'
 import type { HttpServerLimits, HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
 

@@ -30,12 +30,12 @@ import {
 import {
   Exchanges,
   interimSender,
+  LoopShare,
   malformedResponse,
   NodeResponseWriter,
   wholeResponse,
 } from './exchanges.ts'
-import { LoopShare } from './fairness/loop-share.ts'
-import { notLooked } from './fairness/movement.ts'
+import { notLooked } from './movement.ts'
 import type {
   ConnectHandler,
   HttpServerLimits,

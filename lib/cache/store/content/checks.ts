@@ -1,7 +1,7 @@
 /**
- * Checks that contents are what they say: downloads while they arrive (`Expectation`), and stored contents when they are read, at the first reading after a start, and again when the last
- * check is old. A regular verification (cache/verify) counts as a check of what it has read, and what it finds damaged goes the
- * same way.
+ * Checks that contents are what they say: downloads while they arrive (`Expectation`), and stored contents when they are read, at
+ * the first reading after a start, and again when the last check is old. A regular verification (cache/verify) counts as a check
+ * of what it has read, and what it finds damaged goes the same way.
  *
  * A content's name is its digest, so bytes that have rotted on the disk are found by hashing them. Small content is hashed when
  * it is read, before its first byte leaves. Large content is read and hashed beside the clients that read it, once however many

@@ -8,7 +8,7 @@
  * - One number says how much a client may have: the moment at which all that it got is paid for by its rate. It lies at most
  *   `burst` in the past, so a client that was silent gets that much at once.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 
 /** How much of its rate a silent client saves up. */
 export const burst: Milliseconds = 1000

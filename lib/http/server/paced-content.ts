@@ -1,9 +1,9 @@
 /**
  * Content that leaves in parts, each when the pace of its client lets it.
  */
-import type { Piece } from '../../../bytes/piece.ts'
-import { ofBytes, type Source, type Take } from '../../../bytes/source.ts'
-import type { Response } from '../../message/message.ts'
+import type { Piece } from '../../bytes/piece.ts'
+import { ofBytes, type Source, type Take } from '../../bytes/source.ts'
+import type { Response } from '../message/message.ts'
 import type { Pace } from './pace.ts'
 
 /** The same response, whose content comes at this pace. */
