@@ -15,7 +15,7 @@ import { ownerIn } from '../../files/directory-owner.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import { Catalogue, type ListedEntry, type UsedEntry } from './catalogue/catalogue.ts'
-import type { StayingContent, WhyStays } from './content/blobs.ts'
+import type { UnnamedContent, WhyStays } from './content/content-life.ts'
 import type { Download, PutResult } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
@@ -341,12 +341,12 @@ export class Store extends ReadableStore {
    */
   async removeContents(digests: ReadonlySet<string>): Promise<Unremovable> {
     await this.#parts.retention.removeNow(digests)
-    return amountOf([...this.#parts.blobs.unremovable].filter(([digest]) => digests.has(digest)))
+    return amountOf(this.#parts.blobs.staying().filter(({ digest }) => digests.has(digest)))
   }
 
   /** Contents that were removed and whose files stay, because the file system lets this process not remove them. */
   get unremovable(): Unremovable {
-    return amountOf([...this.#parts.blobs.unremovable])
+    return amountOf(this.#parts.blobs.staying())
   }
 
   /**
@@ -484,10 +484,10 @@ export interface Unremovable {
   readonly why?: WhyStays
 }
 
-function amountOf(contents: ReadonlyArray<readonly [string, StayingContent]>): Unremovable {
-  const [, first] = contents[0] ?? []
-  const bytes = contents.reduce((sum, [, { size }]) => sum + size, 0)
-  return { contents: contents.length, bytes, ...(first && { why: first.why }) }
+function amountOf(staying: readonly UnnamedContent[]): Unremovable {
+  const bytes = staying.reduce((sum, { size }) => sum + size, 0)
+  const { why } = staying[0] ?? {}
+  return { contents: staying.length, bytes, ...(why && { why }) }
 }
 
 function checkShape(entry: Entry): void {

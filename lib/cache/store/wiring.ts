@@ -82,7 +82,7 @@ export function wire(options: StoreOptions) {
       checkpoints.soon()
     },
     named({ digest }) {
-      blobs.taken(digest)
+      blobs.named(digest)
       // A fresh content is made durable soon. One that was durable before is named now by an entry behind the last mark.
       if (!blobs.fresh.has(digest)) checkpoints.soon()
     },
