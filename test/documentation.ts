@@ -11,6 +11,7 @@ import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
+import { Sources } from './fixtures/recorded/source-words.ts'
 
 const root = packageRoot()
 const notOurs = new Set(['node_modules', 'dist', '.git', '.tap', 'coverage'])
@@ -95,11 +96,8 @@ function anchors(markdown: string): string[] {
   )
 }
 
-/** The words of a closed union, read from its source. */
-function union(path: string, name: string): string[] {
-  const body = new RegExp(`type ${name} =([^=]*?)\n\n`).exec(`${read(path)}\n\n`)?.[1] ?? ''
-  return [...body.matchAll(/'([^']+)'/g)].map(([, word = '']) => word)
-}
+const sources = new Sources(root)
+const union = sources.union.bind(sources)
 
 t.test('every reason word is explained', t => {
   const outcomes = union('lib/cache/rfc9111/outcome.ts', 'Outcome')
@@ -121,15 +119,10 @@ t.test('every reason word is explained', t => {
     t.ok(manual.includes(`.SS "Outcome ${word}"`), `man/cachesvc.8: ${word}`)
   }
   const asked = new Set(union('lib/cache/rfc9111/lookup.ts', 'RevalidateReason'))
-  const failures = ['lib/http/client/errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
-    [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'|^ {2}([A-Z_]+): \[$/gm)].map(
-      ([, code, key = '']) => code ?? key,
-    ),
-  )
+  const failures = sources.codesOfCache()
   t.ok(failures.includes('ABANDONED'), 'the codes of fetch/failures.ts are found')
-  // The first is told as a refusal by policy, the second ends the start; the others are explained elsewhere.
-  const told = new Set(['ORIGIN_ADDRESS_REFUSED', 'ORIGIN_CA', ...asked])
-  for (const word of [...words, ...failures].filter(word => !told.has(word))) {
+  // What the origin was asked for is explained elsewhere.
+  for (const word of [...words, ...failures].filter(word => !asked.has(word))) {
     const tag = new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm')
     t.ok(tag.test(manual), `man/cachesvc.8: ${word}`)
   }
@@ -197,12 +190,7 @@ function wholeWord(word: string): RegExp {
 }
 
 t.test('every cookie of authproxy is named where a person looks for it', t => {
-  const source = files('lib/auth', '.ts').map(read).join('\n')
-  const names = new Set(
-    [
-      ...source.matchAll(/const (?:[A-Z]+|sessionCookie) = '(__(?:Host-)?authproxy_[a-z]+)\.?'/g),
-    ].map(([, name = '']) => name),
-  )
+  const names = new Set(sources.cookies().map(name => name.replace('.ID', '')))
   t.ok(names.size > 4, [...names].join())
   const [manual, guide] = [section('man/authproxy.8', 'COOKIES'), read('docs/authproxy.md')]
   for (const name of names) {

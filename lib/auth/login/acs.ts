@@ -353,4 +353,4 @@ const codes = {
   state: 'login_unknown',
   absent: 'login_cookie_missing',
   invalid: 'login_cookie_invalid',
-}
+} as const

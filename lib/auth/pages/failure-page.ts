@@ -147,13 +147,18 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
   if (error instanceof ClientGone) return gone
   if (origins !== undefined) {
     if (request.signal.aborted) return gone
-    const code = origins.code.toLowerCase().replace(/^origin_/, 'backend_')
+    const code = backendCode(origins.code)
     const facts = { ...origins.facts, problem: origins.publicText }
     const as = UNREADABLE.includes(origins.code) ? 'backend_answer' : 'backend'
     return failurePage({ request, code, as, facts, cause: error })
   }
   const code = error instanceof Failure ? error.code.toLowerCase() : 'internal'
   return failurePage({ request, code, as: 'internal', cause: error })
+}
+
+/** How a failure of a connection to the backend is called: `backend_connect_refused`. */
+export function backendCode(code: OriginFailure['code']): string {
+  return code.toLowerCase().replace(/^origin_/, 'backend_')
 }
 
 /** The backend has answered, and not as HTTP has it. */
