@@ -9,10 +9,10 @@ import { Lifetime } from '../../async/lifetime.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
 import { type Member, Members } from '../../members.ts'
 import { Fields } from '../message/field.ts'
-import type { Peer, Request, SendInterim, TunnelEnd } from '../message/message.ts'
+import type { ClientPlace, Peer, Request, SendInterim, TunnelEnd } from '../message/message.ts'
 import type { Target, TargetReader } from '../message/target.ts'
 import { checkRequest, type Refusal } from '../wire/request-head.ts'
-import type { ClientPlace, Clients } from './clients.ts'
+import type { Clients, ConnectionPlace } from './clients.ts'
 import {
   bytesTaken,
   confirmedSince,
@@ -340,12 +340,12 @@ interface NewConnection {
   readonly secure: boolean
   readonly client?: Peer
   /** Its place among those of its client, if it has one already. */
-  readonly place?: ClientPlace | 'none' | undefined
+  readonly place?: ConnectionPlace | 'none' | undefined
 }
 
 /** Both ends of the connection a request came on. */
-export interface Ends
-  extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd' | 'clientPlace'> {
+export interface Ends extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
+  readonly clientPlace?: ConnectionPlace
   /** Ends when it is closed. */
   readonly life: Lifetime
 }

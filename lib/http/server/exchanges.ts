@@ -7,9 +7,10 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { type Pace, PacedSource } from '../../bytes/pace.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
-import type { Source } from '../../bytes/source.ts'
+import { ofBytes, type Source } from '../../bytes/source.ts'
 import type { Fields } from '../message/field.ts'
 import {
   type Exchange,
@@ -24,7 +25,6 @@ import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
 import { type OutgoingHead, responseText } from '../wire/framing.ts'
 import { type Connection, type LiveRequest, lookAtNoMore } from './connections.ts'
 import type { HttpServerOptions } from './options.ts'
-import { pacedResponse } from './paced-content.ts'
 import { MalformedContent } from './request-content.ts'
 
 export class Exchanges {
@@ -458,6 +458,18 @@ export function interimSender(out: ServerResponse): SendInterim {
       // Node refuses links it cannot read; a hint that does not arrive is no loss.
     }
   }
+}
+
+/** The same response, whose content comes at this pace. */
+export function pacedResponse(response: Response, pace: Pace): Response {
+  const { content } = response
+  if (content.kind === 'none') return response
+  const open =
+    content.kind === 'bytes'
+      ? () => new PacedSource(ofBytes(content.bytes), pace)
+      : () => new PacedSource(content.open(), pace)
+  const stream = content.kind === 'bytes' ? { length: content.bytes.length } : content
+  return { ...response, content: { ...stream, kind: 'stream', open } }
 }
 
 /*

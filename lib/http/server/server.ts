@@ -17,7 +17,7 @@ import { noContent, type Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
-import type { ClientPlace } from './clients.ts'
+import type { ConnectionPlace } from './clients.ts'
 import {
   afterLast,
   type Connection,
@@ -55,7 +55,7 @@ export class HttpServer {
   /** Connections below those of a TLS listener, and those whose handshake is under way. */
   readonly #raw = new Set<Socket>()
   /** The places of those whose handshake is under way, by `endsOf`. */
-  readonly #places = new Map<string, ClientPlace>()
+  readonly #places = new Map<string, ConnectionPlace>()
   readonly #connections: Connections
   readonly #options: HttpServerOptions
   /** What requests are read with. */
