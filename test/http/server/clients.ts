@@ -8,7 +8,7 @@ import type { Source } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Handler, Response } from '../../../lib/http/message/message.ts'
 import { textResponse } from '../../../lib/http/message/reply.ts'
-import { type ClientLimits, ClientPlace, Clients } from '../../../lib/http/server/clients.ts'
+import { type ClientLimits, Clients, ConnectionPlace } from '../../../lib/http/server/clients.ts'
 import { pacedResponse } from '../../../lib/http/server/exchanges.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
@@ -30,8 +30,8 @@ function clientsWith(limits: ClientLimits | undefined, clock = new ManualClock(0
   return { clients, clock, tooMany }
 }
 
-function placeOf(place: ClientPlace | 'none' | undefined): ClientPlace {
-  if (place instanceof ClientPlace) return place
+function placeOf(place: ConnectionPlace | 'none' | undefined): ConnectionPlace {
+  if (place instanceof ConnectionPlace) return place
   throw new Error(`no place: ${place}`)
 }
 
