@@ -11,7 +11,7 @@ import type { Config } from '../config/config.ts'
 import { chosenBy, patternSelection, proposal } from '../control/selection.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
+import { openStoreForReading, type ReadableStore } from '../store/store.ts'
 import type { ListOrder } from './arguments.ts'
 import { complain } from './terminal.ts'
 
