@@ -31,7 +31,7 @@ function moment(sentence: string): string {
 }
 
 /** What reads each of them. */
-type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
+export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
 const known: ReadonlySet<unknown> = new Set(outcomes)
 
@@ -71,13 +71,13 @@ export class AuthMetrics {
   /** What there is to measure, for the list of metrics. */
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
-    const metrics = new AuthMetrics(
-      Object.fromEntries(names.map(name => [name, () => 0])) as Gauges,
-    )
+    const metrics = new AuthMetrics()
+    metrics.read(Object.fromEntries(names.map(name => [name, () => 0])) as Gauges)
     return metrics.#metrics.list()
   }
 
-  constructor(reads: Gauges) {
+  /** Has these figures read whenever the metrics are asked for, and those of the process. To be called once, when their parts are there. */
+  read(reads: Gauges): void {
     for (const [name, help] of Object.entries(gauges)) {
       this.#metrics.reading({ name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
     }
