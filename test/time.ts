@@ -36,7 +36,6 @@ const timersOfTests: Readonly<Record<string, string>> = {
   'auth/login/idp-metadata-source.ts': 'advances a manual clock while another thread works',
   'auth/shared-state/three-instances.ts': 'the services look at tunnels that have lasted a second',
   'cache/ahead/ahead.ts': 'advances a manual clock while another thread works',
-  'cache/ahead/refresh.ts': 'looks at a log until a schedule has ended',
   'cache/answer/updated-midway.ts': 'moments in the work of clients, by chance',
   'cache/shared/node-processes.ts': 'three processes have to wait for one that is killed then',
   'faults/fuzz.ts': 'a process has to come to rest before its memory is read',
