@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
 import { claims } from '../lib/auth/identity/claim.ts'
-import { CHECK_OUTCOMES, OUTCOMES } from '../lib/auth/metrics.ts'
+import { checkOutcomes, outcomes } from '../lib/auth/outcome.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
@@ -160,19 +160,25 @@ t.test('every outcome of a request to authproxy is explained and counted', t => 
   const explained = [...log.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell = '']) =>
     [...cell.matchAll(/`([a-z-]+)`/g)].map(([, word = '']) => word),
   )
-  t.same(explained.sort(), [...OUTCOMES].sort())
+  t.same(explained.sort(), [...outcomes].sort())
   for (const path of [...files('lib/auth', '.ts'), ...files('lib/http', '.ts')]) {
     const known: ReadonlySet<unknown> = path.startsWith('lib/auth/forward-auth/')
-      ? new Set(CHECK_OUTCOMES)
-      : OUTCOMES
+      ? new Set(checkOutcomes)
+      : new Set(outcomes)
     for (const [, word = ''] of read(path).matchAll(/\boutcome: '([a-z-]+)'/g)) {
       t.ok(known.has(word), `${path}: ${word}`)
     }
   }
   const [, checks = ''] = log.split('\n## 7. Checks of an edge\n')
-  for (const outcome of CHECK_OUTCOMES) t.ok(checks.includes(`\`${outcome}\``), outcome)
+  for (const outcome of checkOutcomes) t.ok(checks.includes(`\`${outcome}\``), outcome)
   const manual = section('man/authproxy.8', 'LOG')
-  for (const word of new Set<string>([...CHECK_OUTCOMES, ...explained])) {
+  const reasons = ['PassReason', 'LoginReason', 'RefuseReason'].flatMap(name =>
+    union('lib/auth/outcome.ts', name),
+  )
+  t.ok(reasons.length > 14, `${reasons.length} reasons`)
+  for (const reason of reasons) t.ok(log.includes(`\`${reason}\``), reason)
+  const tunnels = union('lib/http/proxy/tunnel.ts', 'TunnelEnd')
+  for (const word of new Set<string>([...checkOutcomes, ...explained, ...reasons, ...tunnels])) {
     t.match(manual, wholeWord(word), `authproxy(8): ${word}`)
   }
   t.end()

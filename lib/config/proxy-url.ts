@@ -2,7 +2,7 @@
  * Settings that name another HTTP proxy by which requests are sent: its URL with credentials; and the variables by which other
  * programs are told of one, which are no settings here. No answer ever quotes the credentials.
  */
-import type { Parent } from '../http/client/dialling/parent-proxy.ts'
+import type { Parent } from '../http/client/dialling/parents.ts'
 import { type Authority, formatAuthority, type Scheme } from '../http/message/target.ts'
 import { canonicalHost, readPort, splitPort } from './address-kinds.ts'
 import { type Read, right, wrong } from './reading.ts'

@@ -18,6 +18,7 @@ import { messageLimits } from '../../saml/core/message.ts'
 import type { WrittenInstant } from '../../saml/core/read-assertion.ts'
 import type { VerifiedResponse } from '../../saml/core/verify-response.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
+import type { OutcomeFacts } from '../outcome.ts'
 import { browserIn, ownValues } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
 import { useOnce } from './first-use.ts'
@@ -180,7 +181,8 @@ async function startSession(
       // A logout of before is over: a late answer to it must not end this session.
       .plus('Set-Cookie', keepKnown(saml, { last }))
   }
-  return { ...redirect(303, location, fields), facts: { saml: 'accepted' } }
+  const facts: OutcomeFacts = { saml: 'accepted' }
+  return { ...redirect(303, location, fields), facts }
 }
 
 function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'>) {

@@ -19,7 +19,6 @@ import {
   type SentRecord,
 } from '../pages/failure-records.ts'
 import type { RevocationList } from '../session/revocation.ts'
-import type { Connection } from './connection.ts'
 import { dialStore } from './dial.ts'
 import { storeNames } from './names.ts'
 import { sharedForms } from './shared-forms.ts'
@@ -30,6 +29,8 @@ export interface SharedState {
   /** The list of ended sessions, shared; undefined where there is none. */
   readonly revocations: SharedRevocations | undefined
   readonly forms: FormStore
+  /** From now on the listener is told that sessions have ended at another instance. */
+  whenEnded(listener: () => void): void
   /** Uses IDs up at all instances, all or none. Never throws. */
   useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
   /** Uses IDs up that this instance has taken alone. While the store is away nothing has to be told: see `refillFrom`. */
@@ -100,8 +101,6 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[3])`
 export async function openSharedState(of: {
   readonly config: StateConfig
   readonly revocations: RevocationList | undefined
-  /** Is told that sessions have ended at another instance. */
-  readonly ended: () => void
   readonly clock: Clock
   readonly log: Logger
 }): Promise<SharedState> {
@@ -113,6 +112,9 @@ export async function openSharedState(of: {
     dialStore(config, authorities || undefined, { clock, within })
   let list: Pick<UsedIds, 'living'> | undefined
 
+  const link = new StoreLink({ dial, probe: names.probe(randomUUID()), clock, log })
+  const revocations =
+    of.revocations && new SharedRevocations(of.revocations, { names, link, dial, clock, log })
   const timeOf = (until: Milliseconds) => String(Math.max(1, Math.ceil(until + SKEW - clock.now())))
   const use = (ids: readonly string[], until: Milliseconds) => {
     const keys = ids.map(id => names.used(usedMark(id)))
@@ -128,25 +130,15 @@ export async function openSharedState(of: {
       if (!asked.ok) return
     }
   }
-  const arrived = async (connection: Connection) => {
+  await link.open(async connection => {
     await refill()
     await revocations?.follow(connection)
-  }
-  const link: StoreLink = new StoreLink({
-    dial,
-    arrived,
-    probe: names.probe(randomUUID()),
-    clock,
-    log,
   })
-  const revocations =
-    of.revocations &&
-    new SharedRevocations(of.revocations, { names, link, dial, ended: of.ended, clock, log })
-  await link.open()
 
   return {
     revocations,
     forms: sharedForms(link, names),
+    whenEnded: listener => revocations?.whenEnded(listener),
     async useIds(ids, until) {
       const asked = await link.ask(use(ids, until))
       if (asked.ok && asked.answer === 1) return 'first'

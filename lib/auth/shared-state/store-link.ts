@@ -39,8 +39,6 @@ export type LinkState = 'here' | 'slow' | 'away'
 interface LinkOptions {
   /** Opens a connection to the node that takes writes. Throws why there is none. */
   readonly dial: (within: Milliseconds) => Promise<Connection>
-  /** Is told of each new connection; what it throws ends that connection. */
-  readonly arrived: (connection: Connection) => Promise<void>
   /** The key of this link alone that is written to see that the node takes writes and keeps them. */
   readonly probe: string
   readonly clock: Clock
@@ -58,6 +56,7 @@ const refused: Asked = { ok: false, because: 'refused' }
 
 export class StoreLink {
   readonly #options: LinkOptions
+  #arrived: (connection: Connection) => Promise<void> = async () => undefined
   readonly #closing = new AbortController()
   /** Commands whose refusal has been told since the store was last away. */
   readonly #told = new Set<string>()
@@ -82,8 +81,12 @@ export class StoreLink {
     return this.#state === 'away' ? this.#why : undefined
   }
 
-  /** Connects, and from then on again whenever the connection is lost. Settles after the first attempt. */
-  async open(): Promise<void> {
+  /**
+   * Connects, and from then on again whenever the connection is lost. `arrived` is told of each new connection; what it throws ends
+   * that connection. Settles after the first attempt.
+   */
+  async open(arrived: (connection: Connection) => Promise<void>): Promise<void> {
+    this.#arrived = arrived
     const first = await this.#attempt()
     this.#running = this.#keepOpen(first)
   }
@@ -182,9 +185,9 @@ export class StoreLink {
 
   /** Keeps a connection under watch; settles with the reason for its end. */
   async #used(connection: Connection): Promise<unknown> {
-    const { clock, arrived, probe } = this.#options
+    const { clock, probe } = this.#options
     const over = new AbortController()
-    arrived(connection).catch((error: unknown) => connection.destroy(error))
+    this.#arrived(connection).catch((error: unknown) => connection.destroy(error))
     const beat = async () => {
       while (!over.signal.aborted) {
         await pause(clock, HEARTBEAT, over.signal)

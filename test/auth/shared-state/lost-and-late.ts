@@ -37,7 +37,7 @@ async function instance(
       ...{ password: undefined, sentinelPassword: undefined, certificates: undefined },
       ...{ sentinels: [], onOutage: 'continue', instance: 'app' },
     },
-    ...{ revocations: list, ended: () => undefined, clock, log },
+    ...{ revocations: list, clock, log },
   })
   const replayCache = await openReplayCache({ path: join(directory, `${name}.used`), clock, log })
   shared.refillFrom(replayCache)

@@ -36,7 +36,7 @@ async function instance(
       ...{ password: user && 'secret', sentinelPassword: undefined, certificates: undefined },
       ...{ sentinels: [], onOutage: 'continue', instance: 'app' },
     },
-    ...{ revocations: list, ended: () => undefined, clock: systemClock, log },
+    ...{ revocations: list, clock: systemClock, log },
   })
   const close = async () => {
     await shared.close()

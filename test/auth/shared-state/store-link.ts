@@ -27,11 +27,10 @@ async function linked(t: Test, store: ScriptedStore) {
   const address = { ...plain, host: '127.0.0.1', port: store.port }
   const link = new StoreLink({
     dial: within => connect(address, { clock, within }),
-    arrived: async connection => void arrivals.push(connection),
     probe: 'probe',
     ...{ clock, log },
   })
-  const opened = link.open()
+  const opened = link.open(async connection => void arrivals.push(connection))
   t.teardown(() => link.close())
   return { clock, log, link, arrivals, opened }
 }
