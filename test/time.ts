@@ -33,7 +33,6 @@ const timersOfTests: Readonly<Record<string, string>> = {
   'apt/pipeline.ts': 'a client that reads slowly',
   'apt/restarts.ts': 'the pace of a client that connects again and again',
   'apt/updated-midway.ts': 'moments in the work of processes, by chance',
-  'auth/login/idp-metadata-source.ts': 'advances a manual clock while another thread works',
   'auth/shared-state/three-instances.ts': 'the services look at tunnels that have lasted a second',
   'cache/ahead/ahead.ts': 'advances a manual clock while another thread works',
   'cache/answer/updated-midway.ts': 'moments in the work of clients, by chance',
