@@ -77,6 +77,8 @@ export type CacheService = Service & {
   readonly listeners: readonly Listener[]
   /** How many files are being fetched, and how many are not yet whole on disk. */
   readonly working: () => { readonly fetches: number; readonly writes: number }
+  /** Settles once nothing is being fetched, and what was fetched is whole on disk. */
+  readonly idle: () => Promise<void>
 }
 
 /** What is open when the service is made, whatever becomes of the rest. */
@@ -267,7 +269,13 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const stop = stopSteps(running, takeBack)
   const working = () => ({ fetches: answers.fetcher.count, writes: store.writing })
-  return { status: statusLine(listeners, config), stop, reload, listeners, working }
+  const idle = async () => {
+    while (answers.fetcher.count > 0 || store.writing > 0) {
+      await answers.fetcher.idle()
+      await store.idle()
+    }
+  }
+  return { status: statusLine(listeners, config), stop, reload, listeners, working, idle }
 }
 
 /** The parts that a reload changes and a stop ends. */

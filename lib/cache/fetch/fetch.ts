@@ -105,7 +105,8 @@ export class Fetcher {
   readonly #notStored = new LRUCache<string, string>({ max: mostNotStored })
   /** When origins gave a file last, by `originName`; moments of the monotonic clock. */
   readonly #given = new LRUCache<string, Milliseconds>({ max: capacity })
-  #onIdle: (() => void) | undefined
+  /** Who waits until nothing is being fetched. */
+  readonly #awaitIdle: Array<() => void> = []
   #closing = false
 
   constructor(options: FetcherOptions) {
@@ -189,6 +190,12 @@ export class Fetcher {
     return this.#underWay.size
   }
 
+  /** Settles once nothing is being fetched. */
+  async idle(): Promise<void> {
+    if (this.#underWay.size === 0) return
+    await new Promise<void>(resolve => this.#awaitIdle.push(resolve))
+  }
+
   /** When each fetch under way has begun, by the monotonic clock. */
   *underWay(): Generator<{ readonly begun: Milliseconds }> {
     for (const { since } of this.#underWay.values()) yield { begun: since }
@@ -203,22 +210,19 @@ export class Fetcher {
   async close(deadline: AbortSignal): Promise<void> {
     this.#closing = true
     if (this.#underWay.size === 0) return
-    const idle = new Promise<void>(resolve => {
-      this.#onIdle = resolve
-    })
     const giveUp = () => {
       const reason = new Error('the service stops')
       for (const { lifetime } of this.#underWay.values()) lifetime.end(reason)
     }
     if (deadline.aborted) giveUp()
     else deadline.addEventListener('abort', giveUp, { once: true })
-    await idle
+    await this.idle()
     deadline.removeEventListener('abort', giveUp)
   }
 
   #over({ wanted: { key }, near }: Running, kept?: Promise<unknown>): void {
     this.#underWay.delete(key)
-    if (this.#underWay.size === 0) this.#onIdle?.()
+    if (this.#underWay.size === 0) for (const resolve of this.#awaitIdle.splice(0)) resolve()
     if (near?.kind !== 'origin' || near.lease === undefined) return
     // What was stored has been offered to the other nodes by then.
     const { lease } = near

@@ -381,6 +381,11 @@ export class Store extends ReadableStore {
     return this.#parts.downloads.count
   }
 
+  /** Settles once no such download is left. */
+  idle(): Promise<void> {
+    return this.#parts.downloads.idle()
+  }
+
   usage(): Usage {
     const { count, contents, bytes } = this.#parts.journal.table
     return { objects: count, blobs: contents, bytes }

@@ -9,6 +9,7 @@ import {
   changingArchive,
 } from '../../fixtures/archive/changing-archive.ts'
 import { reply } from '../../fixtures/http/scripted-origin.ts'
+import { atRest } from '../../fixtures/time/until.ts'
 
 t.setTimeout(300_000)
 
@@ -41,7 +42,7 @@ async function idle({ cache }: ChangingArchive): Promise<void> {
   const deadline = Date.now() + 60_000
   const count = (words: string) => cache.log.lines.filter(({ message }) => message === words).length
   do {
-    await new Promise(resolve => setTimeout(resolve, 5))
+    await atRest(() => cache.log.lines.length)
     if (Date.now() > deadline) throw new Error('a refresh has no end')
   } while (count('asking the origin of a suite by schedule') !== count('refreshed a suite'))
   const adopted = async () => (await cache.metric('cachesvc_suites_being_adopted')) === 0

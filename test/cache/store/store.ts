@@ -30,6 +30,24 @@ t.test('the same bytes under several keys are one blob', async t => {
   t.ok((await readFile(path)).equals(content))
 })
 
+t.test('a store is idle once no download is left, however many wait for that', async t => {
+  const { store } = await opened(t)
+  await store.idle()
+  const events: string[] = []
+  const content = bytesOf(100)
+  const [a, b] = [store.download({ length: 100 }), store.download({ length: 100 })]
+  const waiting = ['one', 'other'].map(name => store.idle().then(() => events.push(name)))
+  await pour(a, content)
+  await a.complete().kept
+  events.push('the first is stored')
+  t.equal(store.writing, 1)
+  await pour(b, content)
+  b.complete()
+  await Promise.all(waiting)
+  t.strictSame(events, ['the first is stored', 'one', 'other'])
+  t.equal(store.writing, 0)
+})
+
 t.test('a small content costs two file operations, and two to make it durable', async t => {
   const scripted = scriptedFiles()
   const { store, directory } = await opened(t, { files: scripted.files })

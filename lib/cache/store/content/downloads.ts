@@ -70,7 +70,8 @@ export class Downloads {
   readonly #underWay = new Map<Download, Ending>()
   readonly #whole = new Map<string, Download>()
   #closing: Error | undefined
-  #onIdle: (() => void) | undefined
+  /** Who waits until none is under way. */
+  readonly #awaitIdle: Array<() => void> = []
 
   constructor(parts: DownloadsParts) {
     this.#parts = parts
@@ -99,6 +100,12 @@ export class Downloads {
 
   get count(): number {
     return this.#underWay.size
+  }
+
+  /** Settles once the files of all of them have been dealt with. */
+  async idle(): Promise<void> {
+    if (this.#underWay.size === 0) return
+    await new Promise<void>(resolve => this.#awaitIdle.push(resolve))
   }
 
   /** Remembers an entry until its content, which must be whole, is stored. */
@@ -134,10 +141,7 @@ export class Downloads {
   async close(reason: Error): Promise<void> {
     this.#closing = reason
     for (const download of [...this.#underWay.keys()]) download.discard(reason)
-    if (this.#underWay.size === 0) return
-    await new Promise<void>(resolve => {
-      this.#onIdle = resolve
-    })
+    await this.idle()
   }
 
   #destination(length: number | undefined): Destination {
@@ -197,7 +201,7 @@ export class Downloads {
     const { saved, digest } = this.#underWay.get(download) ?? {}
     this.#underWay.delete(download)
     arrivals.end(download)
-    if (this.#underWay.size === 0) this.#onIdle?.()
+    if (this.#underWay.size === 0) for (const resolve of this.#awaitIdle.splice(0)) resolve()
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
     if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
     // The entries that wait for its content can be written, or are void.
