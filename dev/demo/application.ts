@@ -187,9 +187,12 @@ function pageView(request: IncomingMessage): Readonly<Record<string, unknown>> {
   const user = identity.find(({ name }) => /^x-authproxy-user$/i.test(name))?.value
   const others = all.filter(field => !identity.includes(field))
   return {
-    ...{ user: user ?? '', known: user !== undefined },
-    ...{ identity: identity.map(shown), others: others.map(shown) },
-    ...{ method: request.method ?? '', target: request.url ?? '' },
+    user: user ?? '',
+    known: user !== undefined,
+    identity: identity.map(shown),
+    others: others.map(shown),
+    method: request.method ?? '',
+    target: request.url ?? '',
   }
 }
 

@@ -58,8 +58,12 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     const idp = await startDevIdp(
       { ...anyPort, port: idpPort, option: '--port' },
       {
-        ...{ profile, people, wantSigned: false, hosts: [] },
-        ...{ encryptTo: () => certificate, encryptParts: false },
+        profile,
+        people,
+        wantSigned: false,
+        hosts: [],
+        encryptTo: () => certificate,
+        encryptParts: false,
       },
     )
     stop.unshift(...idp.service.stop)
@@ -83,7 +87,10 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     })
     const reload = async () => ({ config })
     const gateway = await startService({
-      ...{ config, log, start, reload },
+      config,
+      log,
+      start,
+      reload,
       makePair: wanted => selfSigned({ ...wanted, modulusLength: 2048 }),
       explainCommand: reference => `authproxy explain ${reference} --config ${file}`,
     })
@@ -129,8 +136,11 @@ async function configOf(file: string, settings: unknown): Promise<Config> {
  */
 async function createTlsEdge(to: () => number) {
   const { privateKey: key, certificate: cert } = await selfSigned({
-    ...{ name: 'localhost', hosts: ['localhost', '127.0.0.1'], modulusLength: 2048 },
-    ...{ now: systemClock.now(), lifetime: 7 * day },
+    name: 'localhost',
+    hosts: ['localhost', '127.0.0.1'],
+    modulusLength: 2048,
+    now: systemClock.now(),
+    lifetime: 7 * day,
   })
   const open = new Set<TLSSocket>()
   const server = createServer({ key, cert, ALPNProtocols: ['http/1.1'] }, outside => {

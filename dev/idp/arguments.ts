@@ -10,7 +10,9 @@ import { type ProfileName, profiles } from './profile.ts'
 const profileNames = Object.keys(profiles)
 
 const profile = {
-  ...{ value: 'NAME', default: 'entra', read: readProfile },
+  value: 'NAME',
+  default: 'entra',
+  read: readProfile,
   help: `whose way of answering: ${profileNames.join(', ')} (entra)`,
 } as const
 
@@ -22,16 +24,20 @@ export const devIdp = program({
   commands: { 'dev-idp': { summary: '' } },
   options: {
     listen: {
-      ...{ value: 'ADDRESS:PORT', default: '127.0.0.1:8989', read: readLoopback },
+      value: 'ADDRESS:PORT',
+      default: '127.0.0.1:8989',
+      read: readLoopback,
       help: 'where to listen (127.0.0.1:8989)',
     },
     profile,
     users: {
-      ...{ value: 'FILE', read: pathOption },
+      value: 'FILE',
+      read: pathOption,
       help: 'YAML with people: users: [{ name, password, email, displayName, givenName, surname, sAMAccountName, groups }]',
     },
     'encrypt-to': {
-      ...{ value: 'FILE', read: pathOption },
+      value: 'FILE',
+      read: pathOption,
       help: 'encrypt assertions to this certificate; a gateway serves its own at /saml/certificate.crt',
     },
     'encrypt-parts': {
@@ -39,7 +45,8 @@ export const devIdp = program({
     },
     'want-signed': { help: 'say in the metadata that requests are to be signed' },
     for: {
-      ...{ value: 'HOST', many: true },
+      value: 'HOST',
+      many: true,
       help: 'also serve a gateway with the domain HOST, which is no name of this machine alone; may be repeated',
     },
   },
@@ -55,12 +62,15 @@ export const demo = program({
   commands: { demo: { summary: '' } },
   options: {
     port: {
-      ...{ value: 'PORT', default: '8443', read: readDemoPort },
+      value: 'PORT',
+      default: '8443',
+      read: readDemoPort,
       help: 'the public port (8443); the identity provider has the next one',
     },
     profile,
     users: {
-      ...{ value: 'FILE', read: pathOption },
+      value: 'FILE',
+      read: pathOption,
       help: 'people, as for authproxy dev-idp',
     },
     encrypt: { help: 'encrypt assertions' },

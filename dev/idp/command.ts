@@ -36,8 +36,12 @@ async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
       const certificate = file === undefined ? undefined : await certificateIn(file)
       const { listen, profile, for: hosts } = options
       const idp = await startDevIdp(listen, {
-        ...{ profile, people, hosts, wantSigned: options['want-signed'] },
-        ...{ encryptTo: () => certificate, encryptParts: options['encrypt-parts'] },
+        profile,
+        people,
+        hosts,
+        wantSigned: options['want-signed'],
+        encryptTo: () => certificate,
+        encryptParts: options['encrypt-parts'],
       })
       await print(banner(idp.baseUrl, options, people))
       return idp.service
@@ -90,8 +94,13 @@ export async function startDevIdp(
   const baseUrl = `http://${formatAuthority({ host: address, port })}`
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   provider = new DevProvider({
-    ...{ ...rules, baseUrl, key, strangerKey },
-    ...{ page: pageMaker(randomBytes), clock: systemClock, random: randomBytes },
+    ...rules,
+    baseUrl,
+    key,
+    strangerKey,
+    page: pageMaker(randomBytes),
+    clock: systemClock,
+    random: randomBytes,
   })
   const close = stopStep('close the identity provider', 1000, async () => {
     server.closeAllConnections()

@@ -241,7 +241,9 @@ export const profiles: Readonly<Record<ProfileName, DevProfile>> = {
       // An Attribute element for every group and role, all of the same Name.
       ...(user.groups ?? []).map(group => ({ name: 'member', values: [group], format: basic })),
       ...['default-roles-example', 'offline_access', 'uma_authorization'].map(role => ({
-        ...{ name: 'Role', values: [role], format: basic },
+        name: 'Role',
+        values: [role],
+        format: basic,
       })),
     ],
     encryption: { content: 'aes256-gcm', key: 'rsa-oaep-sha256' },

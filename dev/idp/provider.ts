@@ -247,8 +247,12 @@ export class DevProvider {
     const certificate = encryptTo()
     const head = { ...this.#head(to.acs), inResponseTo: request?.id }
     const assertion: AssertionValues = {
-      ...{ ...head, id: this.#id(), recipient: to.acs, audience: to.entityId },
-      ...{ authenticated: session.since, sessionIndex: session.id },
+      ...head,
+      id: this.#id(),
+      recipient: to.acs,
+      audience: to.entityId,
+      authenticated: session.since,
+      sessionIndex: session.id,
       // Whatever way is asked for, the person has just used it.
       context: request?.contexts[0],
       nameId,
@@ -257,7 +261,11 @@ export class DevProvider {
       notOnOrAfter: head.issued + VALID,
     }
     const right = {
-      ...{ response: head, assertion, signs: profile.signs, key, encryptParts },
+      response: head,
+      assertion,
+      signs: profile.signs,
+      key,
+      encryptParts,
       encryption: profile.encryption,
       ...(certificate !== undefined && { encryptTo: certificate }),
     }

@@ -114,9 +114,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const tools = { clock, log }
 
   const keys = await KeyRing.open({
-    ...{ path: config.sharedKeys ?? config.configPath, shared: config.sharedKeys !== undefined },
-    ...{ entityId: config.saml.entityId, domain: config.domain },
-    ...{ clock, random, log: log.child({ part: 'keys' }) },
+    path: config.sharedKeys ?? config.configPath,
+    shared: config.sharedKeys !== undefined,
+    entityId: config.saml.entityId,
+    domain: config.domain,
+    clock,
+    random,
+    log: log.child({ part: 'keys' }),
     ...(makePair === undefined ? {} : { makePair }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
@@ -135,7 +139,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     : undefined
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
   const shared = await sharedState(config, {
-    ...{ ...tools, revocations },
+    ...tools,
+    revocations,
     ended: () => ending.lookNow(),
   })
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
@@ -175,7 +180,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
   const failurePage = failurePageMaker({
-    ...{ ...tools, page, explainCommand, clientAddress },
+    ...tools,
+    page,
+    explainCommand,
+    clientAddress,
     records: {
       add: record => {
         const kept = records.add(record)
@@ -230,9 +238,17 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
 
   const probed = new ProbedChecks({ keys, clock })
   const steps: PipelineParts = {
-    ...{ rules: () => rules, saml, sessions, failurePage, instanceId, clock },
+    rules: () => rules,
+    saml,
+    sessions,
+    failurePage,
+    instanceId,
+    clock,
     probe: probeAnswerer({
-      ...{ ...parts, rules: () => rules, instanceId, waiting: () => waiting },
+      ...parts,
+      rules: () => rules,
+      instanceId,
+      waiting: () => waiting,
       checkOf: nonce => probed.of(nonce),
     }),
     keySet: keySetHandler(() => keys.identity()),

@@ -30,16 +30,22 @@ export const access = program({
     user: { value: 'NAME', help: 'who is signed in; without it the person is not' },
     groups: { value: 'LIST', help: 'the groups of the person, separated by commas' },
     attribute: {
-      ...{ value: 'NAME=VALUE', many: true, read: readAttribute },
+      value: 'NAME=VALUE',
+      many: true,
+      read: readAttribute,
       help: 'another attribute of the person; may be repeated',
     },
     age: {
-      ...{ value: 'DURATION', read: readAge, default: '0s' },
+      value: 'DURATION',
+      read: readAge,
+      default: '0s',
       help: 'how long ago the person has signed in (0s)',
     },
     context: { value: 'URI', help: 'the authentication context of the login' },
     method: {
-      ...{ value: 'METHOD', read: readMethod, default: 'GET' },
+      value: 'METHOD',
+      read: readMethod,
+      default: 'GET',
       help: 'the method of the request (GET)',
     },
     log: {

@@ -14,11 +14,15 @@ const defaultConfigDirectory = '/etc/authproxy'
 /** The options by which each command finds the file of an instance. */
 export const placeOptions = {
   config: {
-    ...{ short: 'c', value: 'FILE', read: pathOption },
+    short: 'c',
+    value: 'FILE',
+    read: pathOption,
     help: 'read FILE instead of DIR/INSTANCE.yaml',
   },
   'config-dir': {
-    ...{ value: 'DIR', read: pathOption, default: defaultConfigDirectory },
+    value: 'DIR',
+    read: pathOption,
+    default: defaultConfigDirectory,
     help: `look for instances in DIR instead of ${defaultConfigDirectory}`,
   },
 } as const
@@ -58,15 +62,17 @@ export const authproxy = program({
       help: 'print the configuration in force, with the source of each value and secrets hidden, exit',
     },
     now: {
-      ...{ of: ['rotate-keys'] },
+      of: ['rotate-keys'],
       help: 'the new keys sign at once, and not when the others know them',
     },
     checks: {
-      ...{ of: ['socket-unit'] },
+      of: ['socket-unit'],
       help: 'that of forwardAuth, for authproxy-checks@INSTANCE.socket',
     },
     groups: {
-      ...{ value: 'NUMBER', of: ['doctor'], read: readGroups },
+      value: 'NUMBER',
+      of: ['doctor'],
+      read: readGroups,
       help: 'how many groups a user is in',
     },
   },

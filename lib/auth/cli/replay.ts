@@ -104,8 +104,10 @@ export class Replay {
     const of = (kind: Kind) =>
       [...(this.#changes.get(kind)?.values() ?? [])].reduce((sum, { count }) => sum + count, 0)
     return {
-      ...{ refused: of('refused'), login: of('login') },
-      ...{ 'let in': of('let in'), undecided: of('undecided') },
+      refused: of('refused'),
+      login: of('login'),
+      'let in': of('let in'),
+      undecided: of('undecided'),
     }
   }
 

@@ -26,7 +26,9 @@ export const sessions = program({
   options: {
     ...placeOptions,
     user: {
-      ...{ value: 'NAME', of: ['end'], read: readUser },
+      value: 'NAME',
+      of: ['end'],
+      read: readUser,
       help: 'the user, as the log and X-Authproxy-User say; capitals make no difference',
     },
   },

@@ -106,7 +106,11 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       .digest('base64url')
       .slice(0, 11),
     identityFields: {
-      ...{ claims, encoding, limit, basicAuth: proxy.useBasicAuth, names },
+      claims,
+      encoding,
+      limit,
+      basicAuth: proxy.useBasicAuth,
+      names,
       /** Names that are removed from clients besides ours. */
       stripped: strippedNames(names),
     },
@@ -200,7 +204,12 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
   const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
   return {
     ...wanted,
-    ...{ domain, baseUrl, listen, configPath, admin, sharedKeys },
+    domain,
+    baseUrl,
+    listen,
+    configPath,
+    admin,
+    sharedKeys,
     state: started.state && {
       ...started.state,
       onOutage: wanted.state?.onOutage ?? started.state.onOutage,
@@ -212,8 +221,17 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
       : now.forwardAuth,
     saml: {
       ...wanted.saml,
-      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsPath },
-      ...{ idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate },
+      domain,
+      baseUrl,
+      entityId,
+      acsUrl,
+      sloUrl,
+      metadataCacheFile,
+      usedIdsPath,
+      idpMetadata,
+      idpMetadataProxy,
+      idpEntityId,
+      idpMetadataCertificate,
     },
     session: { ...wanted.session, revocation: started.session.revocation },
     limits: { ...wanted.limits, ...fixedLimits(started) },

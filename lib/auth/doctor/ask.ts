@@ -87,7 +87,9 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
       parents: parent && onlyBy(parent),
       limits: { head: LONGEST },
     },
-    ...{ introduction, identity, serverName },
+    introduction,
+    identity,
+    serverName,
     ...(lookup === undefined ? {} : { lookup }),
     ...(ca === undefined ? {} : { ca }),
   })
@@ -160,7 +162,10 @@ export function seeCertificate(server: {
 }): Promise<SeenCertificate | string> {
   const { address, port, host, ca = [] } = server
   const options: ConnectionOptions = {
-    ...{ host: address, port, ALPNProtocols: ['http/1.1'], rejectUnauthorized: false },
+    host: address,
+    port,
+    ALPNProtocols: ['http/1.1'],
+    rejectUnauthorized: false,
     ...(isIpLiteral(host) ? {} : { servername: host }),
     ...(ca.length === 0 ? {} : { secureContext: contextTrusting(ca) }),
     timeout: DEADLINE,

@@ -96,7 +96,10 @@ export async function resubmit(
   const bytes = taken.content.length
   const { origin } = taken
   saml.log.info('sent a form that was kept', {
-    ...{ request: request.id, session: session.id, bytes, origin },
+    request: request.id,
+    session: session.id,
+    bytes,
+    origin,
   })
   return { request: withForm(request, taken), setCookie }
 }

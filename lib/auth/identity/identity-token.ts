@@ -125,6 +125,8 @@ function claimsOf(
     nbf: secondsOf(now - SLACK),
     exp: secondsOf(Math.min(now + LIFETIME, session.expires)),
     auth_time: secondsOf(session.authenticated),
-    ...{ groups, attributes, instance },
+    groups,
+    attributes,
+    instance,
   }
 }

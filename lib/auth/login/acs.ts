@@ -124,7 +124,10 @@ function notPassive(
   const { last, logout } = state
   const known = { last, logout, notPassive: saml.clock.now() }
   return linkPage(saml, {
-    ...{ request, title: 'Signing in', label: 'Continue', restore: flow.id },
+    request,
+    title: 'Signing in',
+    label: 'Continue',
+    restore: flow.id,
     href: `${saml.config().baseUrl}${flow.returnTo}`,
     fields: Fields.of(['Set-Cookie', dropFlow(flow.id)], ['Set-Cookie', keepKnown(saml, known)]),
   })

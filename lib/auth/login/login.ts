@@ -173,7 +173,11 @@ function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response 
   const { returnTo, signedIn = false } = login
   const href = addressOf(baseUrl, ownReferer(request, baseUrl) ?? returnTo, login)
   return saml.page({
-    ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href), framed: true },
+    request,
+    template: 'sign-in-on-top',
+    status: 401,
+    fields: challenge(href),
+    framed: true,
     view: say => ({
       title: say(signedIn ? 'Sign in again' : 'You are not signed in'),
       text: say('Signing in does not work in a part of a page. It takes the whole window.'),

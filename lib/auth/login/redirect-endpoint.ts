@@ -68,7 +68,8 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     }
     if (resumes) return begin(saml, request, { returnTo: '/', instead: id, how })
     return lostSession(saml, request, {
-      ...{ code: 'session_cookie_missing', state },
+      code: 'session_cookie_missing',
+      state,
       back: backAddress(baseUrl, id, 'resume'),
       there: `${baseUrl}${state.flows.find(flow => flow.id === id)?.returnTo ?? '/'}`,
     })
@@ -125,7 +126,10 @@ async function begin(saml: Saml, request: Request, login: LoginStart): Promise<R
 function notSignedIn(saml: Saml, request: Request, returnTo: string): Response {
   const href = loginAddress(saml.config().baseUrl, returnTo)
   return saml.page({
-    ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href) },
+    request,
+    template: 'sign-in-on-top',
+    status: 401,
+    fields: challenge(href),
     view: say => ({
       title: say('You are not signed in'),
       text: say('The identity provider was asked a moment ago whether it knows you, and does not.'),

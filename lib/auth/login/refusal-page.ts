@@ -44,7 +44,8 @@ export function refused(
     as: refusal.as ?? status?.as ?? textFor(code, seconds),
     words: {
       ...roughly(Math.abs(seconds ?? 0)),
-      ...{ base, back: refusal.back ?? `${base}/` },
+      base,
+      back: refusal.back ?? `${base}/`,
       clock: timeText(saml.clock.now()),
     },
     facts: {
@@ -160,7 +161,9 @@ export async function lostSession(
       ...roughly(Math.round(Math.abs(ahead) / 1000)),
       cookies: `${count} (${bytes} bytes)`,
       clock: timeText(saml.clock.now()),
-      ...{ base: saml.config().baseUrl, back, there },
+      base: saml.config().baseUrl,
+      back,
+      there,
     },
     fields: Fields.of(['Set-Cookie', setCookie]),
     facts: { cause, cookies: count, bytes, because, stateCookie: state.flows.length > 0 },

@@ -77,7 +77,11 @@ export function linkPage(
 ): Response {
   const { request, title, label, href, keep, restore = '', status = 200, fields } = link
   return saml.page({
-    ...{ request, template: 'saml-go', status, fields, script: true },
+    request,
+    template: 'saml-go',
+    status,
+    fields,
+    script: true,
     view: say => {
       return { title: say(title), label: say(label), href, keep: keptView(keep), restore }
     },
@@ -99,7 +103,12 @@ export function formPage(
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => ({ name, value }))
   return saml.page({
-    ...{ request, template: 'saml-form', status, fields: form.fields, script: true, formAction },
+    request,
+    template: 'saml-form',
+    status,
+    fields: form.fields,
+    script: true,
+    formAction,
     view: say => {
       return { title: say(title), label: say(label), keep: keptView(keep), action, fields: inputs }
     },

@@ -78,13 +78,20 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
   const origin =
     substitutes.origin ??
     new OriginClient({
-      ...{ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } },
+      clock,
+      isPublic: isPublicAddress,
+      limits: { perOrigin: 2, free: 2 },
       parents: parent && onlyBy(parent),
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
   const { random } = parts
   const source = await IdpMetadataSource.open({
-    ...{ config, origin, clock, random, log, inUse },
+    config,
+    origin,
+    clock,
+    random,
+    log,
+    inUse,
   }).catch(async error => {
     await origin.close()
     throw error

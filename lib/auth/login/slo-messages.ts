@@ -73,7 +73,8 @@ export async function answerRequest(
   const ended = everywhere || meant
   const xml = logoutResponseXml({ ...head, status: ended ? status.success : status.responder })
   return sendMessage(saml, {
-    ...{ ...signingOut, request },
+    ...signingOut,
+    request,
     to: { binding, location },
     message: { name: 'SAMLResponse', xml, id: head.id, relayState },
     ...(fields === undefined ? {} : { fields }),
@@ -98,7 +99,8 @@ export async function takeAnswer(
     const expected = logout ?? 'no answer: this browser has begun no logout'
     const finding = { what: 'InResponseTo', ok: false, expected, received: inResponseTo ?? NOTHING }
     return logoutRefused(saml, request, {
-      ...{ code: 'in_response_to', findings: [finding] },
+      code: 'in_response_to',
+      findings: [finding],
       ...sentBy(message),
     })
   }
@@ -169,7 +171,10 @@ export function signedOut(
   const login = byWorker ? challenge(loginAddress(saml.config().baseUrl, '/')) : Fields.empty
   const fields = Fields.of(...(ended.fields ?? Fields.empty), ...login)
   return saml.page({
-    ...{ request, template: 'sentences', status: byWorker ? 401 : 200, fields },
+    request,
+    template: 'sentences',
+    status: byWorker ? 401 : 200,
+    fields,
     view: say => ({
       title: say('You are signed out'),
       sentences: sentences[ended.where].map(sentence => say(sentence)),

@@ -174,7 +174,8 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   const notOnOrAfter = head.issued + 300_000
   const xml = logoutRequestXml({ ...head, nameId, sessionIndex, notOnOrAfter })
   return sendMessage(saml, {
-    ...{ ...signingOut, request },
+    ...signingOut,
+    request,
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id },
     fields: cookies.plus('Set-Cookie', keepKnown(saml, { logout: id })),

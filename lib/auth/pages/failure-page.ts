@@ -77,7 +77,12 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     log[isRefusal ? 'info' : 'warn'](`${category} ${code}`, { ...about, ...facts, ...error })
     const now = clock.now()
     records.add({
-      ...{ ...about, at: now, title, method: request.method, path, findings },
+      ...about,
+      at: now,
+      title,
+      method: request.method,
+      path,
+      findings,
       facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
       sender: isRefusal ? 'refused' : sender(request),
     })
@@ -85,9 +90,15 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     const { id: requestId } = request
     const answer = wantsPage(request)
       ? page({
-          ...{ request, template: 'failure', framed: isFramed(request), ...answered },
+          request,
+          template: 'failure',
+          framed: isFramed(request),
+          ...answered,
           view: say => ({
-            ...{ ...textOf(report, say), category, requestId, time: timeText(now) },
+            ...textOf(report, say),
+            category,
+            requestId,
+            time: timeText(now),
             explainCommand: explainCommand(requestId),
             message: report.message ?? false,
             neededLabel: needed.length > 0 && say('It is open to those who have one of these:'),
@@ -110,7 +121,9 @@ export function textOf(report: FailureReport, say = english.say) {
   const person = found.person ?? tellAdministrator
   const details = [...(found.details ?? []), ...(report.details ?? [])]
   return {
-    ...{ category, status, reason },
+    category,
+    status,
+    reason,
     title: say(title),
     text: say(text, words),
     advice: person.map(sentence => say(sentence)),

@@ -64,7 +64,10 @@ export class FailureRecords {
     const of = (sender: Sender) =>
       records.filter(record => (record.sender ?? 'other') === sender).slice(-MOST)
     this.#records = {
-      ...{ user: of('user'), login: of('login'), other: of('other'), refused: of('refused') },
+      user: of('user'),
+      login: of('login'),
+      other: of('other'),
+      refused: of('refused'),
     }
   }
 

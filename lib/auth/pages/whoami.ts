@@ -129,7 +129,9 @@ function shown(value: string): string {
 
 function signedIn(request: Request, page: PageMaker): Response {
   return page({
-    ...{ request, template: 'signed-in', script: true },
+    request,
+    template: 'signed-in',
+    script: true,
     view: say => ({
       title: say('You are signed in'),
       text: say('You can close this window and go on where you were.'),

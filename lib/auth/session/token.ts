@@ -165,8 +165,15 @@ function claimsOf(session: Session): JwtClaims {
   const smaller = packed.length * 1.34 < plain.length
   const nid = nameId && NAME_ID.map(part => nameId[part] ?? null)
   return {
-    ...{ v: 1, bro: browser, sid: id, sub: subject, idp: issuer, cre: created },
-    ...{ six: sessionIndex, nid, ids: session.identitySettings },
+    v: 1,
+    bro: browser,
+    sid: id,
+    sub: subject,
+    idp: issuer,
+    cre: created,
+    six: sessionIndex,
+    nid,
+    ids: session.identitySettings,
     auth_time: seconds(session.authenticated),
     ain: session.authnInstant && seconds(session.authnInstant),
     acr: session.authnContext,

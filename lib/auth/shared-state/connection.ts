@@ -62,7 +62,9 @@ function clientFor(address: StoreAddress) {
   return createClient({
     RESP: 2,
     socket: {
-      ...{ host, port, reconnectStrategy: false },
+      host,
+      port,
+      reconnectStrategy: false,
       ...(tls ? { tls: true, ca: authorities === undefined ? undefined : [...authorities] } : {}),
     },
     ...(user === undefined ? {} : { username: user }),

@@ -90,7 +90,11 @@ function keptOf(found: readonly unknown[]): SealedForm | undefined {
   if (typeof network !== 'string' || typeof contentType !== 'string') return undefined
   if (typeof origin !== 'string' || typeof sealed !== 'string') return undefined
   return {
-    ...{ owner: owner === '' ? undefined : owner, target, network, contentType, sealed },
+    owner: owner === '' ? undefined : owner,
+    target,
+    network,
+    contentType,
+    sealed,
     ...(origin === '' ? {} : { origin }),
   }
 }

@@ -58,7 +58,9 @@ function read(root: XmlElement, signed: boolean): LogoutMessage {
 function readRequest(root: XmlElement, signed: boolean) {
   const indexes = childrenOf(root, ns.protocol, 'SessionIndex')
   return {
-    ...{ ok: true as const, kind: 'LogoutRequest' as const, ...readHead(root, signed) },
+    ok: true as const,
+    kind: 'LogoutRequest' as const,
+    ...readHead(root, signed),
     nameId: readNameId(root),
     /** Whether the name is encrypted and was left so, since no signature had been verified. */
     encryptedId: childOf(root, ns.assertion, 'EncryptedID') !== undefined,

@@ -162,7 +162,8 @@ function checkStatus(root: XmlElement): void {
   const message = trimXml(childOf(found, ns.protocol, 'StatusMessage')?.text ?? '').slice(0, 300)
   const said = message === '' ? '' : `: ${JSON.stringify(message)}`
   refuse('idp_status', `the IdP answered ${codes.join(' / ').slice(0, 200)}${said}`, {
-    ...{ idpStatus: codes.join(' ').slice(0, 200), idpMessage: message },
+    idpStatus: codes.join(' ').slice(0, 200),
+    idpMessage: message,
   })
 }
 

@@ -183,6 +183,10 @@ function escapes(written: Readonly<Record<string, string>>): Escapes {
 /** Canonical XML 1.0 section 2.3. */
 const IN_TEXT = escapes({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\r': '&#xD;' })
 const IN_VALUE = escapes({
-  ...{ '&': '&amp;', '<': '&lt;', '"': '&quot;' },
-  ...{ '\t': '&#x9;', '\n': '&#xA;', '\r': '&#xD;' },
+  '&': '&amp;',
+  '<': '&lt;',
+  '"': '&quot;',
+  '\t': '&#x9;',
+  '\n': '&#xA;',
+  '\r': '&#xD;',
 })

@@ -92,7 +92,8 @@ export function judgeOwnCertificate(pairs: DynamicConfig['saml'], now: Milliseco
   const [newest, ...older] = pairs
   if (newest === undefined) return []
   const found = judgeEnd(Date.parse(new X509Certificate(newest.certificate).validTo), {
-    ...{ now, soon: 30 * day },
+    now,
+    soon: 30 * day,
     mend: 'sudo -u authproxy authproxy rotate-keys makes a new one; the identity provider has to learn it within keys.overlap',
   })
   const last = Math.max(0, ...older.map(({ retires }) => retires ?? 0))
