@@ -52,7 +52,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     stopping('close the application', async () => application.closeAllConnections())
 
     let certificate: string | undefined
-    // A fixed port beside the public one, so that bookmarks and packet filters hold.
+    // The port is fixed beside the public one, so that bookmarks and packet filters stay valid.
     const { port: wanted } = settings
     const idpPort = wanted === 0 || wanted === 65_535 ? 0 : wanted + 1
     const idp = await startDevIdp(
@@ -97,7 +97,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     stop.unshift(...gateway.stop)
     inside = gateway.port
     if (settings.encrypt) {
-      // The gateway publishes the certificate that assertions are to be encrypted to.
+      // The gateway publishes the certificate for encrypted assertions.
       const published = await fetch(`http://127.0.0.1:${inside}/saml/certificate.crt`)
       certificate = await published.text()
     }
@@ -110,7 +110,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
   }
 }
 
-/** One part of the application is for one group, so that a visitor meets the page that refuses. */
+/** One part of the application is for one group, so that a visitor can see the page of a refusal. */
 const rules = [
   {
     path: '/engineering/',
@@ -148,7 +148,7 @@ async function createTlsEdge(to: () => number) {
     outside.on('close', () => open.delete(outside))
     const inside = connect(to(), '127.0.0.1')
     outside.pipe(inside).pipe(outside)
-    // When one side ends or fails, both are closed; the demonstration has nothing to say about it.
+    // When one side ends or fails, both are closed, and nothing is logged.
     outside.on('error', () => outside.destroy()).on('close', () => inside.destroy())
     inside.on('error', () => inside.destroy()).on('close', () => outside.end())
   })

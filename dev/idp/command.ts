@@ -69,7 +69,7 @@ function keyTypeOf(certificate: string): string | undefined {
   }
 }
 
-/** The people of a file, or the cast. Undefined when the file is wrong: what is wrong has been printed. */
+/** The people of a file, or the built-in ones. Undefined when the file has problems, which have then been printed. */
 export async function peopleOf(file: string | undefined): Promise<readonly Person[] | undefined> {
   if (file === undefined) return cast
   const loaded = await readPeople(file)
@@ -78,7 +78,10 @@ export async function peopleOf(file: string | undefined): Promise<readonly Perso
   return undefined
 }
 
-/** Starts it on a loopback address, port 0 is any free one; `option` names another. Answers with its origin, such as `http://127.0.0.1:8989`. */
+/**
+ * Starts the provider on a loopback address; port 0 means any free port, and `option` names the option for another. Answers the
+ * origin, such as `http://127.0.0.1:8989`.
+ */
 export async function startDevIdp(
   {
     address = '127.0.0.1',
@@ -115,7 +118,7 @@ function makeKey(name: string) {
   return selfSigned({ name, now: systemClock.now(), lifetime: 400 * day, modulusLength: 2048 })
 }
 
-/** Listens, and answers with the port. Throws a Failure that says why not, and which option names another port. */
+/** Listens, and answers the port. Throws a Failure with the reason and the option for another port when that fails. */
 export async function listening(
   server: Server,
   place: ListenAddress,

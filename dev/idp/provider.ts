@@ -21,7 +21,7 @@ import { type DevNameId, nameIdOf, type ProfileName, profiles } from './profile.
 import { type AssertionValues, responseXml, ways, writeResponse } from './response.ts'
 import { type Asked, type Page, type Reply, sessionCookie } from './server.ts'
 
-/** How a development IdP answers, and whom. */
+/** The rules by which a development IdP answers. */
 export interface DevIdpRules {
   readonly profile: ProfileName
   readonly people: readonly Person[]
@@ -55,7 +55,7 @@ interface Session {
   readonly id: string
   readonly person: Person
   readonly since: Milliseconds
-  /** The answer that was chosen at the login. */
+  /** The way of answering that was chosen at the login. */
   readonly way: string
   /** Service providers that have to learn of its end, by entity ID. */
   readonly services: Map<string, { readonly to: ServiceProvider; readonly nameId: DevNameId }>
@@ -64,7 +64,10 @@ interface Session {
 /** Logins under way, and sessions, that are kept; the oldest are dropped first. */
 const MOST = 1000
 const VALID: Milliseconds = 300_000
-/** How long a session answers as was chosen: a gateway that does not know the key of an answer asks once more, by itself. */
+/**
+ * The time for which a session answers in the chosen way. A gateway that does not know the key of an answer begins the login
+ * again by itself.
+ */
 const AS_CHOSEN: Milliseconds = 10_000
 
 export class DevProvider {
@@ -151,7 +154,7 @@ export class DevProvider {
     return this.#loginPage({ to, request: undefined, relayState: undefined }, '')
   }
 
-  /** What the login page sent. */
+  /** Answers the form of the login page. */
   #logIn({ form = new URLSearchParams() }: Asked): Reply {
     const login = form.get('login') ?? ''
     const pending = this.#pending.get(login)
@@ -253,7 +256,7 @@ export class DevProvider {
       audience: to.entityId,
       authenticated: session.since,
       sessionIndex: session.id,
-      // Whatever way is asked for, the person has just used it.
+      // The person has just authenticated in the requested way.
       context: request?.contexts[0],
       nameId,
       attributes: profile.attributes(session.person),

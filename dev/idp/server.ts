@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { packageRoot } from '../../lib/package.ts'
 import { Templates, type View } from '../../lib/template.ts'
 
-/** What a request asks. */
+/** The parts of a request that a provider needs. */
 export interface Asked {
-  /** As it stood in the target. */
+  /** The query as the target has it. */
   readonly query: string | undefined
   /** The values of a form; undefined when the request is no POST. */
   readonly form: URLSearchParams | undefined

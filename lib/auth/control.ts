@@ -31,11 +31,11 @@ interface ControlParts {
     readonly admin?: ListenAddress
     readonly checks?: CheckAddress
   }
-  /** What keeps the instance from being ready. */
+  /** The problems that keep the instance from being ready. */
   readonly problems: () => readonly string[]
   /** Settings that wait for a restart. */
   readonly waiting: () => readonly string[]
-  /** What else a person should know. */
+  /** Further facts for the administrator. */
   readonly remarks: () => readonly string[]
   readonly readings: () => SamlReadings
   readonly counts: () => { readonly clients: number; readonly websockets: number }
@@ -44,7 +44,7 @@ interface ControlParts {
   readonly endUser: (user: string) => Promise<EndedUser | undefined>
   /** The last failures, the oldest first. */
   readonly failures: () => readonly FailureRecord[]
-  /** Those of all instances that share a store. */
+  /** The last failures of all instances that share a store. */
   readonly sharedFailures: () => Promise<readonly FailureRecord[]>
   readonly log: Logger
 }
@@ -52,7 +52,7 @@ interface ControlParts {
 /** The most characters of a user whose sessions are to end, and of a reference: none is longer. */
 export const longestUser = 1000
 
-/** Throws what the command that asked prints as its failure. */
+/** The handler of the admin socket. It throws the error that the asking command prints. */
 export function control(parts: ControlParts): RequestHandler {
   return async (request): Promise<CommandAnswer> => {
     const { do: act, user, by, reference } = isRecord(request) ? request : {}

@@ -42,11 +42,11 @@ import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
 
-/** What a reload replaces, all at once. */
+/** The parts that a reload replaces together. */
 export interface Rules {
   readonly config: Config
   readonly backend: Backend
-  /** What the pages show of the organisation. */
+  /** The parts of the pages that belong to the organisation. */
   readonly brand: Brand
 }
 
@@ -68,7 +68,7 @@ export interface PipelineParts {
   readonly clock: Clock
 }
 
-/** A request, and all that decides on its answer. */
+/** A request, and the facts that decide its answer. */
 interface Asked<A> {
   readonly request: Request
   readonly place: Place
@@ -79,10 +79,10 @@ interface Asked<A> {
   readonly forward: Forward<A>
 }
 
-/** Sends what has been let through to the backend. */
+/** Sends an admitted request to the backend. */
 type Forward<A> = (backend: Backend, admitted: Admitted) => Promise<A>
 
-/** The answer, at once when nothing has to be waited for: most requests wait for the backend alone. */
+/** The answer; it is not a promise when nothing has to be waited for. Most requests wait only for the backend. */
 type Answer<A> = A | Response | Promise<A | Response>
 
 /** Answers a request, or an upgrade. */
@@ -95,7 +95,7 @@ export function answer<A extends Response | TakenOver>(
   const { config, backend } = rules
   const { sessions, failurePage, clock, instanceId } = parts
 
-  // 1. What is asked for. Only this reading counts from here on.
+  // 1. The target is read. Only this reading counts from here on.
   const client = backend.client(request).address
   if (request.method === 'TRACE' || request.method === 'CONNECT') {
     return withFacts(methodNotAllowed(METHODS), { client })
@@ -105,7 +105,7 @@ export function answer<A extends Response | TakenOver>(
   const place = placeOf(request, config.domain)
   if (place === undefined) return failurePage({ request, code: 'foreign_target' })
 
-  // 2. What may it do? Most sessions are known, and are not to wait for a turn.
+  // 2. The gate decides. Most sessions are known, so this does not wait.
   const { path, query } = place
   const session = () => sessions.read(request)
   const now = clock.now()
@@ -114,7 +114,7 @@ export function answer<A extends Response | TakenOver>(
   return whenReady(verdict, judged => carryOut(judged, asked))
 }
 
-/** 3. The answer. */
+/** 3. The verdict is carried out. */
 function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked<A>): Answer<A> {
   const { request, place, client, parts } = asked
   const { saml, failurePage } = parts
@@ -220,7 +220,7 @@ function deniedOf({ request, place, rules, parts }: Omit<Asked<unknown>, 'forwar
   return { request, place, config: rules.config, saml, failurePage }
 }
 
-/** Of a user who is signed in. */
+/** Answers a request of a signed-in user. */
 function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
   session: ReadSession,
@@ -229,12 +229,12 @@ function authenticated<A extends Response | TakenOver>(
   const { saml, sessions, failurePage, clock } = parts
   const refused = refusedSocket(request, rules.config, failurePage)
   if (refused !== undefined) return refused
-  // What lasts ends with it (session/ending.ts).
+  // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session
   const facts = { client, outcome: 'forwarded', because: 'session', user: session.subject }
   return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
-      // Written out, not copied from `asked`: the copy costs an eighth of a small request.
+      // The members are written out, because copying them from `asked` costs an eighth of a small request.
       const admitted = {
         request: opened.request,
         original: request,
@@ -297,7 +297,7 @@ async function renewed<A extends Response | TakenOver>(
 ): Promise<A | Response> {
   const answered = await answer
   if (!('fields' in answered) || isShared(answered.fields)) return answered
-  // A backend that was asked for no 304 and sends one all the same.
+  // Some backends send a 304 without a condition.
   if ('status' in answered && answered.status === 304) return answered
   const lines = await parts.sessions.renew(session, request)
   return lines === undefined
@@ -305,13 +305,13 @@ async function renewed<A extends Response | TakenOver>(
     : withLines({ ...answered, fields: asPrivate(answered.fields) }, lines)
 }
 
-/** With facts for the log; those of the answer win. */
+/** The answer with facts for the log. The facts it has already win. */
 function withFacts<T extends Response | TakenOver>(answered: T, facts: Facts): T {
   const own = answered.facts
   return { ...answered, facts: own === undefined ? facts : { ...facts, ...own } }
 }
 
-/** The answer to a request without a session: the way to the identity provider, or how to come to it. */
+/** The answer to a request without a session: a redirect to the identity provider, or the address of a login. */
 async function login(
   verdict: Extract<Verdict, { verdict: 'login-needed' }>,
   asked: Omit<Asked<unknown>, 'forward'>,

@@ -57,15 +57,15 @@ export interface ServiceOptions {
   readonly config: Config
   readonly log: Log
   readonly start: Start
-  /** Reads the configuration again, or says what is wrong with it. */
+  /** Reads the configuration again, or answers its problems. */
   readonly reload: () => Promise<
     { readonly config: Config } | { readonly problems: readonly string[] }
   >
-  /** For tests that need no identity provider. */
+  /** The SAML service of tests that need no identity provider. */
   readonly createSaml?: CreateSamlService
-  /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
+  /** Reloads the whole daemon, for commands that ask for it; by default this service alone. */
   readonly reloadDaemon?: Reload
-  /** The command that failure pages name for a reference; that of an installed instance unless told. */
+  /** The command that failure pages name for a reference; by default that of an installed instance. */
   readonly explainCommand?: (reference: string) => string
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
@@ -75,17 +75,17 @@ export interface ServiceOptions {
 
 type OpenSharedState = typeof openSharedState
 
-/** A running instance, and where it listens. */
+/** A running instance, and its addresses. */
 export interface AuthService extends Service {
   readonly port: number
   readonly adminPort: number | undefined
-  /** Where an edge asks; undefined: nowhere. */
+  /** The address for checks of an edge; undefined when there is none. */
   readonly checks: CheckAddress | undefined
 }
 
 /** Starts an instance; throws a Failure with one sentence when it cannot. */
 export async function startService(options: ServiceOptions): Promise<AuthService> {
-  /** What has been started, the last first: the order in which it stops. */
+  /** The steps that stop the started parts. The last started part stops first. */
   const stop: StopStep[] = []
   try {
     return await start(options, stop)
@@ -95,7 +95,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
   }
 }
 
-/** The dynamic configuration and the files beside it: two instances would write over each other. */
+/** The dynamic configuration and the files beside it are locked, because two instances would overwrite each other's. */
 function propertyOf({ configPath }: Config): Property {
   return {
     ...lockOf(configPath),
@@ -146,9 +146,9 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
 
   const closing = new AbortController()
-  // Every WebSocket and event stream listens.
+  // Every WebSocket and event stream adds a listener, so their number is not limited.
   setMaxListeners(0, closing.signal)
-  /** WebSockets and event streams: a stop does not wait for them. */
+  /** The requests of WebSockets and event streams. A stop does not wait for them. */
   const endless = new WeakSet<object>()
   let stopping = false
   const instanceId = newInstanceId(random)
@@ -319,7 +319,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   })
   const passes = (request: Request, session: ReadSession | undefined) => {
     const place = placeOf(request, rules.config.domain)
-    // As old as the login was when the request came: it may last longer than its rule asks of new ones.
+    // The age of the login counts at the arrival of the request. An exchange may last longer than the age its rule allows.
     const now = request.received
     const client = clientAddress(request)
     return (
@@ -327,7 +327,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       passesAgain({ ...place, request, client, now, instanceId }, session, rules.config)
     )
   }
-  /** Why what a session let through ends with a later login in its browser, where rules look at who it is. */
+  /** The reason why an exchange of a session ends with a later login in its browser, where rules look at the person. */
   const whyReplaced = (session: ReadSession, request: Request) => {
     const later = rules.config.access && sessions.laterThan(session)
     if (later === undefined) return undefined
@@ -401,17 +401,17 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       const again = await options.reload()
       if ('problems' in again) return again.problems
       const next = inForce(config, again.config, rules.config)
-      // These may fail, so they come first: a reload takes effect whole or not at all.
+      // These steps may fail, so they come first. A reload takes effect whole or not at all.
       const brand = await readBrand(next)
       const backend = backendOf(next)
       const names = groupNames?.path === next.groupNames ? groupNames : await namesFor(next)
-      // Compared with the start: settings that need a restart stay pending across later reloads.
+      // The comparison is with the start, so settings that need a restart stay pending across later reloads.
       waiting = needRestart(config, again.config, rules.config)
       if (waiting.length > 0) {
         log.warn('these settings wait for a restart', { settings: waiting.join(', ') })
       }
       log.setLevel(next.log.level)
-      // Requests that are under way keep their old backend; its connections go when they are idle.
+      // Requests under way keep their old backend, whose connections are closed when they are idle.
       rules = { config: next, backend, brand }
       if (names !== groupNames) await groupNames?.close()
       groupNames = names
@@ -445,7 +445,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   return service
 }
 
-/** What instances share. Without a store in the configuration none of it is loaded. */
+/** The state that instances share. Its code is loaded only when a store is configured. */
 async function sharedState(
   { state }: Config,
   parts: Omit<Parameters<OpenSharedState>[0], 'config'>,
@@ -456,13 +456,13 @@ async function sharedState(
   return openSharedState({ ...parts, log, config: state })
 }
 
-/** The listener for the checks of an edge. Without one in the configuration it is not loaded, and nothing listens. */
+/** The listener for the checks of an edge. Its code is loaded only when an edge is configured. */
 async function checkListener(
   config: Config,
   parts: Parameters<typeof checkServer>[0],
   common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
 ): Promise<{
-  /** At the socket, if there is one. */
+  /** Listens at the inherited socket, if there is one. */
   readonly listen: (socket: InheritedSocket | undefined) => Promise<CheckAddress | undefined>
   readonly close: (deadline: AbortSignal) => Promise<void>
 }> {
@@ -477,7 +477,10 @@ async function checkListener(
   }
 }
 
-/** What to do where systemd listens for checks elsewhere than the configuration says, or for none; undefined where they agree. */
+/**
+ * The advice when systemd listens for checks at another address than the configuration names, or for none that it names;
+ * undefined where they agree.
+ */
 function otherCheckSocket(
   { instance, forwardAuth }: Config,
   given: CheckAddress | undefined,
@@ -490,7 +493,10 @@ function otherCheckSocket(
   return otherSockets([given], [forwardAuth.listen], unit, socket)
 }
 
-/** Bounds of the public listener. Requests may take any time as long as pieces of content move; backend.ts and `taking` see to that. */
+/**
+ * The bounds of the public listener. A request may take any time as long as content moves; backend.ts and `taking` enforce
+ * that.
+ */
 function limitsOf({ limits, timeouts }: Config): HttpServerLimits {
   return {
     head: limits.head,

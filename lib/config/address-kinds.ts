@@ -44,7 +44,7 @@ export const network: Kind<string> = kind({ name: 'network', json: { type: 'stri
     : right(`${read.address}/${read.prefix}`)
 })
 
-/** Host and port apart; an IPv6 address without brackets has no port. */
+/** Splits host and port. An IPv6 address without brackets has no port. */
 export function splitPort(text: string): {
   readonly host: string
   readonly port: string | undefined

@@ -1,6 +1,6 @@
 /**
- * Settings that name another HTTP proxy by which requests are sent: its URL with credentials; and the variables by which other
- * programs are told of one, which are no settings here. No answer ever quotes the credentials.
+ * Reads settings that name another HTTP proxy for requests, by its URL with credentials, and finds the variables that name one
+ * for other programs, which are not settings here. No message quotes the credentials.
  */
 import type { Parent } from '../http/client/dialling/parent-proxy.ts'
 import { type Authority, formatAuthority, type Scheme } from '../http/message/target.ts'
@@ -54,7 +54,7 @@ function decodeCredentials(userinfo: string): Read<string> {
   const password = colon < 0 ? '' : userinfo.slice(colon + 1)
   try {
     const decoded = [decodeURIComponent(user), decodeURIComponent(password)]
-    // RFC 7617 section 2: no colon in the user name, no control characters anywhere.
+    // RFC 7617 section 2 allows no colon in the user name, and no control characters in either part.
     if (decoded[0]?.includes(':')) return wrong('the user name of the parent proxy has a colon')
     if (/\p{Cc}/u.test(decoded.join(''))) {
       return wrong('the credentials of the parent proxy have a control character')

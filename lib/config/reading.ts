@@ -1,9 +1,9 @@
 /**
- * Results of reading a value or a file: the value, or sentences that say what was found, what was expected and how to correct
- * it. Pure.
+ * The results of reading a value or a file: the value, or sentences that name the value found, the value expected and the
+ * correction. Pure.
  */
 
-/** What reading one value gives. */
+/** The result of reading one value. */
 export type Read<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: string }
@@ -21,7 +21,7 @@ export function expected(found: unknown, what: string, mend?: string): Read<neve
   return wrong(`found ${describe(found)}, expected ${what}${mend === undefined ? '' : `; ${mend}`}`)
 }
 
-/** What was found, for a message: `"8 parsecs"`, `a list`, `nothing`. */
+/** Describes the value found, for a message: `"8 parsecs"`, `a list`, `nothing`. */
 export function describe(found: unknown): string {
   if (found === null || found === undefined) return 'nothing'
   if (Array.isArray(found)) return 'a list'
@@ -29,7 +29,7 @@ export function describe(found: unknown): string {
   return typeof found === 'string' ? quoted(found) : String(found)
 }
 
-/** Text between quotes, cut after 60 characters. */
+/** Puts a text between quotes and cuts it after 60 characters. */
 export function quoted(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
 }
@@ -37,10 +37,10 @@ export function quoted(text: string): string {
 /** A place in a file, by keys and list indexes. */
 export type Path = readonly (string | number)[]
 
-/** Something to tell the author of a file. */
+/** A remark to the author of a file. */
 export interface Remark {
   readonly path: Path
-  /** What the remark is about: a key, its value, or a required key that is not there. */
+  /** The subject of the remark: a key, its value, or a required key that is missing. */
   readonly at: 'key' | 'value' | 'absent'
   readonly text: string
 }
@@ -57,13 +57,13 @@ export function valueRemarks() {
   }
 }
 
-/** What a schema says of a whole file: the values, or what is wrong with them. */
+/** The result of checking a whole file: the values, or their problems. */
 export type Checked<T, Problem = Remark> = (
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problems: readonly Problem[] }
 ) & { readonly warnings: readonly Problem[] }
 
-/** What only the file itself says of its values; values that come from no file have none of it. */
+/** Facts about values that only a file has; values from another source do not have them. */
 export interface InFile {
   /** The line of a place. */
   readonly lineOf: (path: Path) => number

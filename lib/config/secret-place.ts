@@ -1,6 +1,6 @@
 /**
- * Where a secret stands that is no part of the configuration: in a file named by its path, or in a credential of the service
- * manager (systemd.exec(5), LoadCredential=). Reads such files; no message quotes what one holds.
+ * Names the place of a secret outside the configuration: a file named by its path, or a credential of the service manager
+ * (systemd.exec(5), LoadCredential=). Reads such files; no message quotes their content.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { expected, type Read, right, wrong } from './reading.ts'
 import { readPath } from './setting-kinds.ts'
 import { type Kind, kind } from './settings.ts'
 
-/** Bytes of a secret. */
+/** The most bytes of a secret. */
 const LARGEST = 8192
 
 /** An absolute path, or `credential:NAME`. */

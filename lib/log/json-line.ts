@@ -1,5 +1,6 @@
 /**
- * A log line as JSON, redacted in the same pass: what `JSON.stringify` makes of `clean` facts, at half the cost.
+ * Writes a log line as JSON and redacts it in the same pass. The result equals `JSON.stringify` of `clean` facts, at half the
+ * cost.
  *
  * # Facts
  * - The log line is a large part of the cost of a hit. Copying its fourteen members four times was a tenth of all.
@@ -11,7 +12,7 @@ import { clean, cleanValue, isSecretName, redacted } from './redact.ts'
 interface LineFrame {
   readonly level?: string
   readonly time?: string
-  /** Clean already. */
+  /** The message, which is redacted already. */
   readonly message: string
 }
 
@@ -19,13 +20,13 @@ type Facts = Readonly<Record<string, unknown>>
 
 const none: Facts = {}
 
-/** The line, line feed included. Facts need not be clean; of two with one name the later counts, which is in `facts`. */
+/** The line, line feed included. Facts need not be clean. When two have one name, the one in `facts` counts. */
 export function jsonLine(frame: LineFrame, facts: Facts, before = none): string {
   const { level, time, message } = frame
   const begun = level === undefined ? '' : `"level":"${level}","time":"${time}"`
   const first = membersOf(before)
   const rest = membersOf(facts, first === '' ? none : before)
-  // A fact has the name of another, or of a member of the frame. This is rare; the object then keeps the later of the two.
+  // A fact has the name of another, or of a member of the frame. This is rare, and the object then keeps the later of the two.
   if (first === undefined || rest === undefined)
     return `${JSON.stringify({ level, time, ...clean({ ...before, ...facts }), message })}\n`
   const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
@@ -33,7 +34,7 @@ export function jsonLine(frame: LineFrame, facts: Facts, before = none): string 
   return begun === '' ? `{${members.slice(1)}` : `{${members}`
 }
 
-/** Undefined when a name is there already. */
+/** The members of the line; undefined when a name occurs twice. */
 function membersOf(facts: Facts, before = none): string | undefined {
   let text = ''
   for (const name of Object.keys(facts)) {
@@ -75,15 +76,15 @@ const PLAIN = /^[\x20\x21\x23-\x3e\x41-\x5b\x5d-\x7e]*$/
 const longest = 1024
 
 interface Member {
-  /** The text before its value; for a secret one the whole member, redacted. */
+  /** The text before the value; for a secret member the whole text, redacted. */
   readonly before: string
   readonly secret: boolean
-  /** A value it had of late, and its whole text. */
+  /** A recent value of the member, and its whole text. */
   last: string | number | undefined
   lastText: string
 }
 
-/** Undefined for the names of the frame. */
+/** The member of a name; undefined for the names of the frame. */
 function memberOf(name: string): Member | undefined {
   const known = members.get(name)
   if (known !== undefined) return known
@@ -91,7 +92,7 @@ function memberOf(name: string): Member | undefined {
   const secret = isSecretName(name)
   const before = `,${JSON.stringify(name)}:${secret ? JSON.stringify(redacted) : ''}`
   const member: Member = { before, secret, last: undefined, lastText: '' }
-  // Most names come from the code, a few dozen; names from clients must not fill the memory.
+  // The code has a few dozen names. Names from clients must not fill the memory.
   if (members.size < mostMembers && name.length <= longestMember) members.set(name, member)
   return member
 }

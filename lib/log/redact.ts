@@ -5,7 +5,7 @@
 import { explainError, Failure, systemCode } from '../errors.ts'
 import { isRecord, type JsonObject } from '../json.ts'
 
-/** What is written in place of a secret. */
+/** The text in place of a secret. */
 export const redacted = '[redacted]'
 
 const LONGEST_TEXT = 8192
@@ -19,11 +19,14 @@ const SECRET_NAMES: ReadonlySet<string> = new Set([
   ...['token', 'access_token', 'refresh_token', 'id_token', 'api_key', 'apikey'],
   // URLs that are signed.
   ...['x-amz-signature', 'x-amz-security-token', 'x-goog-signature'],
-  // Messages of SAML.
+  // The parameters with messages of SAML.
   ...['samlresponse', 'samlrequest', 'samlart', 'relaystate'],
 ])
 
-/** Query parameters of URLs that are signed. Under these names a fact of the log says whether a signature is good. */
+/**
+ * Further query parameters of signed URLs. They are secret only in URLs, because facts of these names say whether a signature
+ * is valid.
+ */
 const SECRET_PARAMETERS: ReadonlySet<string> = new Set(['signature', 'sig'])
 
 /** Whether values under this name are secret. Case does not count, and `proxyAuthorization` is understood. */
@@ -33,7 +36,7 @@ export function isSecretName(name: string): boolean {
   return /[A-Z]/.test(name) && SECRET_NAMES.has(name.replace(/[A-Z]/g, '-$&').toLowerCase())
 }
 
-/** Any text with the userinfo of its URLs and the values of secret query parameters replaced; other text as it was. */
+/** Replaces the userinfo of URLs and the values of secret query parameters in any text. */
 export function redactUrl(text: string): string {
   let out = text
   if (out.includes('//') && out.includes('@')) out = redactUserinfo(out)
@@ -50,7 +53,8 @@ function redactUserinfo(text: string): string {
     const authority = text.slice(from, endOf(text, from, '/?#'))
     let at = authority.lastIndexOf('@')
     if (at < 0 && !LOOKS_LIKE_HOST.test(authority)) {
-      // A password with a bare slash ends the authority too early: losing a path is better than keeping a password.
+      // A password with a bare slash would end the authority too early. Removing a part of a path is better than logging a
+      // password.
       const far = text.slice(from, from + 1024)
       at = far.slice(0, endOf(far, 0, '')).lastIndexOf('@')
     }
@@ -62,10 +66,10 @@ function redactUserinfo(text: string): string {
   return out + text.slice(done)
 }
 
-/** No colon but before a port or inside brackets. */
+/** A host has no colon except before a port or inside brackets. */
 const LOOKS_LIKE_HOST = /^(?:\[[^\]]*\]|[^:[\]]*)(?::\d*)?$/
 
-/** Index of the first of `delimiters`, white space, quote or angle bracket at or after `from`. */
+/** The index of the first of `delimiters`, white space, quote or angle bracket at or after `from`. */
 function endOf(text: string, from: number, delimiters: string): number {
   for (let i = from; i < text.length; i += 1) {
     const c = text.charAt(i)
@@ -85,7 +89,7 @@ function redactQuery(text: string): string {
   )
 }
 
-/** A URL as the value of a parameter: from its escaped `//` to its last escaped `@`. */
+/** Redacts a URL in the value of a parameter, from its escaped `//` to its last escaped `@`. */
 function redactEscapedUrl(value: string): string {
   const lower = value.toLowerCase()
   const from = lower.indexOf('%2f%2f')
@@ -94,7 +98,7 @@ function redactEscapedUrl(value: string): string {
   return `${value.slice(0, from + '%2f%2f'.length)}${redacted}${value.slice(to)}`
 }
 
-/** The same facts without secrets, of bounded size, errors taken apart. */
+/** The facts without secrets, of bounded size, with errors as objects. */
 export function clean(facts: JsonObject): JsonObject {
   return cleanMembers(facts, DEEPEST, Number.POSITIVE_INFINITY)
 }
@@ -140,13 +144,13 @@ function cleanError(error: Error, depth: number): JsonObject {
   }
 }
 
-/** Text of bounded length without credentials in its URLs. */
+/** The text in bounded length, without credentials in its URLs. */
 export function cleanText(text: string): string {
   if (text.length <= LONGEST_TEXT) return redactUrl(text)
   return redactUrl(`${text.slice(0, LONGEST_TEXT)}… [${text.length} characters]`)
 }
 
-/** Text with its control characters written out, so that text from clients cannot control a reader's terminal. */
+/** The text with its control characters escaped, so that text from clients cannot control a reader's terminal. */
 export function printable(text: string): string {
   return text.replace(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,

@@ -1,5 +1,6 @@
 /**
- * `authproxy access`: what the rules say of a request, and what other rules would have said of the requests of a log.
+ * The command `authproxy access` shows the verdict of the rules on a request, and the verdict of other rules on the requests of
+ * a log.
  */
 import { createReadStream } from 'node:fs'
 import { basename, extname } from 'node:path'

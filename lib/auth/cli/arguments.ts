@@ -8,7 +8,7 @@ import type { ConfigPlace } from '../config/load-config.ts'
 
 export type Line = CommandLine<typeof authproxy>
 
-/** Where the files of instances are looked for. */
+/** The directory of the configuration files of instances. */
 const defaultConfigDirectory = '/etc/authproxy'
 
 /** The options by which each command finds the file of an instance. */
@@ -94,7 +94,9 @@ function readGroups(text: string): Read<number> {
     : wrong(`found ${quoted(text)}, expected a number such as 150`)
 }
 
-/** The instance a command line means: the one it names, that of its file, or `default`. Throws WrongUsage. */
+/**
+ * The instance a command line means: the instance it names, the instance of the file it names, or `default`. Throws WrongUsage.
+ */
 export function instanceOf({
   operands,
   run,

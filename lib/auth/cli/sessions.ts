@@ -1,5 +1,6 @@
 /**
- * `authproxy sessions`: ends the sessions of a user. A running instance does it, also while its file is wrong.
+ * The command `authproxy sessions` ends the sessions of a user. It asks the running instance, which also works while the
+ * configuration file is wrong.
  */
 import { type CommandLine, helpText, obey, program, WrongUsage } from '../../command-line.ts'
 import { type Read, right, wrong } from '../../config/reading.ts'
@@ -68,7 +69,7 @@ function readUser(text: string): Read<string> {
   return /\p{Cc}/u.test(text) ? wrong('has control characters') : right(text)
 }
 
-/** Who calls, for the log: the user of the process, and the one who became that by sudo. */
+/** The caller, for the log: the user of the process, and the user who became that one by sudo. */
 function caller(): string {
   const { SUDO_USER: before } = process.env
   const now = ownName() ?? `user ${process.geteuid?.()}`

@@ -1,10 +1,10 @@
 /**
- * Secrets that stand in files of their own in place of the configuration: in a file named by its path, or in a credential of the
- * service manager (systemd.exec(5), LoadCredential=). They are read with the configuration, at each start and reload.
+ * Reads secrets from files of their own, which the configuration names: by a path, or as a credential of the service manager
+ * (systemd.exec(5), LoadCredential=). The service reads them with the configuration, at each start and reload.
  *
  * # Facts
- * - systemd names the directory of the credentials in CREDENTIALS_DIRECTORY, to the service alone. Commands that a person runs find
- *   those of the running service where systemd has put them.
+ * - systemd names the directory of the credentials in CREDENTIALS_DIRECTORY, to the service alone. Commands in a shell find the
+ *   credentials of the running service in the directory where systemd keeps them.
  * - No message quotes what a file holds.
  */
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import type { Environment } from './environment.ts'
 import { readSha256, readToken } from './setting-kinds.ts'
 import type { SettingValues } from './settings.ts'
 
-/** Whose credentials are meant, and where they may be. */
+/** The instance whose credentials are meant, and the environment that may name their directory. */
 export interface SecretsOf {
   readonly instance: string
   readonly environment: Environment
@@ -98,7 +98,7 @@ function readPassword(text: string): Read<string> {
   return /\p{Cc}/u.test(text) ? wrong('has a control character or a second line') : right(text)
 }
 
-/** A digest, also as sha256sum writes it, with the name of what it read behind. */
+/** Reads a digest, alone or followed by a file name, as sha256sum prints it. */
 function readSum(text: string): Read<Buffer> {
   return readSha256(text.split(/\s/, 1)[0])
 }

@@ -1,5 +1,5 @@
 /**
- * Settings of the rules that say who may do what, and what they become.
+ * The settings under `access`, and the rules made of them.
  */
 
 import { METHODS as known } from 'node:http'
@@ -23,7 +23,7 @@ import { type AccessRules, type Allowed, accessRules, type LoginNeeds } from '..
 
 const string = { type: 'string' }
 
-/** The path of a rule, or of what a token is for. */
+/** The path of a rule, or of the scope of a token. */
 export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found => {
   const what = 'a path such as /admin/ (all below) or /metrics (this one)'
   if (typeof found !== 'string') return expected(found, what)
@@ -31,7 +31,7 @@ export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found
   return problem === undefined ? right(found) : expected(found, what, problem)
 })
 
-/** The name of a method that a request can have (RFC 9110 section 9.1): with any other it is answered here, with 501 or 405. */
+/** The name of a method that a request can have (RFC 9110 section 9.1). The service answers any other with 501 or 405. */
 export const method: Kind<string> = kind({ name: 'method', json: string }, found => {
   if (found !== 'HEAD') return readMethod(found)
   return expected(found, A_METHOD, 'HEAD goes with GET; write GET')
@@ -50,7 +50,7 @@ export function readMethod(found: unknown): Read<string> {
 
 const A_METHOD = 'a method such as GET or POST'
 
-/** TRACE and CONNECT are answered with 405, and no rule is asked. */
+/** The service answers TRACE and CONNECT with 405 and asks no rule. */
 const METHODS = known.filter(name => name !== 'TRACE' && name !== 'CONNECT')
 
 /** A value of an attribute; `*` stands for any text. */
@@ -70,7 +70,7 @@ const context: Kind<readonly string[]> = kind({ name: 'context', json: string },
     : expected(found, 'mfa, or the URI of an authentication context')
 })
 
-/** What identity providers call a login with more than one factor: the REFEDS profile, and Microsoft. */
+/** The contexts by which identity providers name a login with more than one factor: the REFEDS profile, and Microsoft's. */
 const SECOND_FACTOR: readonly string[] = [
   'https://refeds.org/profile/mfa',
   'http://schemas.microsoft.com/claims/multipleauthn',
@@ -81,7 +81,7 @@ const needs = group('', {
   context: optional(oneOrMore(context, 'contexts')).says(),
 })
 
-/** What the login has to be like. */
+/** The requirements for a login. */
 const login: Kind<LoginNeeds> = {
   name: 'group of `maxAge` and `context`',
   json: {

@@ -20,13 +20,13 @@ const checkAddress: Kind<CheckAddress> = kind(
   readCheckAddress,
 )
 
-/** Reads where checks are answered. */
+/** Reads the address of the listener for checks. */
 export function readCheckAddress(found: unknown): Read<CheckAddress> {
   if (typeof found !== 'string' || !found.startsWith('unix:')) return readListenAddress(found)
   const what = 'a socket such as unix:/run/authproxy/app-auth.sock'
   const path = found.slice('unix:'.length)
   if (!isAbsolute(path) || path.endsWith('/')) return expected(found, what)
-  // Others end or continue a line in the unit of the socket.
+  // Other characters would end or continue a line in the unit of the socket.
   if (/[^!-~]|\\/.test(path)) {
     return expected(
       found,

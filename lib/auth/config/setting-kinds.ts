@@ -116,7 +116,10 @@ export function readSha256(found: unknown): Read<Buffer> {
     : right(digest)
 }
 
-/** The empty text, which a command without its token gives, and words of examples and of the first guesses. */
+/**
+ * The digests of texts that are guessed first: the empty text, which a command without its token digests, and words of
+ * examples.
+ */
 const GUESSED_FIRST = [
   ...['', '\n', 'test', 'password', 'secret', 'token', 'admin', 'root', 'changeme', 'example'],
   ...['TOKEN', 'PASSTHROUGH_TOKEN', 'hello', 'monitoring', 'authproxy', 'letmein', 'qwerty'],
@@ -140,7 +143,7 @@ export const attributeName: Kind<string> = kind({ name: 'attribute name', json: 
     : expected(found, 'a name of letters, digits and hyphens, such as costCentre'),
 )
 
-/** When requests are signed; also as a boolean, which many write. */
+/** When requests are signed. A boolean is accepted too, because many people write one. */
 export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
   {
     name: 'word',
@@ -148,7 +151,7 @@ export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
     json: { enum: ['auto', 'always', 'never', true, false] },
   },
   found => {
-    // An environment has words alone.
+    // Values of the environment are text.
     const text = String(found)
     if (text === 'true' || text === 'always') return right('always')
     if (text === 'false' || text === 'never') return right('never')
@@ -158,7 +161,7 @@ export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
   },
 )
 
-/** A name that TLS asks for. */
+/** The host name for TLS (server name indication). */
 export const serverName: Kind<string> = kind({ name: 'host name', json: string }, found => {
   const what = 'a host name such as app.internal.example.org'
   if (typeof found !== 'string') return expected(found, what)

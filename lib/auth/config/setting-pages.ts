@@ -36,10 +36,13 @@ const logo: Kind<string> = kind({ name: 'path', json: { type: 'string' } }, foun
     : expected(found, `a file that ends with ${ends.join(', ')}`)
 })
 
-/** The ground of the pages, light and dark (templates/auth/head.mustache): the colour stands on it, and under text of it. */
+/**
+ * The background colours of the pages, light and dark (templates/auth/head.mustache). The chosen colour is used for text on
+ * them, and they are used for text on the chosen colour.
+ */
 const grounds = { light: '#ffffff', dark: '#20242a' } as const
 
-/** A colour that text on the ground of the pages can be read in: WCAG 2.2, section 1.4.3. */
+/** A colour with enough contrast to the background of the pages: WCAG 2.2, section 1.4.3. */
 function colourOn(ground: keyof typeof grounds): Kind<string> {
   const json = { type: 'string', pattern: '^#[0-9A-Fa-f]{6}$' }
   return kind({ name: 'colour', json }, (found): Read<string> => {

@@ -29,7 +29,7 @@ const storeUrl: Kind<StoreUrl> = kind({ name: 'URL', json: { type: 'string' } },
   if (typeof found !== 'string') return expected(found, what)
   const [, scheme = '', authority = '', database = '0'] =
     /^(rediss?):\/\/([^/?#]+)(?:\/(\d{0,5}))?$/.exec(found) ?? []
-  // What stands before the @ may be a password, so it is not quoted.
+  // The text before the @ may be a password, so the message does not quote it.
   if (authority.includes('@') || /^rediss?:\/\/[^/]*@/.test(String(found))) {
     return wrong(
       `found a user or a password in the URL, expected ${what}; they belong in state.user and state.passwordFile`,

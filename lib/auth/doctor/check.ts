@@ -1,6 +1,6 @@
 /**
- * What a check of `authproxy doctor` is: a name, a question, and findings with how to mend them. Judges what several checks
- * look at: when something ends, and the clocks of other servers. Pure.
+ * Defines a check of `authproxy doctor`: a name, a question, and findings with their remedies. The file also holds the
+ * judgements that several checks share: the end of a certificate, and the clocks of other servers. Pure.
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseDate } from '../../http/message/date.ts'
@@ -10,10 +10,13 @@ import type { Answered } from './ask.ts'
 import type { Examination } from './facts.ts'
 
 export interface Check {
-  /** Begins the lines of the report. */
+  /** The name at the start of each line of the report. */
   readonly name: string
   readonly asks: string
-  /** Never throws. `undefined`: an earlier finding leaves nothing to ask. An empty list: there is nothing to report. */
+  /**
+   * Never throws. It answers `undefined` when an earlier finding leaves nothing to ask, and an empty list when there is nothing
+   * to report.
+   */
   readonly answer: (of: Examination) => Answer | Promise<Answer>
 }
 
@@ -71,7 +74,7 @@ export function judgeClock(
   if (date === undefined) {
     return doubtful('its answer names no time of its own', 'compare the clocks by hand: date -u')
   }
-  // A Date is cut to the second: the moment lies half a second behind it on average, and as far from that at most.
+  // A Date is cut to the second, so the real moment is half a second later on average.
   const ahead = date + 500 - (asked + answered) / 2
   const off = Math.max(0, Math.abs(ahead) - 500 - (answered - asked) / 2)
   const seconds = Math.round(off / 1000)
@@ -82,7 +85,7 @@ export function judgeClock(
 }
 
 const MARKS = { right: 'ok   ', doubtful: 'doubt', wrong: 'WRONG', 'not asked': '-    ' } as const
-/** Characters of a finding that are printed. It may repeat what another server sent. */
+/** The most characters of a finding that are printed. A finding may repeat text of another server. */
 const LONGEST = 600
 
 /** A diagnosis as lines for a terminal: mark, name and finding, then how to mend it. */

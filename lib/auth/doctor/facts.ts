@@ -1,5 +1,5 @@
 /**
- * Finds out what several checks of `authproxy doctor` need, once for each examination.
+ * Collects facts that several checks of `authproxy doctor` need, once for each examination.
  */
 import { lookup as systemLookup } from 'node:dns/promises'
 import type { Clock } from '../../async/clock.ts'
@@ -26,7 +26,7 @@ import {
 
 export interface Examination {
   readonly config: Config
-  /** Where the configuration was read, and the warnings about it. */
+  /** The source of the configuration, and the warnings about it. */
   readonly from: string
   readonly warnings: readonly string[]
   /** How many groups a user is in; undefined when not given. */
@@ -43,7 +43,7 @@ export interface Examination {
 export interface Probed {
   readonly outcome: Outcome
   readonly answer: ProbeAnswer | undefined
-  /** Names its question. */
+  /** The name of the question in the probe. */
   readonly nonce: string
 }
 
@@ -96,14 +96,14 @@ export async function sendProbe(
   return { outcome, answer, nonce }
 }
 
-/** On the way of the application the field of the question may be lost. */
+/** The question stands in the query as well, because the way of the application may drop its field. */
 function withQuestion(uri: TargetUri, value: string | undefined): TargetUri {
   if (value === undefined || !uri.path.startsWith(probePath)) return uri
   const member = `${probeMember}=${value}`
   return { ...uri, query: uri.query === undefined ? member : `${uri.query}&${member}` }
 }
 
-/** What the check of the edge for another probe was; undefined when there was none, or this machine cannot ask. */
+/** The check of the edge for another probe; undefined when there was none, or when this machine cannot ask. */
 export async function checkOf(of: Examination, nonce: string): Promise<SeenCheck | undefined> {
   return (await probeDirectly(of, nonce)).answer?.check
 }
@@ -159,7 +159,7 @@ const systemAddresses: Lookup = async host =>
  */
 export const edgeReach: Reach = { verify: false }
 
-/** What an attacker would claim: an address from the range for documentation, and no TLS. */
+/** The claims of an attacker: an address from the range for documentation, and no TLS. */
 export const claimed = { forwardedFor: '192.0.2.99', forwardedProto: 'http' } as const
 
 /** A probe through the edge, with fields that an attacker would send; undefined when the host has no address. */

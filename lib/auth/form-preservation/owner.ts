@@ -4,7 +4,7 @@
  * The cookie outlasts every session, tells its reader nothing, and gives no access.
  *
  * # Facts
- * - Browsers drop a session's cookie with its session, so nothing else would be left to tell one user's form from another's.
+ * - Browsers drop the session's cookie when the session ends, so only this cookie can tell one user's form from another's.
  * - An IdP that sends transient names sends another subject at every login: such a form has no sender afterwards.
  */
 import { createHash } from 'node:crypto'

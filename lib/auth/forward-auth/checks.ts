@@ -1,6 +1,6 @@
 /**
- * Answers the checks of an edge, which forwards requests itself: reads which request is meant (read-check.ts), asks the gate of the
- * gateway, and answers by the contract of the edge (check-answer.ts).
+ * Answers the checks of an edge that forwards requests itself. It reads which request is meant (read-check.ts), asks the gate,
+ * and answers by the contract of the edge (check-answer.ts).
  */
 import { whenReady } from '../../async/ready.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -27,7 +27,7 @@ export interface CheckParts
   readonly probed: ProbedChecks
 }
 
-/** What a check is judged by. */
+/** The parts that a check is judged by. */
 interface Judging {
   readonly asked: AskedAbout | CheckProblem
   readonly rules: Rules
@@ -56,7 +56,7 @@ export function checkHandler(parts: CheckParts): Handler {
   }
 }
 
-/** The answer to a probe of `authproxy doctor` that is for no page of the application; undefined for others, which are judged. */
+/** The answer to a probe of `authproxy doctor` for a path below `probePath`; undefined for other checks, which are judged. */
 function answerProbe(
   { fails }: ProbeQuestion,
   { asked, rules, clients }: Pick<Judging, 'asked' | 'rules' | 'clients'>,
@@ -123,14 +123,17 @@ function judge(
   })
 }
 
-/** Whether a path is answered by the gateway itself, or kept free for that. */
+/** Whether the gateway answers a path itself, or reserves it. */
 function isOwnPath(path: string): boolean {
   return samlPaths.has(path) || path.startsWith('/__authproxy/')
 }
 
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 
-/** To an edge that would pass such a field on: the application could take the client for another user. */
+/**
+ * The answer when the client sends a field by which the application could take it for another user, and the edge would pass
+ * that field on.
+ */
 const refusedClaim = textResponse(
   403,
   'A field of this request could be taken for the identity of a user, and the edge does not overwrite it. The log of authproxy names it (FORWARD-AUTH-ERROR identity_field).',
@@ -160,7 +163,7 @@ function malformed(
   return textResponse(status, sentence, { fields: NOT_STORED, facts })
 }
 
-/** The answer, and for the log the request that was asked about in place of the check. */
+/** The answer with facts for the log: the request that was asked about, in place of the check itself. */
 function withAsked(answer: Response, asked: AskedAbout): Response {
   const { client, request } = asked
   const about = { client, method: request.method, target: targetOf(asked) }

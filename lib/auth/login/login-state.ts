@@ -24,24 +24,27 @@ import type { Saml, SamlParts } from './parts.ts'
 
 /** The cookie of a login is this name and its ID. */
 const LOGIN = '__Host-authproxy_login.'
-/** What is known of the browser besides: its last login, its logout. */
+/** The cookie of further facts about the browser: its last login, its logout. */
 const STATE = '__Host-authproxy_state'
 
-/** Logins of a browser at a time. */
+/** The most logins of a browser at a time. */
 const MOST_FLOWS = 32
-/** Cookies of logins that are opened: of tabs that began at the same moment there may be more than are kept. */
+/** The most login cookies that are opened. Tabs that begin at the same moment can leave more cookies than are kept. */
 const MOST_READ = 100
-/** Characters of the cookies of all logins. */
+/** The most characters of the cookies of all logins. */
 const MOST_CHARACTERS = 7000
-/** Characters of one value when the page keeps the address as well, so that many tabs at once stay small. */
+/** The most characters of one value when the page keeps the address as well, so that many tabs at once stay small. */
 const SMALL = 600
-/** Characters of one value otherwise; browsers drop a cookie beyond 4096 with its name and attributes. */
+/** The most characters of one value otherwise. Browsers drop a cookie of more than 4096, name and attributes included. */
 const LARGE = 3800
 /** A login that begins so soon after another was completed is the next one of a loop. */
 const LOOP_WINDOW: Milliseconds = 60_000
 
 export interface Flow {
-  /** Names the login towards the browser: RelayState, its cookie, and where a page keeps the address. */
+  /**
+   * The ID of the login in the browser: in RelayState, in the name of its cookie, and in the key under which a page keeps the
+   * address.
+   */
   readonly id: string
   readonly began: Milliseconds
   /** Path and query to come back to. */
@@ -50,7 +53,7 @@ export interface Flow {
   readonly depth: number
   /** Whether the IdP's answer has been taken; the login then waits only for its browser to come back. */
   readonly done: boolean
-  /** What the login has to be like, besides what the settings of SAML ask for. */
+  /** The requirements for the login beyond the settings of SAML. */
   readonly asks?: LoginAsks | undefined
   /** Whether the IdP was asked to answer without showing anything to the person. */
   readonly passive?: boolean | undefined
@@ -58,14 +61,14 @@ export interface Flow {
   readonly form?: string | undefined
 }
 
-/** What a login asks the identity provider for, to be as a rule needs it. */
+/** The request of a login to the identity provider that fulfils a rule. */
 export function asksOf({ maxAge, contexts }: LoginNeeds): LoginAsks {
   return { anew: maxAge !== undefined, contexts }
 }
 
 /**
- * Whether a login that has just been completed asked for all that another is to ask for: if it was not enough, the next would not
- * be either.
+ * Whether a login that has just been completed asked for everything the next one would ask for. If it was not enough, the next
+ * would not be either.
  */
 export function hasJustAsked({ last }: Known, asks: LoginAsks, now: Milliseconds): boolean {
   if (last?.asks === undefined || now - last.at >= LOOP_WINDOW) return false
@@ -73,12 +76,12 @@ export function hasJustAsked({ last }: Known, asks: LoginAsks, now: Milliseconds
   return (anew || !asks.anew) && contexts.join(' ') === asks.contexts.join(' ')
 }
 
-/** Whether the IdP has just answered that it would have to ask the person: to ask it again at once would be the begin of a loop. */
+/** Whether the IdP has just answered that it would have to ask the person. To ask the IdP again at once would begin a loop. */
 export function isJustUnknown({ notPassive }: Known, now: Milliseconds): boolean {
   return notPassive !== undefined && now - notPassive < LOOP_WINDOW
 }
 
-/** What is known of a browser besides its logins. */
+/** The facts about a browser besides its logins. */
 export interface Known {
   /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
   readonly last?:
@@ -95,7 +98,7 @@ export interface Known {
   readonly notPassive?: Milliseconds | undefined
 }
 
-/** What the cookies of a request say. */
+/** The content of the login cookies of a request. */
 export interface LoginState extends Known {
   /** `absent` when there is no cookie of these names, `invalid` when none could be opened. */
   readonly found: 'state' | 'absent' | 'invalid'
@@ -103,7 +106,7 @@ export interface LoginState extends Known {
   readonly flows: readonly Flow[]
 }
 
-/** A new ID of a login; `again` marks one that takes the place of a login nothing is known of any more. */
+/** A new ID of a login; `again` marks a login that replaces one that is no longer known. */
 export function newFlowId({ random }: Pick<Saml, 'random'>, again: boolean): string {
   return `${again ? AGAIN : ''}${random(20).toString('base64url')}`
 }
@@ -113,7 +116,7 @@ const AGAIN = 'again.'
 /** Characters of the IDs of logins. */
 export const idLengths: readonly number[] = [27, AGAIN.length + 27]
 
-/** What a RelayState says: the ID of a login of ours, as far as its form tells. */
+/** The ID of a login in a RelayState; undefined when the text does not have the form of one. */
 export function flowIdIn(
   relayState: string | undefined,
 ): { readonly id: string; readonly again: boolean } | undefined {
@@ -126,7 +129,7 @@ export function requestIdOf({ id }: Pick<Flow, 'id'>): string {
   return `_${id}`
 }
 
-/** What the cookies of this file are opened with. */
+/** The keys that open the cookies of this file. */
 type StateOpener = Pick<Saml, 'keys' | 'config' | 'clock'>
 
 /** The logins of the browser that sent a request. */
@@ -151,7 +154,7 @@ export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): Lo
   return { ...known, found: 'state', flows: current }
 }
 
-/** Only we can have sealed it, for the cookie of this name, so its outline is all that is checked. */
+/** Only this service can have sealed the value for the cookie of this name, so only its outline is checked. */
 function opened(saml: StateOpener, name: string, value: string): object | undefined {
   const plain = unseal(value, purposeOf(saml, name), saml.keys.sealing())
   if (plain === undefined) return undefined
@@ -193,7 +196,7 @@ function sizeOf({ returnTo }: Flow): number {
   return 200 + Math.ceil((returnTo.length * 4) / 3)
 }
 
-/** The Set-Cookie value that keeps a login. One that does not fit loses its query and then its path. */
+/** The Set-Cookie value that keeps a login. When it does not fit, the address loses its query and then its path. */
 export function keepFlow(saml: Saml, flow: Flow, most = LARGE): string {
   const { id, ...kept } = flow
   const name = `${LOGIN}${id}`

@@ -1,5 +1,5 @@
 /**
- * What the pages show of the organisation: where people get help, its logo, its colours.
+ * The parts of the pages that belong to the organisation: the contact for help, the logo, the colours.
  */
 
 import { explainError, Failure } from '../../errors.ts'
@@ -9,7 +9,7 @@ import { logoTypes } from '../config/setting-pages.ts'
 import { logoPath, type OwnDocument } from './own-document.ts'
 
 export interface Brand {
-  /** What templates are given. */
+  /** The values for the templates. */
   readonly shown: {
     readonly application: string
     readonly logo: boolean

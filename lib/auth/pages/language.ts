@@ -10,7 +10,10 @@ import type { Fields } from '../../http/message/field.ts'
 /** A sentence that every language has, in English. */
 export type Sentence = keyof typeof german
 
-/** Says a sentence in the language of a page, its `{name}` places filled. A word that is a sentence is said in it too. */
+/**
+ * Translates a sentence into the language of a page and fills its `{name}` places. A word that is itself a sentence is
+ * translated too.
+ */
 export type Say = (sentence: Sentence, words?: Words) => string
 
 type Words = Readonly<Record<string, string>>
@@ -23,7 +26,7 @@ export interface Language {
 
 export const english: Language = { tag: 'en', say: filled }
 
-/** More ranges than people have languages are not read. */
+/** The most language ranges of a request that are read. */
 const MOST_RANGES = 50
 
 /**

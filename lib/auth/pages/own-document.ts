@@ -26,11 +26,11 @@ export interface OwnDocument {
   readonly policy?: string
   /** Content-Disposition. */
   readonly disposition?: string
-  /** Cache-Control, where it may not be kept without asking again. */
+  /** Cache-Control, where caches have to ask again before each use. */
   readonly caching?: 'no-cache'
 }
 
-/** For how long it may be kept without asking again. */
+/** The time for which a cache may use a document without asking again. */
 const AGE: Seconds = 300
 
 /** No application has anything below `/__authproxy`; the name of the file is the one libraries expect. */
@@ -44,10 +44,10 @@ export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
   })
 }
 
-/** Where the logo is answered, when there is one. */
+/** The path of the logo, when there is one. */
 export const logoPath = '/__authproxy/logo'
 
-/** Where pages of the application find the script that has their users sign in in a window of its own. */
+/** The path of the script by which pages of the application let users sign in in a separate window. */
 export const loginScriptPath = '/__authproxy/login.js'
 
 /** Answers with that script, templates/auth/login.js, which is read once. Throws when it cannot be read. */

@@ -1,14 +1,15 @@
 /**
- * Finds the node of the store that takes writes: the one that is named, or the one that the sentinels name now.
+ * Finds the node of the store that accepts writes: the node in the settings, or the node that the sentinels name now.
  *
- * The sentinels are asked in order, as their guidelines for clients say. One that does not know, or does not answer, is passed over.
+ * The sentinels are asked in order, as their guidelines for clients say. A sentinel that does not know or does not answer is
+ * skipped.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import type { StateConfig } from '../config/config.ts'
 import { type Connection, connect, type StoreAddress } from './connection.ts'
 
-/** Opens a connection to the node that takes writes; throws why there is none. */
+/** Opens a connection to the node that accepts writes. Throws the reason when there is none. */
 export async function dialStore(
   config: StateConfig,
   authorities: readonly string[] | undefined,

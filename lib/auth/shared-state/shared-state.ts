@@ -1,8 +1,9 @@
 /**
- * What instances of one name share by a store (Valkey, Redis): ends of sessions, IDs that were used up, kept forms, counts of attempts,
- * records of failures. Keys are not shared by it: who owns the store must not be able to make a session.
+ * The state that instances of one name share by a store (Valkey, Redis): ended sessions, used IDs, kept forms, counts of
+ * attempts, records of failures. Keys are not shared this way, because the owner of the store must not be able to make a
+ * session.
  *
- * This file and all it imports are loaded where `state.url` is set alone.
+ * This file and its imports are loaded only where `state.url` is set.
  */
 import { randomUUID } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -30,39 +31,48 @@ export interface SharedState {
   /** The list of ended sessions, shared; undefined where there is none. */
   readonly revocations: SharedRevocations | undefined
   readonly forms: FormStore
-  /** Uses IDs up at all instances, all or none. Never throws. */
+  /** Marks IDs as used at all instances, all of them or none. Never throws. */
   useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
-  /** Uses IDs up that this instance has taken alone. While the store is away nothing has to be told: see `refillFrom`. */
+  /**
+   * Marks IDs as used that only this instance has marked so far. While the store is away this does nothing, because
+   * `refillFrom` writes them later.
+   */
   tellLater(ids: readonly string[], until: Milliseconds): void
-  /** Names the list of this instance, which is written to the store now and after each connect: it may have lost what it had. */
+  /**
+   * Sets the list of this instance. It is written to the store now and after each connect, because the store may have lost its
+   * data.
+   */
   refillFrom(list: Pick<UsedIds, 'living'>): void
-  /** Adds to the counts of keys, and answers what all instances have counted, behind the answer to a request. */
+  /** Adds to the counts of keys, and answers the counts of all instances. No request waits for it. */
   countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
   /** Keeps a record of a failure for the other instances. */
   keepFailure(record: SentRecord): void
   /** The records of failures at all instances. */
   failures(): Promise<readonly FailureRecord[]>
   readonly link: LinkState
-  /** Ends of sessions that have not been passed on. */
+  /** The number of ended sessions that have not been passed on. */
   readonly waiting: number
-  /** What a person should know of the store now. */
+  /** The present problem of the store, for the administrator. */
   remark(): string | undefined
   close(): Promise<void>
 }
 
-/** Records that are kept for each kind of sender. */
+/** The most records for each kind of sender. */
 const MOST_RECORDS = 200
 const LARGEST_RECORD = 16 * 1024
-/** How long a record is kept there, from the last of its kind on. */
+/** The time for which the store keeps records after the last one of their kind. */
 const RECORDS: Milliseconds = 30 * day
-/** How far clocks of instances may be apart: what one takes for outdated, another one may still accept. */
+/**
+ * The allowed difference between the clocks of instances. A message that one instance takes for outdated may still be valid at
+ * another.
+ */
 const SKEW: Milliseconds = 5 * 60_000
-/** Used IDs in one script. */
+/** The number of used IDs in one script. */
 const AT_ONCE = 100
 const SENDERS: readonly Sender[] = ['user', 'login', 'other', 'refused']
-/** How long attempts count: an attacker who waits for the end has as many again. */
+/** The time for which attempts count. An attacker who waits until its end can try as often again. */
 const TRIES: Milliseconds = 30 * day
-/** Counts that are kept. Anyone can make messages that are counted; the oldest count is forgotten first. */
+/** The most counts that are kept. Anyone can send messages that are counted, and the oldest count is removed first. */
 const MOST_COUNTS = 50_000
 
 const USE = `
@@ -100,7 +110,7 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[3])`
 export async function openSharedState(of: {
   readonly config: StateConfig
   readonly revocations: RevocationList | undefined
-  /** Is told that sessions have ended at another instance. */
+  /** Reports that sessions have ended at another instance. */
   readonly ended: () => void
   readonly clock: Clock
   readonly log: Logger

@@ -45,7 +45,7 @@ const probed = once(async of => {
   )
 })
 
-/** The certificate that the backend is shown, or why it cannot be. */
+/** The certificate of this service for the backend, or the reason why it cannot be read. */
 function readIdentity({ config }: Examination): {
   identity?: ShownCertificate | undefined
   problem?: string
@@ -109,7 +109,7 @@ export async function certificate({ config, clock }: Examination): Promise<Answe
   if (target.scheme === 'http' || !targetVerify) return []
   const { host, port } = target
   const seen = await seeCertificate({ address: host, port, host: targetServerName ?? host })
-  // Without a connection, or after its end, the probe has failed and said why.
+  // When there is no certificate or it has ended, the probe has failed and reports the reason.
   if (typeof seen === 'string' || seen.ends <= clock.now()) return undefined
   const mend = 'renew it: once it has expired every request is answered 502'
   return judgeEnd(seen.ends, { now: clock.now(), soon: 14 * day, mend })

@@ -1,6 +1,6 @@
 /**
- * Checks an edge that forwards requests itself and asks here before it does: whether it asks, what the check tells of the request, what of a
- * client's own words reaches the application, and what becomes of a request that is denied or whose check fails.
+ * Checks an edge that asks this service about each request and forwards it itself: whether the edge asks, what it says about
+ * the request, which fields of a client reach the application, and how it answers when the check denies the request or fails.
  *
  * Probes take the way of the application up to `probePath`, where the edge leads them to the gateway listener (probe.ts).
  */
@@ -22,7 +22,7 @@ type ForwardAuth = NonNullable<Config['forwardAuth']>
 /** An answer about an edge that asks for checks. */
 export type CheckingAnswer = (of: Examination, settings: ForwardAuth) => Answer | Promise<Answer>
 
-/** What a client claims in fields that tell who asks. */
+/** The user a client claims to be, in fields that name the user. */
 const CLAIM = 'doctor-claims-to-be-another'
 /** Names that an application could read as X-Authproxy-User, or as names of other proxies. */
 const SPELLINGS = [
@@ -30,7 +30,7 @@ const SPELLINGS = [
   ...['X-Authproxy.User', 'x!authproxy!user', 'X-AUTHPROXY-USER_'],
   ...['Remote_User', 'Remote.User', 'X_Auth_Request_User', 'X_WEBAUTH_USER'],
 ]
-/** Ways to say how a request came or which path it is for, which applications believe. */
+/** Fields that applications believe about the way and the path of a request. */
 const WAYS: ReadonlyArray<readonly [string, string]> = [
   ['X-Forwarded-Uri', '/doctor-claims'],
   ['X-Forwarded-Method', 'TRACE'],
@@ -46,7 +46,7 @@ const WAYS: ReadonlyArray<readonly [string, string]> = [
 const MOST_NAMED = 6
 
 interface Checked extends Probed {
-  /** What the check of this probe was; undefined when there was none. */
+  /** The check of this probe; undefined when there was none. */
   readonly check: SeenCheck | undefined
 }
 
@@ -55,7 +55,7 @@ async function sendChecked(of: Examination, way: Way): Promise<Checked> {
   return { ...probed, check: probed.answer?.check ?? (await checkOf(of, probed.nonce)) }
 }
 
-/** A probe with all that a client could claim, on the way of the application. */
+/** A probe with everything a client could claim, sent by the way of the application. */
 const wholeWay = once((of: Examination) => {
   const names = namesOf(of.config).filter(name => name !== 'Authorization')
   const claims = [...new Set([...names, ...SPELLINGS])].map(name => [name, CLAIM] as const)
@@ -163,7 +163,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
   return right(`${wanted.length} fields of the check arrive, none of a client`)
 }
 
-/** What a client says of the way of its request. */
+/** Checks that fields of a client about the way of its request do not reach the application. */
 export async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { answer } = await wholeWay(of)
   if (answer === undefined) return undefined
@@ -197,7 +197,7 @@ export async function target(of: Examination, { edge }: ForwardAuth): Promise<An
   )
 }
 
-/** A check is a GET at most edges, whatever it asks about. */
+/** Checks that the edge says the method of the request. Most edges make each check a GET. */
 export async function method(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const fields = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'], ...WAYS)
   const content = { kind: 'bytes', bytes: Buffer.from('doctor=1') } as const
@@ -229,7 +229,7 @@ export async function client(of: Examination, { edge }: ForwardAuth): Promise<An
   )
 }
 
-/** Without the cookies of a session there is none, and the application is not to get them. */
+/** Checks that the check gets the session's cookies, without which there is no session, and that the application does not. */
 export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { answer, check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
@@ -244,7 +244,7 @@ export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<A
   )
 }
 
-/** What becomes of a request without a session. */
+/** Checks how the edge answers a request without a session. */
 export async function denied(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { outcome, answer, check } = await page(of)
   if (check === undefined) {
@@ -254,7 +254,7 @@ export async function denied(of: Examination, { edge }: ForwardAuth): Promise<An
       `whatever stands there is open to all. ${LINES[edge].ask}`,
     )
   }
-  // Malformed ones are told of elsewhere; what the settings leave open says nothing.
+  // Another check reports malformed checks. A path that the settings leave open proves nothing.
   if (check.problem !== '' || check.status === 200) return undefined
   if (answer !== undefined) return right('to the gateway listener, which leads to the login')
   if (!outcome.ok) return doubtful(`/ ${instead(outcome)}`, LINES[edge].denied)
@@ -272,7 +272,7 @@ export async function denied(of: Examination, { edge }: ForwardAuth): Promise<An
   )
 }
 
-/** What becomes of a request whose check fails. */
+/** Checks how the edge answers a request whose check fails. */
 export async function closed(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { outcome, answer, check } = await sendChecked(of, { fails: true })
   if (check === undefined || check.problem !== '') return undefined
@@ -285,7 +285,7 @@ export async function closed(of: Examination, { edge }: ForwardAuth): Promise<An
   return right('a request whose check fails is not forwarded')
 }
 
-/** Some of these, and how many more there are. */
+/** The first few of these, and the number of the others. */
 function some(all: readonly string[]): string {
   const more = all.length - MOST_NAMED
   const named = all.slice(0, MOST_NAMED).join(', ')
@@ -303,7 +303,7 @@ function nearest(odd: readonly string[], names: readonly string[]): string {
   return read ?? 'one that tells who asks'
 }
 
-/** The lines of an edge that a mistake is mended with. */
+/** The configuration lines of an edge that correct a mistake. */
 interface Lines {
   readonly ask: string
   readonly probe: string

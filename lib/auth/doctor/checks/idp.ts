@@ -30,7 +30,7 @@ import {
 } from '../check.ts'
 import { type Examination, once } from '../facts.ts'
 
-/** The metadata in use, if any, and what came of getting it. */
+/** The metadata in use, if there is any, and the finding about fetching it. */
 export const metadata = once(async of => {
   const { saml } = of.config
   const { idpMetadata: source, metadataCacheFile: cache } = saml
@@ -46,7 +46,7 @@ export const metadata = once(async of => {
     const origin = originClient(of, await reach(of))
     const fetched = async () => (await fetchMetadata(from, { origin, clock, signal }))?.bytes
     const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
-    // Only who says what it knows is answered that it knows all.
+    // A server answers 304 only to a conditional request, and this one is not conditional.
     if (bytes === undefined) throw new Error(`${from} answered 304`)
     const idp = await judged(bytes, from)
     return { idp, finding: right(`${from}${throughProxy(of.config)}: ${inShort(idp)}`) }
@@ -69,7 +69,7 @@ export const metadata = once(async of => {
   }
 })
 
-/** How servers of the identity provider are reached: as the service fetches its metadata. */
+/** The reach for servers of the identity provider: the same as for the metadata. */
 const reach = once(async ({ config }): Promise<Reach | undefined> => {
   const { idpMetadataProxy: parent } = config.saml
   return parent && { parent }
@@ -135,7 +135,7 @@ export function details(_: Examination, { warnings }: IdpMetadata): Answer {
   return warnings.map(warning => doubtful(warning, mend))
 }
 
-/** Their end is not enforced, but it announces that the keys will change. */
+/** The service does not enforce the end of these certificates, but it announces that the keys will change. */
 export function certificates({ config, clock }: Examination, { keys }: IdpMetadata): Finding {
   const mend =
     config.saml.idpMetadata.from === 'url'
