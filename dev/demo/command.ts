@@ -18,7 +18,7 @@ import { createLog, type Log } from '../../lib/log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
 import { selfSigned } from '../../lib/x509/self-signed.ts'
 import { type DemoOptions, demo } from '../idp/arguments.ts'
-import { listening, peopleOf, peopleTable, startDevIdp } from '../idp/command.ts'
+import { peopleOf, peopleTable, startDevIdp, startListening } from '../idp/command.ts'
 import type { Person } from '../idp/people.ts'
 import { profiles } from '../idp/profile.ts'
 import { createApplication } from './application.ts'
@@ -48,7 +48,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
   try {
     const application = createApplication()
     const anyPort = { address: '127.0.0.1', port: 0 }
-    const applicationPort = await listening(application, anyPort, '--port')
+    const applicationPort = await startListening(application, anyPort, '--port')
     stopping('close the application', async () => application.closeAllConnections())
 
     let certificate: string | undefined
@@ -71,7 +71,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     // The edge comes first: the gateway has to know the public port.
     let inside = 0
     const edge = await createTlsEdge(() => inside)
-    const port = await listening(edge.server, { ...anyPort, port: settings.port }, '--port')
+    const port = await startListening(edge.server, { ...anyPort, port: settings.port }, '--port')
     stopping('close the TLS edge', edge.close)
 
     const domain = port === 443 ? 'localhost' : `localhost:${port}`

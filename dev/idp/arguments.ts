@@ -3,7 +3,7 @@
  */
 import { type CommandLine, pathOption, program, WrongUsage } from '../../lib/command-line.ts'
 import { readListenAddress } from '../../lib/config/address-kinds.ts'
-import { expected, type Read, right, wrong } from '../../lib/config/reading.ts'
+import { mismatch, type ReadResult, right, wrong } from '../../lib/config/reading.ts'
 import type { ListenAddress } from '../../lib/http/server/listen.ts'
 import { type ProfileName, profiles } from './profile.ts'
 
@@ -86,7 +86,7 @@ export function checkDevIdp(options: DevIdpOptions): void {
   }
 }
 
-function readLoopback(text: string): Read<ListenAddress> {
+function readLoopback(text: string): ReadResult<ListenAddress> {
   const read = readListenAddress(text)
   const { address } = read.ok ? read.value : {}
   if (!read.ok || address === '::1' || address?.startsWith('127.')) return read
@@ -95,12 +95,12 @@ function readLoopback(text: string): Read<ListenAddress> {
   )
 }
 
-function readProfile(text: string): Read<ProfileName> {
+function readProfile(text: string): ReadResult<ProfileName> {
   const isName = (name: string): name is ProfileName => Object.hasOwn(profiles, name)
-  return isName(text) ? right(text) : expected(text, `one of ${profileNames.join(', ')}`)
+  return isName(text) ? right(text) : mismatch(text, `one of ${profileNames.join(', ')}`)
 }
 
-function readDemoPort(text: string): Read<number> {
+function readDemoPort(text: string): ReadResult<number> {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 65_536
-  return port <= 65_535 ? right(port) : expected(text, 'a port such as 8443')
+  return port <= 65_535 ? right(port) : mismatch(text, 'a port such as 8443')
 }

@@ -93,7 +93,7 @@ export async function startDevIdp(
   let provider: DevProvider | undefined
   // The server comes first: the addresses in the metadata need its port.
   const server = createDevIdpServer(() => provider)
-  const port = await listening(server, { address, port: wanted }, option)
+  const port = await startListening(server, { address, port: wanted }, option)
   const baseUrl = `http://${formatAuthority({ host: address, port })}`
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   provider = new DevProvider({
@@ -119,7 +119,7 @@ function makeKey(name: string) {
 }
 
 /** Listens, and answers the port. Throws a Failure with the reason and the option for another port when that fails. */
-export async function listening(
+export async function startListening(
   server: Server,
   place: ListenAddress,
   option: string,

@@ -19,7 +19,7 @@ import {
 import type { Person } from './people.ts'
 import { type DevNameId, nameIdOf, type ProfileName, profiles } from './profile.ts'
 import { type AssertionValues, responseXml, ways, writeResponse } from './response.ts'
-import { type Asked, type Page, type Reply, sessionCookie } from './server.ts'
+import { type IdpRequest, type Page, type Reply, sessionCookie } from './server.ts'
 
 /** The rules by which a development IdP answers. */
 export interface DevIdpRules {
@@ -74,7 +74,7 @@ export class DevProvider {
   readonly #options: ProviderOptions
   readonly #pending = new Map<string, Pending>()
   readonly #sessions = new Map<string, Session>()
-  readonly #routes = new Map<string, (asked: Asked) => Reply>([
+  readonly #routes = new Map<string, (asked: IdpRequest) => Reply>([
     ['/', asked => this.#index(asked)],
     ['/metadata', () => this.#metadata()],
     ['/sso', asked => this.#signOn(asked)],
@@ -97,12 +97,12 @@ export class DevProvider {
   }
 
   /** The reply to a request for `path`. */
-  answer(path: string, asked: Asked): Reply {
+  answer(path: string, asked: IdpRequest): Reply {
     const reply = this.#routes.get(path)
     return reply?.(asked) ?? this.#refusal('There is no such page.', 404)
   }
 
-  #index(asked: Asked): Reply {
+  #index(asked: IdpRequest): Reply {
     const { baseUrl, profile, people } = this.#options
     const name = this.#session(asked)?.person.name ?? ''
     return this.#options.page('index', { baseUrl, profile, people, name, known: name !== '' })
@@ -123,7 +123,7 @@ export class DevProvider {
   }
 
   /** An AuthnRequest by either binding. */
-  #signOn(asked: Asked): Reply {
+  #signOn(asked: IdpRequest): Reply {
     const message = messageOf(asked)
     if (typeof message === 'string') return this.#refusal(message)
     let request: ReadAuthnRequest
@@ -147,7 +147,7 @@ export class DevProvider {
   }
 
   /** A login that starts here, without a request. */
-  #unsolicited({ query }: Asked): Reply {
+  #unsolicited({ query }: IdpRequest): Reply {
     const entityId = new URLSearchParams(query).get('service') ?? ''
     const to = serviceOf(entityId, this.#options.hosts)
     if (typeof to === 'string') return this.#refusal(to)
@@ -155,7 +155,7 @@ export class DevProvider {
   }
 
   /** Answers the form of the login page. */
-  #logIn({ form = new URLSearchParams() }: Asked): Reply {
+  #logIn({ form = new URLSearchParams() }: IdpRequest): Reply {
     const login = form.get('login') ?? ''
     const pending = this.#pending.get(login)
     if (pending === undefined) {
@@ -177,7 +177,7 @@ export class DevProvider {
   }
 
   /** A logout message by either binding. A signature is not checked: nothing here depends on the sender. */
-  #logout(asked: Asked): Reply {
+  #logout(asked: IdpRequest): Reply {
     const message = messageOf(asked)
     if (typeof message === 'string') return this.#refusal(message)
     const rules = { certificates: [], decryptionKeys: [], signedOutside: false, allowSha1: false }
@@ -202,7 +202,7 @@ export class DevProvider {
   }
 
   /** Tells the next service provider of a logout that started here; `said` is the status the last one answered. */
-  #nextLogout(asked: Asked, said: string): Reply {
+  #nextLogout(asked: IdpRequest, said: string): Reply {
     const session = this.#session(asked)
     const [service] = session?.services.values() ?? []
     if (session === undefined || service === undefined || !this.#profile.singleLogout) {
@@ -301,7 +301,7 @@ export class DevProvider {
     return { id: this.#id(), issuer: this.#entityId, issued, destination }
   }
 
-  #session({ session }: Asked): Session | undefined {
+  #session({ session }: IdpRequest): Session | undefined {
     return this.#sessions.get(session ?? '')
   }
 
@@ -314,7 +314,7 @@ export class DevProvider {
   }
 }
 
-function messageOf({ query, form }: Asked) {
+function messageOf({ query, form }: IdpRequest) {
   const missing = 'There is no SAML message in the address. Start at the application.'
   if (form === undefined) return readRedirect(query) ?? missing
   const encoded = form.get('SAMLRequest') ?? form.get('SAMLResponse') ?? ''

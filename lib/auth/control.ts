@@ -115,13 +115,13 @@ async function endSessions(
       'no session has ended: session.revocation is off, so this instance keeps no list of ended sessions; delete the dynamic configuration and restart to end all sessions of all users',
     )
   }
-  const { seen, isWritten } = ended
-  log.info('sessions of a user ended', { user, by, seen })
+  const { seenSessions, isWritten } = ended
+  log.info('sessions of a user ended', { user, by, seen: seenSessions })
   const text = [
     `All sessions of ${user} that were made until now have ended.\n`,
-    seen === 0
+    seenSessions === 0
       ? 'None of them was seen of late: see that the name is that of `user` in the log.\n'
-      : `${seen} of them ${seen === 1 ? 'was' : 'were'} seen of late; WebSockets and event streams end within a second.\n`,
+      : `${seenSessions} of them ${seenSessions === 1 ? 'was' : 'were'} seen of late; WebSockets and event streams end within a second.\n`,
     'The identity provider may sign the user in again: to keep the user out, lock the account there first.\n',
   ]
   const notWritten =

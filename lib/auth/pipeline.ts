@@ -35,7 +35,7 @@ import { renewOnTheWay } from './forward-auth/gateway-paths.ts'
 import { gate, type Verdict } from './gate.ts'
 import type { SamlService } from './login/service.ts'
 import type { Brand } from './pages/brand.ts'
-import { cannotLogIn, type FailurePage, failed } from './pages/failure-page.ts'
+import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { PageMaker } from './pages/page.ts'
 import { answerOwnPage, whoamiPath } from './pages/whoami.ts'
 import { passedWithoutSession } from './session/ending.ts'
@@ -141,8 +141,8 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       const { backend, config } = asked.rules
       const other = saml.loginAddress(whoamiPath, 'other')
       const about = { client, outcome: 'own-page', user: session.subject }
-      return whenReady(backend.identityOf(session), told => {
-        const own = { path, session, told, other, baseUrl: config.baseUrl }
+      return whenReady(backend.identityOf(session), sentFields => {
+        const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
     }
@@ -268,7 +268,7 @@ function pass<A extends Response | TakenOver>(
 ): Promise<A | Response> {
   return forward(rules.backend, admitted).then(
     answered => withFacts(answered, facts),
-    (error: unknown) => withFacts(failed(request, error, parts.failurePage), facts),
+    (error: unknown) => withFacts(errorResponse(request, error, parts.failurePage), facts),
   )
 }
 

@@ -42,7 +42,7 @@ import { stateOf } from './login/login-state.ts'
 import { type CreateSamlService, createSamlService, type SamlReadings } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
 import { readBrand } from './pages/brand.ts'
-import { failed, failurePageMaker } from './pages/failure-page.ts'
+import { errorResponse, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { keySetHandler, loginScriptHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
@@ -141,7 +141,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const shared = await sharedState(config, {
     ...tools,
     revocations,
-    ended: () => ending.lookNow(),
+    reportEnds: () => ending.lookNow(),
   })
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
 
@@ -192,7 +192,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     },
     sender: request => {
       if (lastOwner(opener, request) !== undefined) return 'user'
-      return stateOf(opener, request).found === 'state' ? 'login' : 'other'
+      return stateOf(opener, request).cookieState === 'state' ? 'login' : 'other'
     },
   })
   const tokens = new SessionTokens({ keys, clock, entityId: config.saml.entityId })
@@ -301,7 +301,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
         tunnels -= 1
       }
     },
-    onFailure: (request, error) => failed(request, error, failurePage),
+    onFailure: (request, error) => errorResponse(request, error, failurePage),
     onExchange: (exchange, error) => {
       metrics.exchange(exchange)
       if (rules.config.log.access) {

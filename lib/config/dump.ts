@@ -21,7 +21,7 @@ export interface Override {
 /** The sources of the values of the settings. */
 interface Filling {
   /** The decoded file. */
-  readonly found: unknown
+  readonly document: unknown
   /** The source of a value, by the names of its groups and its setting. */
   readonly source: (path: readonly string[]) => string
   /** The overrides, by names of settings. */
@@ -31,18 +31,18 @@ interface Filling {
 /** The settings as YAML, a line each with its source as a comment. */
 export function dumpSettings(
   { members = {} }: Settings<unknown>,
-  { found, source, overrides }: Filling,
+  { document, source, overrides }: Filling,
 ): string {
   const lines: string[] = []
   const within = (
     tree: Settings<unknown>['members'],
     here: unknown,
-    { indent, above }: { readonly indent: string; readonly above: readonly string[] },
+    { indent, above: ancestors }: { readonly indent: string; readonly above: readonly string[] },
   ): void => {
     for (const [name, member] of Object.entries(tree ?? {})) {
       const value = isRecord(here) && Object.hasOwn(here, name) ? here[name] : undefined
-      const over = above.length === 0 ? overrides.get(name) : undefined
-      const path = [...above, name]
+      const over = ancestors.length === 0 ? overrides.get(name) : undefined
+      const path = [...ancestors, name]
       if (over !== undefined) {
         lines.push(line(indent, name, over.value, over.source))
       } else if ('group' in member.page) {
@@ -66,7 +66,7 @@ export function dumpSettings(
       }
     }
   }
-  within(members, found, { indent: '', above: [] })
+  within(members, document, { indent: '', above: [] })
   return `${lines.join('\n')}\n`
 }
 

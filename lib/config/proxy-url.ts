@@ -5,7 +5,7 @@
 import type { Parent } from '../http/client/dialling/parent-proxy.ts'
 import { type Authority, formatAuthority, type Scheme } from '../http/message/target.ts'
 import { canonicalHost, readPort, splitPort } from './address-kinds.ts'
-import { type Read, right, wrong } from './reading.ts'
+import { type ReadResult, right, wrong } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 
 /** The URL of an HTTP proxy. */
@@ -25,7 +25,7 @@ export const openProxyUrl: Kind<Authority> = kind(
 )
 
 /** Reads `http://user:password@proxy.example.org:3128`. */
-export function readProxyUrl(found: unknown): Read<Parent> {
+export function readProxyUrl(found: unknown): ReadResult<Parent> {
   const what = 'the URL of an HTTP proxy such as http://proxy.example.org:3128'
   if (typeof found !== 'string') return wrong(`found no text, expected ${what}`)
   const [, scheme, authority, path] =
@@ -48,7 +48,7 @@ export function readProxyUrl(found: unknown): Read<Parent> {
   return right({ host, port: port.value, credentials: credentials.value })
 }
 
-function decodeCredentials(userinfo: string): Read<string> {
+function decodeCredentials(userinfo: string): ReadResult<string> {
   const colon = userinfo.indexOf(':')
   const user = colon < 0 ? userinfo : userinfo.slice(0, colon)
   const password = colon < 0 ? '' : userinfo.slice(colon + 1)

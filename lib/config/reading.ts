@@ -4,20 +4,20 @@
  */
 
 /** The result of reading one value. */
-export type Read<T> =
+export type ReadResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: string }
 
-export function right<T>(value: T): Read<T> {
+export function right<T>(value: T): ReadResult<T> {
   return { ok: true, value }
 }
 
-export function wrong(problem: string): Read<never> {
+export function wrong(problem: string): ReadResult<never> {
   return { ok: false, problem }
 }
 
 /** The sentence of all kinds of settings: `found X, expected Y; how to correct it`. */
-export function expected(found: unknown, what: string, mend?: string): Read<never> {
+export function mismatch(found: unknown, what: string, mend?: string): ReadResult<never> {
   return wrong(`found ${describe(found)}, expected ${what}${mend === undefined ? '' : `; ${mend}`}`)
 }
 
@@ -26,11 +26,11 @@ export function describe(found: unknown): string {
   if (found === null || found === undefined) return 'nothing'
   if (Array.isArray(found)) return 'a list'
   if (typeof found === 'object') return 'a group of settings'
-  return typeof found === 'string' ? quoted(found) : String(found)
+  return typeof found === 'string' ? quoteText(found) : String(found)
 }
 
 /** Puts a text between quotes and cuts it after 60 characters. */
-export function quoted(text: string): string {
+export function quoteText(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
 }
 

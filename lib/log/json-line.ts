@@ -6,7 +6,7 @@
  * - The log line is a large part of the cost of a hit. Copying its fourteen members four times was a tenth of all.
  * - Most texts need neither escapes nor redaction, and one test tells: redaction begins at an `@` or a `?`.
  */
-import { clean, cleanValue, isSecretName, redacted } from './redact.ts'
+import { clean, cleanValue, isSecretName, REDACTED } from './redact.ts'
 
 /** The members that every line has; level and time are left out where the reader of the lines keeps them. */
 interface LineFrame {
@@ -51,9 +51,9 @@ function membersOf(facts: Facts, before = none): string | undefined {
 
 /** The text of a member. It is kept where a line often has the value of the line before: a status, a user, a browser. */
 function textOf(member: Member, value: unknown): string {
-  if (member.secret) return member.before
+  if (member.secret) return member.textBefore
   const short = typeof value === 'string' && isPlain(value)
-  const text = short ? `${member.before}"${value}"` : member.before + jsonValue(value)
+  const text = short ? `${member.textBefore}"${value}"` : member.textBefore + jsonValue(value)
   if (short || typeof value === 'number') {
     member.last = value
     member.lastText = text
@@ -77,7 +77,7 @@ const longest = 1024
 
 interface Member {
   /** The text before the value; for a secret member the whole text, redacted. */
-  readonly before: string
+  readonly textBefore: string
   readonly secret: boolean
   /** A recent value of the member, and its whole text. */
   last: string | number | undefined
@@ -90,8 +90,8 @@ function memberOf(name: string): Member | undefined {
   if (known !== undefined) return known
   if (name === 'level' || name === 'time' || name === 'message') return undefined
   const secret = isSecretName(name)
-  const before = `,${JSON.stringify(name)}:${secret ? JSON.stringify(redacted) : ''}`
-  const member: Member = { before, secret, last: undefined, lastText: '' }
+  const textBefore = `,${JSON.stringify(name)}:${secret ? JSON.stringify(REDACTED) : ''}`
+  const member: Member = { textBefore, secret, last: undefined, lastText: '' }
   // The code has a few dozen names. Names from clients must not fill the memory.
   if (members.size < mostMembers && name.length <= longestMember) members.set(name, member)
   return member

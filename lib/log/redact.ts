@@ -6,7 +6,7 @@ import { explainError, Failure, systemCode } from '../errors.ts'
 import { isRecord, type JsonObject } from '../json.ts'
 
 /** The text in place of a secret. */
-export const redacted = '[redacted]'
+export const REDACTED = '[redacted]'
 
 const LONGEST_TEXT = 8192
 const DEEPEST = 4
@@ -17,7 +17,7 @@ const SECRET_NAMES: ReadonlySet<string> = new Set([
   ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-authproxy-identity'],
   ...['credentials', 'password', 'passwd', 'passphrase', 'secret', 'client_secret'],
   ...['token', 'access_token', 'refresh_token', 'id_token', 'api_key', 'apikey'],
-  // URLs that are signed.
+  // The parameters of signed URLs.
   ...['x-amz-signature', 'x-amz-security-token', 'x-goog-signature'],
   // The parameters with messages of SAML.
   ...['samlresponse', 'samlrequest', 'samlart', 'relaystate'],
@@ -59,7 +59,7 @@ function redactUserinfo(text: string): string {
       at = far.slice(0, endOf(far, 0, '')).lastIndexOf('@')
     }
     if (at < 0) continue
-    out += `${text.slice(done, from)}${redacted}`
+    out += `${text.slice(done, from)}${REDACTED}`
     done = from + at
     from = done
   }
@@ -83,7 +83,7 @@ function redactQuery(text: string): string {
     /([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g,
     (_, mark: string, name: string, value: string) => {
       const secret = isSecretName(name) || SECRET_PARAMETERS.has(name.toLowerCase())
-      const shown = secret ? redacted : redactEscapedUrl(value)
+      const shown = secret ? REDACTED : redactEscapedUrl(value)
       return `${mark}${name}=${shown}`
     },
   )
@@ -95,7 +95,7 @@ function redactEscapedUrl(value: string): string {
   const from = lower.indexOf('%2f%2f')
   const to = lower.lastIndexOf('%40')
   if (from < 0 || to < from) return value
-  return `${value.slice(0, from + '%2f%2f'.length)}${redacted}${value.slice(to)}`
+  return `${value.slice(0, from + '%2f%2f'.length)}${REDACTED}${value.slice(to)}`
 }
 
 /** The facts without secrets, of bounded size, with errors as objects. */
@@ -109,7 +109,7 @@ function cleanMembers(of: JsonObject, depth: number, most: number): JsonObject {
   if (names.length > most) names.length = most
   for (const name of names) {
     const value = of[name]
-    if (value !== undefined) out[name] = isSecretName(name) ? redacted : cleanValue(value, depth)
+    if (value !== undefined) out[name] = isSecretName(name) ? REDACTED : cleanValue(value, depth)
   }
   return out
 }

@@ -56,9 +56,9 @@ export interface AccessRules {
   /** By the first name of a folded path, the rules that could be for such paths, in their order. */
   readonly byFirstName: ReadonlyMap<string, readonly ReadyRule[]>
   /** The rules for paths that begin with none of these names. */
-  readonly elsewhere: readonly ReadyRule[]
+  readonly otherRules: readonly ReadyRule[]
   /** The rules of paths that were asked for before: the same few paths come most of the time. */
-  readonly known: Map<string, RulesOfPath>
+  readonly rulesByPath: Map<string, RulesOfPath>
 }
 
 /** A rule in the two forms it can have among the candidates of a path. They are made once, so that paths share them. */
@@ -141,8 +141,8 @@ export function accessRules(rules: readonly AccessRule[]): AccessRules {
     restrict: !all || !rules.every(plain),
     methods: new Set(rules.flatMap(({ methods = [] }) => [...methods])),
     byFirstName: new Map([...names].map(name => [name, of(name)])),
-    elsewhere: of(''),
-    known: new Map(),
+    otherRules: of(''),
+    rulesByPath: new Map(),
   }
 }
 
@@ -202,23 +202,23 @@ export function isClosed(access: AccessRules, method: string, path: string): boo
 
 /** The rules that concern a path. The table remembers them for paths of usual length, up to a fixed number of paths. */
 function rulesOf(access: AccessRules, path: string): RulesOfPath {
-  const { known } = access
-  const before = known.get(path)
+  const { rulesByPath } = access
+  const before = rulesByPath.get(path)
   if (before !== undefined) return before
   const found = findRules(access, askedPath(path))
   if (path.length > LONGEST_KNOWN) return found
-  if (known.size >= MOST_KNOWN) known.clear()
-  known.set(ownText(path), found)
+  if (rulesByPath.size >= MOST_KNOWN) rulesByPath.clear()
+  rulesByPath.set(ownText(path), found)
   return found
 }
 
 const MOST_KNOWN = 1000
 const LONGEST_KNOWN = 200
 
-function findRules({ byFirstName, elsewhere, restrict }: AccessRules, path: AskedPath) {
+function findRules({ byFirstName, otherRules, restrict }: AccessRules, path: AskedPath) {
   const candidates: Candidate[] = []
   if (restrict && path.ambiguous) return { ambiguous: true, candidates }
-  for (const ready of byFirstName.get(firstName(path.folded)) ?? elsewhere) {
+  for (const ready of byFirstName.get(firstName(path.folded)) ?? otherRules) {
     const decides = isFor(ready.rule.path, path)
     if (decides) candidates.push(ready.deciding)
     else if (couldBeFor(ready.rule.path, path)) candidates.push(ready.mistakable)

@@ -7,7 +7,7 @@ import { basename, extname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../async/clock.ts'
 import { type CommandLine, obey, program, WrongUsage } from '../../command-line.ts'
-import { quoted, type Read, right, wrong } from '../../config/reading.ts'
+import { quoteText, type ReadResult, right, wrong } from '../../config/reading.ts'
 import { parseDuration } from '../../config/units.ts'
 import { whyUnreadable } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
@@ -61,16 +61,16 @@ export const access = program({
 
 type Line = CommandLine<typeof access>
 
-function readAttribute(text: string): Read<readonly [name: string, value: string]> {
+function readAttribute(text: string): ReadResult<readonly [name: string, value: string]> {
   const at = text.indexOf('=')
   return at > 0 && at < text.length - 1
     ? right([text.slice(0, at), text.slice(at + 1)] as const)
-    : wrong(`found ${quoted(text)}, expected NAME=VALUE such as department=IT`)
+    : wrong(`found ${quoteText(text)}, expected NAME=VALUE such as department=IT`)
 }
 
-function readAge(text: string): Read<number> {
+function readAge(text: string): ReadResult<number> {
   const read = parseDuration(text)
-  return read.ok ? read : wrong(`found ${quoted(text)}, expected a duration such as 20m`)
+  return read.ok ? read : wrong(`found ${quoteText(text)}, expected a duration such as 20m`)
 }
 
 /** Runs the command with the arguments behind its name. */
@@ -102,7 +102,7 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
   for (const [name] of options.attribute) {
     if (known.includes(name)) continue
     const mend = attributeMeant(name, loaded.value.identity.claims)
-    throw new WrongUsage(`--attribute: no attribute has the name ${quoted(name)}; ${mend}`)
+    throw new WrongUsage(`--attribute: no attribute has the name ${quoteText(name)}; ${mend}`)
   }
   if (options.log !== undefined) return replay(new Replay(loaded.value), options.log)
   const now = systemClock.now()

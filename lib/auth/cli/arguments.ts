@@ -3,7 +3,7 @@
  */
 import { basename, extname } from 'node:path'
 import { type CommandLine, pathOption, program, WrongUsage } from '../../command-line.ts'
-import { quoted, type Read, right, wrong } from '../../config/reading.ts'
+import { quoteText, type ReadResult, right, wrong } from '../../config/reading.ts'
 import type { ConfigPlace } from '../config/load-config.ts'
 
 export type Line = CommandLine<typeof authproxy>
@@ -88,10 +88,10 @@ Manuals: authproxy(8), authproxy.yaml(5).
 `,
 })
 
-function readGroups(text: string): Read<number> {
+function readGroups(text: string): ReadResult<number> {
   return /^\d{1,5}$/.test(text)
     ? right(Number(text))
-    : wrong(`found ${quoted(text)}, expected a number such as 150`)
+    : wrong(`found ${quoteText(text)}, expected a number such as 150`)
 }
 
 /**
@@ -113,6 +113,6 @@ export function instanceOf({
     return { instance, file, configDirectory: options['config-dir'] }
   }
   throw new WrongUsage(
-    `${quoted(instance)} is no name of an instance: letters, digits, ".", "_", "-"`,
+    `${quoteText(instance)} is no name of an instance: letters, digits, ".", "_", "-"`,
   )
 }

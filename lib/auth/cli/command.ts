@@ -193,8 +193,8 @@ async function dumpConfig({ from }: LoadedConfig): Promise<ExitCode> {
   const set = readEnvironment(process.env)
   const filling =
     set.is === 'complete'
-      ? { found: set.found, source: problemPlace }
-      : { found: await looseSettings(from), source: () => from }
+      ? { document: set.found, source: problemPlace }
+      : { document: await looseSettings(from), source: () => from }
   await print(dumpSettings(settings, { ...filling, overrides: new Map() }))
   return exitCodes.success
 }
@@ -206,14 +206,16 @@ async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
     )
     return exitCodes.configuration
   }
-  const [{ makeDynamicConfig, rotated, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
+  const [{ makeDynamicConfig, rotateKeys, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
     await Promise.all([import('../keys/dynamic-config.ts'), import('../keys/dynamic-file.ts')])
   const { configPath, domain, saml, session, keyOverlap } = config
   const making = { entityId: saml.entityId, domain, now: systemClock.now(), random: randomBytes }
   const before = await readDynamicConfig(configPath)
   const overlap = { session: session.lifetime, saml: keyOverlap, atOnce }
   const after =
-    before === undefined ? await makeDynamicConfig(making) : await rotated(before, making, overlap)
+    before === undefined
+      ? await makeDynamicConfig(making)
+      : await rotateKeys(before, making, overlap)
   await saveDynamicConfig(configPath, after)
   await print(`${configPath}: new keys; a running instance uses them within a second\n`)
   if (before !== undefined) {

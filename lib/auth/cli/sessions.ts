@@ -3,7 +3,7 @@
  * configuration file is wrong.
  */
 import { type CommandLine, helpText, obey, program, WrongUsage } from '../../command-line.ts'
-import { type Read, right, wrong } from '../../config/reading.ts'
+import { type ReadResult, right, wrong } from '../../config/reading.ts'
 import { ownName } from '../../files/directory-owner.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
@@ -64,7 +64,7 @@ async function runSessions(line: Line): Promise<ExitCode> {
   return askInstance({ instance, configPath }, { do: 'end-sessions', user, by: caller() }, tell)
 }
 
-function readUser(text: string): Read<string> {
+function readUser(text: string): ReadResult<string> {
   if (text.length > longestUser) return wrong(`is longer than ${longestUser} characters`)
   return /\p{Cc}/u.test(text) ? wrong('has control characters') : right(text)
 }

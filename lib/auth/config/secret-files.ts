@@ -9,7 +9,7 @@
  */
 import { join } from 'node:path'
 import { readProxyUrl } from '../../config/proxy-url.ts'
-import { type Path, type Read, type Remark, right, wrong } from '../../config/reading.ts'
+import { type Path, type ReadResult, type Remark, right, wrong } from '../../config/reading.ts'
 import { credentialName, readSecretFile } from '../../config/secret-place.ts'
 import { whyUnreadable } from '../../errors.ts'
 import type { Environment } from './environment.ts'
@@ -54,13 +54,13 @@ export function withSecrets(
   const from = <T>(
     place: string | undefined,
     path: Path,
-    read: (text: string) => Read<T>,
+    read: (text: string) => ReadResult<T>,
   ): T | undefined => {
     if (place === undefined) return undefined
     const found = contentOf(place, of)
     const outcome = found.ok ? read(found.value.text) : found
     if (!outcome.ok) problems.push({ path, at: 'value', text: `${place}: ${outcome.problem}` })
-    if (found.ok && found.value.open) {
+    if (found.ok && found.value.isReadableByOthers) {
       const text = 'can be read by every user of this machine; take that permission away: chmod o-r'
       warnings.push({ path, at: 'value', text })
     }
@@ -93,13 +93,13 @@ export function withSecrets(
 }
 
 /** A password of the store, which may have any characters but none that end a line. */
-function readPassword(text: string): Read<string> {
+function readPassword(text: string): ReadResult<string> {
   if (text === '') return wrong('is empty, expected a password')
   return /\p{Cc}/u.test(text) ? wrong('has a control character or a second line') : right(text)
 }
 
 /** Reads a digest, alone or followed by a file name, as sha256sum prints it. */
-function readSum(text: string): Read<Buffer> {
+function readSum(text: string): ReadResult<Buffer> {
   return readSha256(text.split(/\s/, 1)[0])
 }
 
@@ -107,7 +107,7 @@ function readSum(text: string): Read<Buffer> {
 function contentOf(
   place: string,
   of: SecretsOf,
-): Read<{ readonly text: string; readonly open: boolean }> {
+): ReadResult<{ readonly text: string; readonly isReadableByOthers: boolean }> {
   try {
     return readSecretFile(secretFile(place, of))
   } catch (error) {

@@ -1,7 +1,7 @@
 /**
  * The setting that names the identity fields of the backend.
  */
-import { expected, right } from '../../config/reading.ts'
+import { mismatch, right } from '../../config/reading.ts'
 import { oneOf, text } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -22,9 +22,9 @@ import {
 
 const fieldName: Kind<string> = kind({ name: 'header name', json: { type: 'string' } }, found => {
   const what = 'the name of a header, such as X-Remote-User'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const problem = fieldNameProblem(found)
-  return problem === undefined ? right(found) : expected(found, what, problem)
+  return problem === undefined ? right(found) : mismatch(found, what, problem)
 })
 
 /** The separators that a list in one field may have. */

@@ -45,8 +45,8 @@ export interface Answered {
   /** The part of the content that was read. */
   readonly content: string
   /** The moments before and after the exchange, by the clock of this machine. */
-  readonly asked: Milliseconds
-  readonly answered: Milliseconds
+  readonly askedAt: Milliseconds
+  readonly answeredAt: Milliseconds
 }
 
 export interface Unanswered {
@@ -111,12 +111,12 @@ export async function ask(from: Machine, question: Question, reach?: Reach): Pro
     late: () => new Error(`${origin} did not answer within ${DEADLINE / 1000} s`),
     aborted: () => new Error('the examination ended'),
   }
-  const asked = from.clock.now()
+  const askedAt = from.clock.now()
   try {
     return await within(limit, async signal => {
       const { status, fields, content } = await send(originClient(from, reach), question, signal)
-      const answered = from.clock.now()
-      return { ok: true, status, fields, content: await textOf(content), asked, answered }
+      const answeredAt = from.clock.now()
+      return { ok: true, status, fields, content: await textOf(content), askedAt, answeredAt }
     })
   } catch (error) {
     const phase = error instanceof OriginFailure ? error.phase : undefined

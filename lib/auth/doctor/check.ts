@@ -54,12 +54,12 @@ export function dayOf(moment: Milliseconds): string {
 /** Judges the end of a certificate: within `soon` of it the finding is doubtful. */
 export function judgeEnd(
   ends: Milliseconds,
-  by: { readonly now: Milliseconds; readonly soon: Milliseconds; readonly mend: string },
+  by: { readonly now: Milliseconds; readonly warnWithin: Milliseconds; readonly mend: string },
 ): Finding {
-  const { now, soon, mend } = by
+  const { now, warnWithin, mend } = by
   if (ends <= now) return wrong(`expired on ${dayOf(ends)}`, mend)
   const found = `until ${dayOf(ends)}, ${Math.floor((ends - now) / day)} days`
-  return ends - now < soon ? doubtful(found, mend) : right(found)
+  return ends - now < warnWithin ? doubtful(found, mend) : right(found)
 }
 
 /**
@@ -67,16 +67,16 @@ export function judgeEnd(
  * beyond `doubtful` it deserves attention. An answer out of a cache (Age) has an old Date, which is not used.
  */
 export function judgeClock(
-  { fields, asked, answered }: Pick<Answered, 'fields' | 'asked' | 'answered'>,
+  { fields, askedAt, answeredAt }: Pick<Answered, 'fields' | 'askedAt' | 'answeredAt'>,
   limit: { readonly doubtful: Milliseconds; readonly wrong: Milliseconds; readonly mend: string },
 ): Finding {
-  const date = fields.has('Age') ? undefined : parseDate(fields.get('Date') ?? '', answered)
+  const date = fields.has('Age') ? undefined : parseDate(fields.get('Date') ?? '', answeredAt)
   if (date === undefined) {
     return doubtful('its answer names no time of its own', 'compare the clocks by hand: date -u')
   }
   // A Date is cut to the second, so the real moment is half a second later on average.
-  const ahead = date + 500 - (asked + answered) / 2
-  const off = Math.max(0, Math.abs(ahead) - 500 - (answered - asked) / 2)
+  const ahead = date + 500 - (askedAt + answeredAt) / 2
+  const off = Math.max(0, Math.abs(ahead) - 500 - (answeredAt - askedAt) / 2)
   const seconds = Math.round(off / 1000)
   const found =
     seconds === 0 ? 'the same' : `ours is ${seconds} s ${ahead < 0 ? 'ahead' : 'behind'}`

@@ -48,7 +48,7 @@ export interface Probed {
 }
 
 /** Runs `find` when the first check asks, and once for each examination. */
-export function once<T>(find: (of: Examination) => Promise<T>): typeof find {
+export function oncePerExamination<T>(find: (of: Examination) => Promise<T>): typeof find {
   const known = new WeakMap<Examination, Promise<T>>()
   return of => {
     const found = known.get(of) ?? find(of)
@@ -58,7 +58,7 @@ export function once<T>(find: (of: Examination) => Promise<T>): typeof find {
 }
 
 /** The keys of the instance, undefined when the file does not exist; or why they cannot be read or replaced. */
-export const dynamicFile = once(async ({ config: { configPath, sharedKeys } }) => {
+export const dynamicFile = oncePerExamination(async ({ config: { configPath, sharedKeys } }) => {
   try {
     await checkSaveable(configPath)
     return { dynamic: await readDynamicConfig(sharedKeys ?? configPath) }
@@ -111,7 +111,7 @@ export async function checkOf(of: Examination, nonce: string): Promise<SeenCheck
 export const metadataPath = '/saml/metadata.xml'
 
 /** A probe to the service at its own address. */
-export const direct = once(of => probeDirectly(of))
+export const direct = oncePerExamination(of => probeDirectly(of))
 
 function probeDirectly(of: Examination, about?: string): Promise<Probed> {
   const { listen, domain, proxyProtocol, trustedProxies } = of.config
@@ -138,7 +138,7 @@ export function isOurMetadata({ saml }: Config, outcome: Outcome): boolean {
 }
 
 /** The public host and the addresses this machine knows for it, or why it knows none. */
-export const publicHost = once(async ({ config, lookup = systemAddresses }) => {
+export const publicHost = oncePerExamination(async ({ config, lookup = systemAddresses }) => {
   const parsed = parseUri(`${config.baseUrl}/`)
   const base: TargetUri =
     'problem' in parsed ? { scheme: 'https', host: config.domain, port: 443, path: '/' } : parsed
@@ -160,15 +160,15 @@ const systemAddresses: Lookup = async host =>
 export const edgeReach: Reach = { verify: false }
 
 /** The claims of an attacker: an address from the range for documentation, and no TLS. */
-export const claimed = { forwardedFor: '192.0.2.99', forwardedProto: 'http' } as const
+export const claimedFields = { forwardedFor: '192.0.2.99', forwardedProto: 'http' } as const
 
 /** A probe through the edge, with fields that an attacker would send; undefined when the host has no address. */
-export const throughEdge = once(async of => {
+export const throughEdge = oncePerExamination(async of => {
   const { base, addresses } = await publicHost(of)
   if (addresses.length === 0) return undefined
   const fields = Fields.of(
-    ['X-Forwarded-For', claimed.forwardedFor],
-    ['X-Forwarded-Proto', claimed.forwardedProto],
+    ['X-Forwarded-For', claimedFields.forwardedFor],
+    ['X-Forwarded-Proto', claimedFields.forwardedProto],
   )
   return sendProbe(of, { uri: { ...base, path: metadataPath }, fields }, edgeReach)
 })

@@ -204,7 +204,7 @@ export function readAnswer(
 
 interface ProbeParts {
   readonly rules: () => { readonly config: Config; readonly backend: Backend }
-  readonly keys: Pick<KeyRing, 'sealing'>
+  readonly keys: Pick<KeyRing, 'sealingKeys'>
   readonly instanceId: string
   /** Settings that wait for a restart. */
   readonly waiting: () => readonly string[]
@@ -225,7 +225,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
     const place = originForm(request.target)
     const value = questionIn(fields, place)
     if (value === undefined) return undefined
-    const keys = parts.keys.sealing()
+    const keys = parts.keys.sealingKeys()
     const question = readQuestion(value, clock.now(), keys)
     if (question === undefined) return undefined
     const { config, backend } = rules()

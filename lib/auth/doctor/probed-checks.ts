@@ -30,10 +30,13 @@ const LONGEST = 500
 
 export class ProbedChecks {
   readonly #seen = recent<string, SeenCheck>(MOST)
-  readonly #keys: Pick<KeyRing, 'sealing'>
+  readonly #keys: Pick<KeyRing, 'sealingKeys'>
   readonly #clock: Clock
 
-  constructor({ keys, clock }: { readonly keys: Pick<KeyRing, 'sealing'>; readonly clock: Clock }) {
+  constructor({
+    keys,
+    clock,
+  }: { readonly keys: Pick<KeyRing, 'sealingKeys'>; readonly clock: Clock }) {
     this.#keys = keys
     this.#clock = clock
   }
@@ -43,7 +46,7 @@ export class ProbedChecks {
     const place = 'code' in asked ? { path: '' } : asked.place
     const value = questionIn(check.fields, place)
     if (value === undefined) return undefined
-    return readQuestion(value, this.#clock.now(), this.#keys.sealing())
+    return readQuestion(value, this.#clock.now(), this.#keys.sealingKeys())
   }
 
   /** Remembers a check with a question, and how it was answered. */

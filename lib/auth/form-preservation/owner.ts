@@ -29,7 +29,7 @@ export function ownerCookie(
   session: Pick<Session, 'issuer' | 'subject'>,
 ): string {
   const plain = Buffer.from(ownerOf(session))
-  const value = seal(plain, purposeOf(saml), saml.keys.sealing(), saml.random)
+  const value = seal(plain, purposeOf(saml), saml.keys.sealingKeys(), saml.random)
   return setCookie(COOKIE, value, { maxAge: longestSession })
 }
 
@@ -40,7 +40,7 @@ export function lastOwner(
 ): string | undefined {
   const [value, ...more] = ownValues(request.fields, COOKIE)
   if (value === undefined || more.length > 0) return undefined
-  return unseal(value, purposeOf(saml), saml.keys.sealing())?.toString()
+  return unseal(value, purposeOf(saml), saml.keys.sealingKeys())?.toString()
 }
 
 function purposeOf(saml: Pick<Saml, 'config'>): string {

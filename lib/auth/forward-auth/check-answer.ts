@@ -85,7 +85,7 @@ export function decide(
       return { answer: led(to, contract, { outcome: 'login', ...facts }) }
     }
     default:
-      return { answer: misrouted() }
+      return { answer: misroutedAnswer() }
   }
 }
 
@@ -95,13 +95,13 @@ export function allowedFields(identity: Fields, cookies: string): Fields {
 }
 
 /** The answer for a request that may pass. */
-export function allowed(fields: Fields, id: string, facts: Response['facts']): Response {
+export function passAnswer(fields: Fields, id: string, facts: Response['facts']): Response {
   const own = ['X-Authproxy-Request-ID', id]
   return { status: 200, fields: fields.followedBy(own), content: noContent, facts }
 }
 
 /** The answer to a check for a path that is answered at the gateway. */
-export function misrouted(): Response {
+export function misroutedAnswer(): Response {
   return textResponse(
     404,
     'This path is answered by authproxy itself: at the edge, route /saml/ and what begins with /__authproxy to proxy.listenAddress, before the check.',

@@ -12,7 +12,7 @@ import type { ProbeQuestion } from '../doctor/probe.ts'
 import { isProbePath, type ProbedChecks, probedIdentity } from '../doctor/probed-checks.ts'
 import { gate, samlPaths } from '../gate.ts'
 import type { PipelineParts, Rules } from '../pipeline.ts'
-import { allowed, decide, misrouted } from './check-answer.ts'
+import { decide, misroutedAnswer, passAnswer } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 import { Clients } from './clients.ts'
 import { contracts } from './contract.ts'
@@ -42,7 +42,7 @@ export function checkHandler(parts: CheckParts): Handler {
   return check => {
     const rules = parts.rules()
     const { forwardAuth } = rules.config
-    if (forwardAuth === undefined) return misrouted()
+    if (forwardAuth === undefined) return misroutedAnswer()
     const asked = readCheck(check, forwardAuth)
     const question = probed.questionIn(check, asked)
     if (question === undefined) return judge(check, { asked, rules, parts, clients })
@@ -70,7 +70,7 @@ function answerProbe(
   const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
   const { id, fields } = asked.request
-  const answer = allowed(clients.of(fields, rules.config).allowed(identity), id, facts)
+  const answer = passAnswer(clients.of(fields, rules.config).fieldsFor(identity), id, facts)
   return withAsked(answer, asked)
 }
 
@@ -92,7 +92,7 @@ function judge(
     log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
     return told(refusedClaim)
   }
-  if (isOwnPath(place.path)) return told(misrouted())
+  if (isOwnPath(place.path)) return told(misroutedAnswer())
   if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
   if (asker.otherProtocol) return told(noProtocol)
   const verdict = gate(
@@ -103,7 +103,7 @@ function judge(
       client,
       now: clock.now(),
       instanceId,
-      session: () => sessions.read(asker.shown),
+      session: () => sessions.read(asker.sessionFields),
     },
     config,
   )
@@ -119,7 +119,7 @@ function judge(
     const identity = rules.backend.wholeIdentityOf(pass, { method, path: place.path })
     const [user, target] = [pass?.subject, targetOf(asked)]
     const facts = { outcome: 'allowed', because, user, passthrough, client, method, target }
-    return whenReady(identity, fields => allowed(asker.allowed(fields), id, facts))
+    return whenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
   })
 }
 

@@ -52,23 +52,23 @@ class Client {
   readonly claim: string | undefined
   readonly otherProtocol: boolean
   /** The fields that show the session. */
-  readonly shown: { readonly fields: Fields }
+  readonly sessionFields: { readonly fields: Fields }
   #allowed: { readonly identity: Fields; readonly fields: Fields } | undefined
 
   constructor(fields: Fields, shown: Fields, config: Config) {
     this.config = config
     this.claim = claimedIdentity(fields, config)
     this.otherProtocol = isOtherProtocol(fields)
-    this.shown = { fields: shown }
+    this.sessionFields = { fields: shown }
   }
 
   /**
    * The fields of the answer when the client may pass as this user. They have its cookies without ours, and the edge sends them
    * in place of its own.
    */
-  allowed(identity: Fields): Fields {
+  fieldsFor(identity: Fields): Fields {
     if (this.#allowed?.identity !== identity) {
-      const cookies = withoutOwnCookies(this.shown.fields).all('Cookie').join('; ')
+      const cookies = withoutOwnCookies(this.sessionFields.fields).all('Cookie').join('; ')
       this.#allowed = { identity, fields: allowedFields(identity, cookies) }
     }
     return this.#allowed.fields

@@ -9,7 +9,7 @@ import { methodNotAllowed } from '../../http/server/router.ts'
 import { HttpServer } from '../../http/server/server.ts'
 import type { LogFacts } from '../../log/log.ts'
 import type { AuthMetrics } from '../metrics.ts'
-import { failed } from '../pages/failure-page.ts'
+import { errorResponse } from '../pages/failure-page.ts'
 import { type CheckParts, checkHandler } from './checks.ts'
 import { contracts } from './contract.ts'
 
@@ -28,7 +28,7 @@ export function checkServer(
     handler,
     connect: async () => methodNotAllowed(['GET', 'HEAD']),
     upgrade: async request => handler(request),
-    onFailure: (request, error) => failed(request, error, failurePage),
+    onFailure: (request, error) => errorResponse(request, error, failurePage),
     onExchange: exchange => {
       const { config } = rules()
       metrics.check(config.forwardAuth?.edge ?? 'none', exchange)

@@ -95,13 +95,13 @@ export class GroupNames {
     this.#file = new WatchedFile({
       path,
       clock,
-      changed: async () => {
+      readAgain: async () => {
         this.#table = await loadGroupTable(path)
         this.#problem = undefined
         log.info('names of groups read again', { path, names: this.#table.names.size })
       },
       write: async () => {},
-      failed: error => {
+      reportFailure: error => {
         this.#problem = `${explainError(error)}; the names of before stay in force`
         log.warn(this.#problem)
       },

@@ -79,7 +79,7 @@ export async function makeDynamicConfig(making: Making): Promise<DynamicConfig> 
 }
 
 /** A configuration of an older version, completed with the keys it lacks; undefined when it lacks none. */
-export async function upgraded(
+export async function upgradeConfig(
   config: DynamicConfig,
   making: Pick<Making, 'now' | 'random'>,
 ): Promise<DynamicConfig | undefined> {
@@ -91,7 +91,7 @@ export async function upgraded(
  * The same configuration with a new key of every kind in front; the old ones retire after their overlap, those of identities
  * after one of their own. With `atOnce` new key pairs sign at once, before verifiers have had time to fetch them.
  */
-export async function rotated(
+export async function rotateKeys(
   config: DynamicConfig,
   making: Making,
   overlap: {

@@ -18,7 +18,7 @@ import {
   type SamlKeyPair,
   type SealingKey,
   type SecretKey,
-  upgraded,
+  upgradeConfig,
 } from './dynamic-config.ts'
 import {
   checkSaveable,
@@ -53,9 +53,9 @@ export class KeyRing {
     this.#file = new WatchedFile({
       path,
       clock,
-      changed: () => this.#changed(),
+      readAgain: () => this.#changed(),
       write: () => saveDynamicConfig(path, this.#config),
-      failed: error =>
+      reportFailure: error =>
         log.error('the keys in use stay: the dynamic configuration cannot be used', {
           path,
           error,
@@ -108,7 +108,7 @@ export class KeyRing {
   }
 
   /** Keys of sealed values. Newest first: the first seals, all open. */
-  sealing(): readonly SealingKey[] {
+  sealingKeys(): readonly SealingKey[] {
     return this.#live().sealing
   }
 
@@ -173,7 +173,7 @@ export class KeyRing {
   /** Uses the keys of the file. A file of an older version, such as a backup, is completed with the keys it lacks. */
   async #take(found: DynamicConfig): Promise<void> {
     const { path, clock, log, shared } = this.#options
-    const newer = await upgraded(found, { ...this.#options, now: clock.now() })
+    const newer = await upgradeConfig(found, { ...this.#options, now: clock.now() })
     if (shared === true) return this.#takeShared(found, newer !== undefined)
     this.#use(newer ?? found)
     if (newer !== undefined && (await this.#file.write())) {

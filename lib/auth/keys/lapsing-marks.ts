@@ -57,7 +57,7 @@ interface LapsingMarksOptions<Mark> {
   readonly path: string
   readonly clock: Clock
   /** All marks that have not lapsed, for a new file. The iteration pauses, and other marks may be entered meanwhile. */
-  readonly living: () => Iterable<Mark>
+  readonly livingMarks: () => Iterable<Mark>
   readonly isMark: (found: unknown) => found is Mark
   /** The marks of a `P.json`. Throws one sentence when it is of another form. */
   readonly fromVersion1: (file: unknown) => readonly Mark[]
@@ -67,13 +67,13 @@ interface LapsingMarksOptions<Mark> {
    * Reports that a start could not read a whole file, so that marks of another run are lost. It is called before the own file
    * is written, and then the damaged file becomes `keptAs`.
    */
-  readonly lost: (error: unknown, keptAs: string | undefined) => void
+  readonly reportLoss: (error: unknown, keptAs: string | undefined) => void
   /**
    * Reports that a file of another process cannot be read, or that the own file was changed; the own file is then written anew.
    */
   readonly unreadable: (error: unknown) => void
   /** Reports that marks could not be written; they wait for the next attempt. */
-  readonly failed: (error: unknown) => void
+  readonly reportFailure: (error: unknown) => void
   readonly files?: FileCalls
 }
 
@@ -138,16 +138,16 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
   #endWatch = () => {}
 
   constructor(options: LapsingMarksOptions<Mark>) {
-    const { clock, failed, files = systemFiles } = options
+    const { clock, reportFailure, files = systemFiles } = options
     this.#options = options
     this.#files = files
     this.#path = `${options.path}.${newDigits()}`
     this.#file = new WatchedFile({
       path: this.#path,
       clock,
-      failed,
+      reportFailure,
       files,
-      changed: async () => {
+      readAgain: async () => {
         await this.#file.write()
       },
       write: () => this.#write(),
@@ -159,8 +159,8 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
    * throws.
    */
   async open(): Promise<void> {
-    const { clock, lost } = this.#options
-    await this.#takeOver().catch(error => lost(error, undefined))
+    const { clock, reportLoss } = this.#options
+    await this.#takeOver().catch(error => reportLoss(error, undefined))
     if (this.#others.size > 0) await this.#file.write()
     this.#endWatch = repeat(clock, INTERVAL, () => {
       this.#checking = this.check()
@@ -205,13 +205,13 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
 
   /** Does nothing when the file is missing. */
   async #take(name: string): Promise<void> {
-    const { merge, lost } = this.#options
+    const { merge, reportLoss } = this.#options
     const path = await this.#setAside(name)
     if (path === undefined) return
     const renamed = path.endsWith('.old')
     const problem = (error: unknown) => {
       if (renamed) this.#taken.set(path, 'keep')
-      lost(error, renamed ? this.#damaged : undefined)
+      reportLoss(error, renamed ? this.#damaged : undefined)
     }
     const seen = await appearance(path, this.#files)
     try {
@@ -307,7 +307,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     yield lineOf({ marks: VERSION, id: newDigits() })
     let piece: string[] = []
     let written = 0
-    for (const mark of this.#options.living()) {
+    for (const mark of this.#options.livingMarks()) {
       piece.push(lineOf(mark))
       written += 1
       if (piece.length < TOGETHER) continue

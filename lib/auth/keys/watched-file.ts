@@ -10,11 +10,11 @@ interface WatchedFileOptions {
   readonly path: string
   readonly clock: Clock
   /** Reads the file after another process has made, replaced or removed it. */
-  readonly changed: () => Promise<void>
+  readonly readAgain: () => Promise<void>
   /** Writes the file. */
   readonly write: () => Promise<void>
   /** Reports the errors of both. */
-  readonly failed: (error: unknown) => void
+  readonly reportFailure: (error: unknown) => void
   readonly files?: FileCalls
 }
 
@@ -45,8 +45,8 @@ export class WatchedFile {
 
   /** Checks the file, and reads or writes it when that is due. Never throws. */
   async check(): Promise<void> {
-    const { clock, changed, failed } = this.#options
-    if (await this.look()) await changed().catch(failed)
+    const { clock, readAgain, reportFailure } = this.#options
+    if (await this.look()) await readAgain().catch(reportFailure)
     if (clock.now() >= this.#dueAt) await this.write()
   }
 
@@ -85,7 +85,7 @@ export class WatchedFile {
   }
 
   async #writeNow(): Promise<boolean> {
-    const { clock, write, failed } = this.#options
+    const { clock, write, reportFailure } = this.#options
     try {
       await write()
       await this.look()
@@ -93,7 +93,7 @@ export class WatchedFile {
       return true
     } catch (error) {
       this.#dueAt = clock.now() + RETRY
-      failed(error)
+      reportFailure(error)
       return false
     }
   }

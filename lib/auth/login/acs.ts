@@ -33,7 +33,7 @@ import {
 } from './login-state.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type PostedMessage, readPost } from './post.ts'
-import { type Refusal, refused } from './refusal-page.ts'
+import { type Refusal, refusalPage } from './refusal-page.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
 
@@ -43,16 +43,20 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const open = state.flows.filter(flow => !flow.done)
   const posted = await readPost(request, saml, messageLimits)
   const relayState = typeof posted === 'object' ? posted.relayState : undefined
-  const back = wayBack(saml, open, relayState)
-  const refuse = (refusal: Refusal) => refused(saml, request, { ...refusal, back })
+  const linkTarget = wayBack(saml, open, relayState)
+  const refuse = (refusal: Refusal) => refusalPage(saml, request, { ...refusal, linkTarget })
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
   const { idpInitiated } = saml.config()
   // The RelayState names a login that began here, so the answer is not one that the IdP began.
-  const heldBack = state.found === 'absent' && flowIdIn(posted.relayState) !== undefined
+  const heldBack = state.cookieState === 'absent' && flowIdIn(posted.relayState) !== undefined
   if (open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request)))) {
-    return withoutLogin(saml, request, { found: state.found, posted, back })
+    return answerWithoutLogin(saml, request, {
+      cookieState: state.cookieState,
+      posted,
+      linkTarget,
+    })
   }
   if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
 
@@ -67,7 +71,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     }
     const asksAgain = asking !== undefined && refusal.facts?.['idpMessage'] === ASK_AGAIN
     return renewing || asksAgain
-      ? resumed(saml, request, { posted, back, refusal })
+      ? resumeLogin(saml, request, { posted, linkTarget, refusal })
       : refuse(refusal)
   }
 
@@ -83,7 +87,11 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     const unsolicited = code === 'unsolicited' && flowIdIn(relayState) === undefined
     if (!unknownAlone(checked, posted)) return refuse({ code, findings, clockAhead })
     if (unsolicited && mayBegin(request, open)) return begunHere(saml, request, posted)
-    return resumed(saml, request, { posted, back, refusal: { code, findings } })
+    return resumeLogin(saml, request, {
+      posted,
+      linkTarget,
+      refusal: { code, findings },
+    })
   }
   const flow = open.find(each => requestIdOf(each) === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
@@ -94,7 +102,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     const code = use === 'again' ? 'replay' : 'store_away'
     return refuse({ code, findings: checked.findings })
   }
-  return startSession(saml, request, { verified, checked, flow, posted, back })
+  return startSession(saml, request, { verified, checked, flow, posted, linkTarget })
 }
 
 /** The AuthnInstant that was not believed, for the log. Rules with maxAge do not count such a login as recent. */
@@ -142,12 +150,12 @@ async function startSession(
     readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
     readonly posted: PostedMessage
-    readonly back: string
+    readonly linkTarget: string
   },
 ): Promise<Response> {
-  const { verified, checked, flow, posted, back } = arrival
+  const { verified, checked, flow, posted, linkTarget } = arrival
   const { encrypted, assertion } = verified
-  const established = await saml.sessions.establish(checked.subject, request, back)
+  const established = await saml.sessions.establish(checked.subject, request, linkTarget)
   if ('refuse' in established) {
     saml.count('session_refused')
     return established.refuse
@@ -209,16 +217,19 @@ const LONGEST_RELAY = 2000
  * not send the session cookie with a post of another site (SameSite=Lax), and strict ones send no cookie at all: so when cookies
  * are missing, the browser posts the answer again from a page of ours, once.
  */
-async function withoutLogin(
+async function answerWithoutLogin(
   saml: Saml,
   request: Request,
-  arrived: Pick<LoginState, 'found'> & { readonly posted: PostedMessage; readonly back: string },
+  arrived: Pick<LoginState, 'cookieState'> & {
+    readonly posted: PostedMessage
+    readonly linkTarget: string
+  },
 ): Promise<Response> {
-  const { found, posted, back } = arrived
+  const { cookieState, posted, linkTarget } = arrived
   const { encoded, relayState } = posted
   const signedIn = (await saml.sessions.read(request)) !== undefined
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
-  const heldBack = !signedIn && (found === 'absent' || (found === 'state' && !sent))
+  const heldBack = !signedIn && (cookieState === 'absent' || (cookieState === 'state' && !sent))
   const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
   if (heldBack && !isAgain(request) && isPlain) {
     return formPage(saml, {
@@ -241,7 +252,7 @@ async function withoutLogin(
     what: 'Cookie of the login',
     ok: false,
     expected: 'one of a login that is under way in this browser',
-    received: `${received[found]}; ${count} cookies in all`,
+    received: `${received[cookieState]}; ${count} cookies in all`,
   }
   const isOurs = flowIdIn(relayState) !== undefined
   const state = {
@@ -252,8 +263,8 @@ async function withoutLogin(
   }
   const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
   const findings = [finding, state]
-  const refusal = { code: codes[found], findings, facts }
-  return resumed(saml, request, { posted, back, signedIn, refusal })
+  const refusal = { code: codes[cookieState], findings, facts }
+  return resumeLogin(saml, request, { posted, linkTarget, signedIn, refusal })
 }
 
 const received = {
@@ -269,7 +280,7 @@ const received = {
 function mayBegin(request: Request, open: readonly Flow[]): boolean {
   const { fields } = request
   const takesCookies = browserIn(fields) !== undefined || ownValues(fields, PROBE).length > 0
-  return takesCookies && !open.some(flow => flowIdIn(flow.id)?.again)
+  return takesCookies && !open.some(flow => flowIdIn(flow.id)?.isReplacement)
 }
 
 /** A cookie without content. */
@@ -318,24 +329,24 @@ function isAgain({ target }: Request): boolean {
  * browser with a session on, and begins the login again, once, for a browser without. Without the ID of a login, or after the
  * second time, the answer is refused.
  */
-function resumed(
+function resumeLogin(
   saml: Saml,
   request: Request,
   lost: {
     readonly posted: PostedMessage
-    readonly back: string
+    readonly linkTarget: string
     readonly signedIn?: boolean
     readonly refusal: Refusal
   },
 ): Response {
-  const { posted, back, refusal, signedIn = false } = lost
+  const { posted, linkTarget, refusal, signedIn = false } = lost
   const { baseUrl } = saml.config()
   const flow = flowIdIn(posted.relayState)
   if (flow === undefined && signedIn) {
     return redirect(303, `${baseUrl}${relayedReturn(baseUrl, posted.relayState ?? '')}`)
   }
-  if (flow === undefined || (flow.again && !signedIn)) {
-    return refused(saml, request, { ...refusal, back })
+  if (flow === undefined || (flow.isReplacement && !signedIn)) {
+    return refusalPage(saml, request, { ...refusal, linkTarget })
   }
   const { code, facts } = refusal
   saml.count('login_resumed')

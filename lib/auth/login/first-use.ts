@@ -22,11 +22,15 @@ export async function useOnce(
     readonly replayCache: Pick<UsedIds, 'consume'>
     readonly shared?: Pick<SharedParts, 'useIds' | 'tellLater'> | undefined
   },
-  { ids, until, alone }: { ids: readonly string[]; until: Milliseconds; alone: boolean },
+  {
+    ids,
+    until,
+    alone: ownListSuffices,
+  }: { ids: readonly string[]; until: Milliseconds; alone: boolean },
 ): Promise<FirstUse> {
   const asked = await shared?.useIds(ids, until)
   if (asked === 'again') return 'again'
-  if (asked === 'away' && !alone) return 'unsure'
+  if (asked === 'away' && !ownListSuffices) return 'unsure'
   if (!(await replayCache.consume(ids, until))) return 'again'
   if (asked === 'away') shared?.tellLater(ids, until)
   return 'first'

@@ -70,19 +70,19 @@ export function asksOf({ maxAge, contexts }: LoginNeeds): LoginAsks {
  * Whether a login that has just been completed asked for everything the next one would ask for. If it was not enough, the next
  * would not be either.
  */
-export function hasJustAsked({ last }: Known, asks: LoginAsks, now: Milliseconds): boolean {
+export function hasJustAsked({ last }: KnownBrowser, asks: LoginAsks, now: Milliseconds): boolean {
   if (last?.asks === undefined || now - last.at >= LOOP_WINDOW) return false
   const { anew, contexts } = last.asks
   return (anew || !asks.anew) && contexts.join(' ') === asks.contexts.join(' ')
 }
 
 /** Whether the IdP has just answered that it would have to ask the person. To ask the IdP again at once would begin a loop. */
-export function isJustUnknown({ notPassive }: Known, now: Milliseconds): boolean {
+export function isJustUnknown({ notPassive }: KnownBrowser, now: Milliseconds): boolean {
   return notPassive !== undefined && now - notPassive < LOOP_WINDOW
 }
 
 /** The facts about a browser besides its logins. */
-export interface Known {
+export interface KnownBrowser {
   /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
   readonly last?:
     | {
@@ -99,9 +99,9 @@ export interface Known {
 }
 
 /** The content of the login cookies of a request. */
-export interface LoginState extends Known {
+export interface LoginState extends KnownBrowser {
   /** `absent` when there is no cookie of these names, `invalid` when none could be opened. */
-  readonly found: 'state' | 'absent' | 'invalid'
+  readonly cookieState: 'state' | 'absent' | 'invalid'
   /** The oldest first. */
   readonly flows: readonly Flow[]
 }
@@ -119,9 +119,9 @@ export const idLengths: readonly number[] = [27, AGAIN.length + 27]
 /** The ID of a login in a RelayState; undefined when the text does not have the form of one. */
 export function flowIdIn(
   relayState: string | undefined,
-): { readonly id: string; readonly again: boolean } | undefined {
-  const [id, again] = /^(again\.)?[\w-]{27}$/.exec(relayState ?? '') ?? []
-  return id === undefined ? undefined : { id, again: again !== undefined }
+): { readonly id: string; readonly isReplacement: boolean } | undefined {
+  const [id, mark] = /^(again\.)?[\w-]{27}$/.exec(relayState ?? '') ?? []
+  return id === undefined ? undefined : { id, isReplacement: mark !== undefined }
 }
 
 /** The ID of the AuthnRequest of a login: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
@@ -138,25 +138,25 @@ export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): Lo
   const pairs = ownCookies(request.fields)
     .filter(({ name }) => name === STATE || name.startsWith(LOGIN))
     .slice(0, MOST_READ)
-  if (pairs.length === 0) return { found: 'absent', flows: [] }
+  if (pairs.length === 0) return { cookieState: 'absent', flows: [] }
   const flows: Flow[] = []
-  let known: Known | undefined
+  let known: KnownBrowser | undefined
   for (const { name, value } of pairs) {
     const found = opened(saml, name, value)
     if (found === undefined) continue
     if (name === STATE) known ??= found
     else if (isFlow(found)) flows.push({ ...found, id: name.slice(LOGIN.length) })
   }
-  if (known === undefined && flows.length === 0) return { found: 'invalid', flows }
+  if (known === undefined && flows.length === 0) return { cookieState: 'invalid', flows }
   const now = saml.clock.now()
   const current = flows.filter(flow => now - flow.began < loginTime)
   current.sort((a, b) => a.began - b.began)
-  return { ...known, found: 'state', flows: current }
+  return { ...known, cookieState: 'state', flows: current }
 }
 
 /** Only this service can have sealed the value for the cookie of this name, so only its outline is checked. */
 function opened(saml: StateOpener, name: string, value: string): object | undefined {
-  const plain = unseal(value, purposeOf(saml, name), saml.keys.sealing())
+  const plain = unseal(value, purposeOf(saml, name), saml.keys.sealingKeys())
   if (plain === undefined) return undefined
   try {
     const found: unknown = JSON.parse(plain.toString())
@@ -217,20 +217,20 @@ export function dropFlow(id: string): string {
 }
 
 /** The Set-Cookie value that keeps what is known of a browser; removes the cookie when that is nothing. */
-export function keepKnown(saml: SamlParts, { last, logout, notPassive }: Known): string {
+export function keepKnown(saml: SamlParts, { last, logout, notPassive }: KnownBrowser): string {
   if ((last ?? logout ?? notPassive) === undefined) return cookie(STATE, '', 0)
   const value = sealed(saml, STATE, { last, logout, notPassive })
   return cookie(STATE, value, Math.ceil(saml.config().loginTime / 1000))
 }
 
 /** How deep in a loop a login is that begins now: 0 unless another was completed just before. */
-export function depthOf({ last }: Known, now: Milliseconds): number {
+export function depthOf({ last }: KnownBrowser, now: Milliseconds): number {
   return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
 }
 
 function sealed(saml: SamlParts, name: string, content: object): string {
   const plain = Buffer.from(JSON.stringify(content))
-  return seal(plain, purposeOf(saml, name), saml.keys.sealing(), saml.random)
+  return seal(plain, purposeOf(saml, name), saml.keys.sealingKeys(), saml.random)
 }
 
 function purposeOf(saml: Pick<Saml, 'config'>, name: string): string {

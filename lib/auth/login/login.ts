@@ -46,7 +46,7 @@ export interface LoginStart {
   /** ID of a login whose place this one takes; when nothing is known of it any more, its tab still knows its address. */
   readonly instead?: string
   /** Whether it begins by itself, which one login must not do after another. */
-  readonly again?: boolean
+  readonly isAutomatic?: boolean
 }
 
 /** Logins in a row that did not lead to a session before we stop sending the browser to the IdP. */
@@ -60,10 +60,10 @@ export async function startLogin(
 ): Promise<Response> {
   if (isFramed(request)) return signInOnTop(saml, request, login)
   // A login begins again when the IdP may have new keys: they should be known before its answer comes.
-  if (login.instead !== undefined) await saml.source.settled()
+  if (login.instead !== undefined) await saml.source.downloadsEnded()
   const now = saml.clock.now()
   const state = stateOf(saml, request)
-  const { instead, again = false } = login
+  const { instead, isAutomatic = false } = login
   const before = state.flows.find(flow => flow.id === instead)
   const returnTo = safeReturn(before?.returnTo ?? login.returnTo)
   const config = saml.config()
@@ -83,7 +83,13 @@ export async function startLogin(
   if (depth >= MOST_TURNS) {
     // The last login is forgotten, so that "Try again" begins anew.
     const setCookie = keepKnown(saml, {})
-    return lostSession(saml, request, { code: 'login_loop', state, back, there: back, setCookie })
+    return lostSession(saml, request, {
+      code: 'login_loop',
+      state,
+      loginTarget: back,
+      ownAddress: back,
+      setCookie,
+    })
   }
   const idp = saml.source.current()
   const endpoint = idp?.singleSignOn[0]
@@ -93,7 +99,7 @@ export async function startLogin(
     return saml.failurePage({ request, code: 'idp_metadata', words: { back }, facts })
   }
 
-  const id = newFlowId(saml, again || instead !== undefined)
+  const id = newFlowId(saml, isAutomatic || instead !== undefined)
   const requestId = requestIdOf({ id })
   const form =
     before?.form === undefined
@@ -177,7 +183,7 @@ function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response 
     template: 'sign-in-on-top',
     status: 401,
     fields: challenge(href),
-    framed: true,
+    mayBeFramed: true,
     view: say => ({
       title: say(signedIn ? 'Sign in again' : 'You are not signed in'),
       text: say('Signing in does not work in a part of a page. It takes the whole window.'),

@@ -21,7 +21,7 @@ import type { WorkerPool } from './worker/pool.ts'
 /** The parts the SAML service is given. */
 export interface SamlParts {
   readonly config: () => SamlConfig
-  readonly keys: Pick<KeyRing, 'sealing' | 'saml'>
+  readonly keys: Pick<KeyRing, 'sealingKeys' | 'saml'>
   readonly sessions: Pick<
     Sessions,
     'establish' | 'read' | 'end' | 'revoke' | 'diagnose' | 'useIssuer'

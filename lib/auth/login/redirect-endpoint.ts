@@ -48,7 +48,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     if (session === undefined) {
       const passive = query.has('passive') && !anew
       if (passive && isJustUnknown(known, now)) return notSignedIn(saml, request, returnTo)
-      return begin(saml, request, { returnTo, again: query.has('again'), how, anew, passive })
+      return begin(saml, request, { returnTo, isAutomatic: query.has('again'), how, anew, passive })
     }
     // A page of another site cannot make a person sign in again.
     const isForeign = request.fields.get('Sec-Fetch-Site') === 'cross-site'
@@ -72,8 +72,8 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     return lostSession(saml, request, {
       code: 'session_cookie_missing',
       state,
-      back: backAddress(baseUrl, id, 'resume'),
-      there: `${baseUrl}${state.flows.find(flow => flow.id === id)?.returnTo ?? '/'}`,
+      loginTarget: backAddress(baseUrl, id, 'resume'),
+      ownAddress: `${baseUrl}${state.flows.find(flow => flow.id === id)?.returnTo ?? '/'}`,
     })
   }
   if (id === undefined) return redirect(303, `${baseUrl}/`)

@@ -22,12 +22,12 @@ export interface Refusal {
   /** The time by which the IdP's clock seems to be ahead, when the check of a time failed. */
   readonly clockAhead?: Milliseconds | undefined
   /** The address of the link on the page; by default that of the application. */
-  readonly back?: string
+  readonly linkTarget?: string
   readonly cause?: unknown
 }
 
 /** Refuses an answer to a login: counts the code, logs it with the checks, and answers with the page. */
-export function refused(
+export function refusalPage(
   saml: Saml,
   request: Request,
   refusal: Refusal & { readonly as?: FailureCode | undefined },
@@ -43,9 +43,9 @@ export function refused(
     code,
     as: refusal.as ?? status?.as ?? textFor(code, seconds),
     words: {
-      ...roughly(Math.abs(seconds ?? 0)),
+      ...roundDuration(Math.abs(seconds ?? 0)),
       base,
-      back: refusal.back ?? `${base}/`,
+      back: refusal.linkTarget ?? `${base}/`,
       clock: timeText(saml.clock.now()),
     },
     facts: {
@@ -93,7 +93,7 @@ export async function logoutRefused(
   const { logout } = stateOf(saml, request)
   const ended = logout !== undefined && (await saml.sessions.read(request)) === undefined
   const as = ended ? 'logout_unconfirmed' : undefined
-  return refused(saml, request, { ...refusal, code, as })
+  return refusalPage(saml, request, { ...refusal, code, as })
 }
 
 function textFor(code: string, clockAhead: Seconds | undefined): FailureCode {
@@ -107,7 +107,7 @@ function isFailureCode(code: string): code is FailureCode {
 }
 
 /** A duration in the largest fitting unit. The units are sentences of the languages; the log and `explain` have the seconds. */
-export function roughly(seconds: Seconds): {
+export function roundDuration(seconds: Seconds): {
   readonly amount: string
   readonly unit: 'seconds' | 'minutes' | 'hour' | 'hours' | 'days'
 } {
@@ -142,12 +142,12 @@ export async function lostSession(
     readonly code: keyof typeof said
     readonly state: LoginState
     /** The address of a login that leads to the person's target. `ownAddress` is the target under the right host name. */
-    readonly back: string
-    readonly there: string
+    readonly loginTarget: string
+    readonly ownAddress: string
     readonly setCookie?: string
   },
 ): Promise<Response> {
-  const { code, state, back, there, setCookie } = lost
+  const { code, state, loginTarget, ownAddress, setCookie } = lost
   const { count, bytes, because } = await saml.sessions.diagnose(request)
   const ahead = state.last?.ahead ?? 0
   const cause = likelyCause(saml, request, { count, ahead })
@@ -158,12 +158,12 @@ export async function lostSession(
     as: `lost_${cause}`,
     words: {
       said: said[code],
-      ...roughly(Math.round(Math.abs(ahead) / 1000)),
+      ...roundDuration(Math.round(Math.abs(ahead) / 1000)),
       cookies: `${count} (${bytes} bytes)`,
       clock: timeText(saml.clock.now()),
       base: saml.config().baseUrl,
-      back,
-      there,
+      back: loginTarget,
+      there: ownAddress,
     },
     fields: Fields.of(['Set-Cookie', setCookie]),
     facts: { cause, cookies: count, bytes, because, stateCookie: state.flows.length > 0 },

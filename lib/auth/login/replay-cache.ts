@@ -21,7 +21,7 @@ export interface UsedIds {
    */
   consume(ids: readonly string[], until: Milliseconds): Promise<boolean>
   /** What is held: the marks of IDs, and when each lapses. */
-  living(): Iterable<readonly [mark: string, until: Milliseconds]>
+  livingMarks(): Iterable<readonly [mark: string, until: Milliseconds]>
   /** Settles when nothing is being read or written any more. */
   close(): Promise<void>
 }
@@ -43,7 +43,7 @@ export async function openReplayCache(options: {
   const sweep = (now: Milliseconds) => {
     for (const [mark, until] of used) if (until <= now) used.delete(mark)
   }
-  const living = () => {
+  const livingMarks = () => {
     sweep(clock.now())
     return used
   }
@@ -51,13 +51,13 @@ export async function openReplayCache(options: {
     path,
     clock,
     ...(files === undefined ? {} : { files }),
-    living,
+    livingMarks,
     isMark,
     fromVersion1,
     merge: found => {
       for (const [mark, until] of found) used.set(mark, Math.max(until, used.get(mark) ?? until))
     },
-    lost: (error, keptAs) =>
+    reportLoss: (error, keptAs) =>
       log.error('a file of used IDs cannot be read: what it held is forgotten', {
         path,
         error,
@@ -68,7 +68,7 @@ export async function openReplayCache(options: {
         'a file of used IDs was changed and cannot be read; what this process knows stays',
         { path, error },
       ),
-    failed: error =>
+    reportFailure: error =>
       log.error(
         'used IDs could not be kept: after a restart a captured answer could be used again',
         { path, error },
@@ -87,7 +87,7 @@ export async function openReplayCache(options: {
       await marks.add(hashes.map(hash => [hash, until] as const))
       return true
     },
-    living,
+    livingMarks,
     close: () => marks.close(),
   }
 }

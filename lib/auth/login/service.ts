@@ -158,7 +158,7 @@ function readingsOf(saml: Saml): SamlReadings {
   const { source, keys } = saml
   const ends = (source.last?.keys ?? []).map(key => key.ends)
   return {
-    metadataFetched: source.fetched,
+    metadataFetched: source.fetchedAt,
     metadataValidUntil: source.last?.validUntil,
     idpCertificateEnds: ends.length === 0 ? undefined : Math.max(...ends),
     ownCertificateEnds: certificateEnd(keys.saml()[0]?.certificate),
@@ -201,7 +201,7 @@ async function metadataOf(saml: Saml, signed: ReturnType<typeof lastSigned>): Pr
   return {
     type: 'application/samlmetadata+xml',
     bytes: Buffer.from(key === undefined ? xml : await signed(xml, { id, key })),
-    caching: 'no-cache',
+    cacheControl: 'no-cache',
   }
 }
 
@@ -229,7 +229,7 @@ function certificateOf(saml: Saml): OwnDocument {
     type: 'application/x-pem-file',
     bytes: Buffer.from(newest?.certificate ?? ''),
     disposition: 'attachment; filename="certificate.crt"',
-    caching: 'no-cache',
+    cacheControl: 'no-cache',
   }
 }
 

@@ -118,7 +118,7 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
     const finding = { what: 'Signature', ok: false, expected, received: '(nothing)' }
     return logoutRefused(saml, request, { code: 'signature_missing', findings: [finding] })
   }
-  const client = clientOf(saml, request, state.found === 'state')
+  const client = clientOf(saml, request, state.cookieState === 'state')
   const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
   if (!read.ok) return logoutRefused(saml, request, read.refusal)
   if (name === 'SAMLRequest' && read.kind === 'LogoutRequest') {

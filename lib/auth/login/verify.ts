@@ -80,6 +80,6 @@ async function checkNow<Verified extends { readonly ok: true }>(
 }
 
 /** The client that sent a message; `known` says whether it has begun a login at this gateway. */
-export function clientOf(saml: Saml, request: Request, known: boolean): Client {
-  return { address: networkOf(saml.clientAddress(request)), known }
+export function clientOf(saml: Saml, request: Request, hasBegunLogin: boolean): Client {
+  return { address: networkOf(saml.clientAddress(request)), hasBegunLogin }
 }

@@ -10,7 +10,7 @@ import { logoPath, type OwnDocument } from './own-document.ts'
 
 export interface Brand {
   /** The values for the templates. */
-  readonly shown: {
+  readonly templateValues: {
     readonly application: string
     readonly logo: boolean
     readonly logoPath: string
@@ -32,7 +32,14 @@ export async function readBrand({
   const text = pages.contact
   const contact = text !== undefined && { text, href: hrefOf(text) }
   return {
-    shown: { application, logo: logo !== undefined, logoPath, colour, colourDark, contact },
+    templateValues: {
+      application,
+      logo: logo !== undefined,
+      logoPath,
+      colour,
+      colourDark,
+      contact,
+    },
     logo: logo === undefined ? undefined : await readLogo(logo),
   }
 }

@@ -20,7 +20,7 @@ import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
 import type { Sender, SentRecord } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
-import { english, filled, type Sentence } from './language.ts'
+import { english, fillText, type Sentence } from './language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
 /** Answers a request that failed; HTML for navigations, JSON for everything else. */
@@ -95,7 +95,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
       ? page({
           request,
           template: 'failure',
-          framed: isFramed(request),
+          mayBeFramed: isFramed(request),
           ...answered,
           view: say => ({
             ...textOf(report, say),
@@ -134,8 +134,8 @@ export function textOf(report: FailureReport, say = english.say) {
     advice: person.map(sentence => say(sentence)),
     administrator: administrator ?? false,
     hasDetails: details.length > 0,
-    details: details.map(([name, value]) => ({ name, value: filled(value, words) })),
-    action: action && { href: filled(action.href, words), label: say(action.label, words) },
+    details: details.map(([name, value]) => ({ name, value: fillText(value, words) })),
+    action: action && { href: fillText(action.href, words), label: say(action.label, words) },
   }
 }
 
@@ -148,7 +148,11 @@ function wantsPage(request: Request): boolean {
 }
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */
-export function failed(request: Request, error: unknown, failurePage: FailurePage): Response {
+export function errorResponse(
+  request: Request,
+  error: unknown,
+  failurePage: FailurePage,
+): Response {
   const told = error instanceof OriginFailure ? error : undefined
   const cause = told?.code === 'ORIGIN_ABORTED' ? told.cause : error
   const origins = cause instanceof OriginFailure ? cause : told

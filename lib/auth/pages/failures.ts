@@ -7,7 +7,7 @@
 
 import { accessFailures } from './access-failures.ts'
 import type { Sentence } from './language.ts'
-import { again, samlFailures } from './saml-failures.ts'
+import { adviceToReport, samlFailures } from './saml-failures.ts'
 
 export interface FailureText {
   readonly category: 'SAML-ERROR' | 'PROXY-ERROR' | 'ACCESS-REFUSED'
@@ -48,7 +48,7 @@ export const failures = {
     reason: 'Proxy Error',
     title: 'The application cannot be reached',
     text: 'Your request reached this service, but the application behind it did not answer.',
-    person: ['Please try again in a moment.', again],
+    person: ['Please try again in a moment.', adviceToReport],
   }),
   // The failures backend_malformed and backend_head_too_large share this text: the backend answered, but the answer was
   // refused.
@@ -57,7 +57,7 @@ export const failures = {
     reason: 'Proxy Error',
     title: 'The answer of the application cannot be read',
     text: 'The application behind this service answered your request, but its answer is not proper HTTP.',
-    person: ['Please try again in a moment.', again],
+    person: ['Please try again in a moment.', adviceToReport],
   }),
   client_too_slow: proxying({
     status: 408,
@@ -69,7 +69,7 @@ export const failures = {
     status: 400,
     title: 'The upload cannot be read',
     text: 'The content of the request is malformed.',
-    person: ['Please send it again.', again],
+    person: ['Please send it again.', adviceToReport],
   }),
   request_unfit: proxying({
     status: 400,
@@ -139,7 +139,7 @@ export const failures = {
     status: 500,
     title: 'Something went wrong here',
     text: 'The service made a mistake.',
-    person: ['Please try again in a moment.', again],
+    person: ['Please try again in a moment.', adviceToReport],
   }),
 
   ...accessFailures,

@@ -24,7 +24,7 @@ export interface Language {
   readonly say: Say
 }
 
-export const english: Language = { tag: 'en', say: filled }
+export const english: Language = { tag: 'en', say: fillText }
 
 /** The most language ranges of a request that are read. */
 const MOST_RANGES = 50
@@ -64,11 +64,11 @@ function readLanguage(directory: string, tag: string): Language {
   const file = join(directory, `${tag}.json`)
   const table = new Map<string, string>(Object.entries(JSON.parse(readFileSync(file, 'utf8'))))
   const said = (text: string) => table.get(text) ?? text
-  return { tag, say: (sentence, words) => filled(said(sentence), words, said) }
+  return { tag, say: (sentence, words) => fillText(said(sentence), words, said) }
 }
 
 /** A text with its `{name}` places filled; a text without words stays as it is. */
-export function filled(text: string, words?: Words, said = (word: string) => word): string {
+export function fillText(text: string, words?: Words, said = (word: string) => word): string {
   if (words === undefined) return text
   return text.replace(/\{(\w+)\}/g, (_, name: string) => said(words[name] ?? ''))
 }

@@ -27,7 +27,7 @@ export interface OwnDocument {
   /** Content-Disposition. */
   readonly disposition?: string
   /** Cache-Control, where caches have to ask again before each use. */
-  readonly caching?: 'no-cache'
+  readonly cacheControl?: 'no-cache'
 }
 
 /** The time for which a cache may use a document without asking again. */
@@ -74,12 +74,12 @@ export function ownDocument(current: () => OwnDocument | undefined): Handler {
 
 /** The document, or 304 to a client that has it already. */
 export function documentResponse(request: Request, document: OwnDocument): Response {
-  const { type, bytes, policy, disposition, caching = `public, max-age=${AGE}` } = document
+  const { type, bytes, policy, disposition, cacheControl = `public, max-age=${AGE}` } = document
   const opaque = createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
   const fields = Fields.of(
     ['Content-Type', type],
     ['Content-Disposition', disposition],
-    ['Cache-Control', caching],
+    ['Cache-Control', cacheControl],
     ['ETag', `"${opaque}"`],
     ['X-Content-Type-Options', 'nosniff'],
     ['Content-Security-Policy', policy],

@@ -26,7 +26,7 @@ export interface Page extends Partial<Answered> {
   /** The origins, besides ours, to which the forms of the page may be sent; `https:` means any origin with TLS. */
   readonly formAction?: readonly string[]
   /** Whether pages of our own origin may show it in a frame. */
-  readonly framed?: boolean
+  readonly mayBeFramed?: boolean
 }
 
 interface Answered {
@@ -43,7 +43,7 @@ export function pageMaker(random: (size: number) => Buffer, brandOf: () => Brand
   return page => {
     const nonce = random(16).toString('base64')
     const { tag, say } = languageOf(page.request.fields)
-    const brand = brandOf().shown
+    const brand = brandOf().templateValues
     const view = { ...page.view(say), ...{ nonce, brand, language: tag, english: tag === 'en' } }
     const html = templates.render(page.template, view)
     const { status = 200, reason, fields = Fields.empty } = page
@@ -51,7 +51,7 @@ export function pageMaker(random: (size: number) => Buffer, brandOf: () => Brand
       ['Content-Language', tag],
       ['Vary', 'Accept-Language'],
       ['Content-Security-Policy', policyOf(page, { nonce, logo: brand.logo })],
-      ['X-Frame-Options', page.framed === true ? 'SAMEORIGIN' : undefined],
+      ['X-Frame-Options', page.mayBeFramed === true ? 'SAMEORIGIN' : undefined],
       ...fields,
     )
     return answer('text/html; charset=utf-8', html, { status, reason, fields: own })
@@ -89,7 +89,7 @@ const ownFields = [
 ] as const
 
 function policyOf(
-  { script = false, formAction = [], framed = false }: Page,
+  { script = false, formAction = [], mayBeFramed = false }: Page,
   { nonce, logo }: { readonly nonce: string; readonly logo: boolean },
 ): string {
   const targets = formAction.filter(source =>
@@ -102,6 +102,6 @@ function policyOf(
     ...(script ? [`script-src 'nonce-${nonce}'`] : []),
     `form-action ${["'self'", ...targets].join(' ')}`,
     "base-uri 'none'",
-    `frame-ancestors '${framed ? 'self' : 'none'}'`,
+    `frame-ancestors '${mayBeFramed ? 'self' : 'none'}'`,
   ].join('; ')
 }

@@ -6,7 +6,7 @@
  */
 
 /** Advice to a person when trying again may help. */
-export const again = 'If it happens again, tell your administrator the reference below.'
+export const adviceToReport = 'If it happens again, tell your administrator the reference below.'
 
 const clocked = [
   ['Address of this service', '{base}/'],
@@ -53,7 +53,7 @@ const logout = {
   status: 403,
   title: 'Signing out was not completed',
   text: 'A message about signing out came from the identity provider and could not be accepted. It has signed out no user.',
-  person: ['Sign out in the application, then close the browser.', again],
+  person: ['Sign out in the application, then close the browser.', adviceToReport],
   action: { href: '{base}/', label: 'Go to the application' },
   details: clocked,
 } as const
@@ -118,7 +118,7 @@ export const samlFailures = {
   },
   login_refused: {
     ...login,
-    person: [...login.person, again],
+    person: [...login.person, adviceToReport],
     administrator: 'authproxy explain says what was wrong with the answer.',
   },
   /**
@@ -186,7 +186,10 @@ export const samlFailures = {
   authn_stale: {
     ...login,
     text: 'This application asks you to sign in anew, and the identity provider answered with an earlier login.',
-    person: ['Sign in again, and prove who you are when the identity provider asks for it.', again],
+    person: [
+      'Sign in again, and prove who you are when the identity provider asks for it.',
+      adviceToReport,
+    ],
     administrator:
       'saml.forceAuthn, or maxAge in the login of a rule under access, asks for it (ForceAuthn); the identity provider has to support that.',
   },
@@ -202,7 +205,7 @@ export const samlFailures = {
   login_unmet: {
     ...login,
     text: 'You have signed in, but not in the way this page asks for: the login is too old already, or of another kind.',
-    person: ['Sign in again.', again],
+    person: ['Sign in again.', adviceToReport],
     administrator:
       'The login of the rule under access says what is needed; compare its maxAge with the time a login takes, and the clocks.',
   },

@@ -27,7 +27,7 @@ export interface OwnPage {
   readonly path: typeof whoamiPath | typeof signedInPath
   readonly session: ReadSession
   /** The identity fields that the backend gets. */
-  readonly told: Fields
+  readonly sentFields: Fields
   /** Address of a login as another user. */
   readonly other: string
   readonly baseUrl: string
@@ -97,7 +97,7 @@ export function nameOf(attributes: ReadonlyMap<string, readonly string[]>): stri
 const SIGNED = 'X-Authproxy-Identity'
 
 function whoamiPage(request: Request, own: OwnPage, page: PageMaker): Response {
-  const { session, told, other } = own
+  const { session, sentFields, other } = own
   return page({
     request,
     template: 'whoami',
@@ -111,7 +111,7 @@ function whoamiPage(request: Request, own: OwnPage, page: PageMaker): Response {
         { name: say('If you do nothing, until'), value: timeText(session.lapses) },
       ],
       toldLabel: say('What the application is told about you'),
-      told: [...told].map(([name, value]) => ({
+      told: [...sentFields].map(([name, value]) => ({
         name,
         value: name === SIGNED ? say('signed proof, not shown') : shown(value),
       })),

@@ -117,7 +117,7 @@ export function writeToken(
     readonly limit: number
     readonly maxAge: Seconds
     readonly tag: string
-    readonly held: Fields
+    readonly requestFields: Fields
   },
 ): Fields | { readonly tooLarge: number } {
   const count = Math.ceil(token.length / PART)
@@ -128,7 +128,7 @@ export function writeToken(
   })
   const bytes = cookies.reduce((sum, [name, value]) => sum + name.length + 1 + value.length, 0)
   if (bytes > to.limit || count > MOST_PARTS) return { tooLarge: bytes }
-  const surplus = new Set(heldNames(to.held))
+  const surplus = new Set(heldNames(to.requestFields))
   for (const [name] of cookies) surplus.delete(name)
   return Fields.of(
     ...cookies.map(([name, value]) => line(name, value, { maxAge: to.maxAge })),

@@ -81,11 +81,11 @@ export class RevocationList {
       path,
       clock,
       ...(files === undefined ? {} : { files }),
-      living: () => this.#living(),
+      livingMarks: () => this.#living(),
       isMark,
       fromVersion1,
       merge: marks => this.#merge(marks),
-      lost: (error, keptAs) => {
+      reportLoss: (error, keptAs) => {
         this.#allBefore = clock.now()
         log.error(
           'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
@@ -97,7 +97,7 @@ export class RevocationList {
           'a file of the list of ended sessions was changed and cannot be read; what this process knows stays',
           { path, error },
         ),
-      failed: error =>
+      reportFailure: error =>
         log.error(
           'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
           { path, error },

@@ -41,7 +41,7 @@ export interface CookieDiagnosis {
 /** The result of ending the sessions of a user. */
 export interface EndedUser {
   /** The number of ended sessions that this instance has seen recently; others may exist. */
-  readonly seen: number
+  readonly seenSessions: number
   /** Whether the revocation is on disk, so that it survives a restart. */
   readonly isWritten: boolean
 }
@@ -257,12 +257,12 @@ export class Sessions {
     if (revocations === undefined) return undefined
     const wanted = sameUser(user)
     const seen = new Set<string>()
-    for (const session of tokens.remembered()) {
+    for (const session of tokens.rememberedSessions()) {
       if (sameUser(session.subject) !== wanted || this.whyEnded(session) !== undefined) continue
       seen.add(session.id)
     }
     await revocations.add({ user })
-    return { seen: seen.size, isWritten: revocations.isWritten }
+    return { seenSessions: seen.size, isWritten: revocations.isWritten }
   }
 
   /** The number and size of the session cookies in a request, without their values, for pages that explain a failure. */
@@ -294,7 +294,7 @@ export class Sessions {
 
   /**
    * The reason why a session does not belong to the browser that sends it: another host of the parent domain may have set its
-   * cookie. Without the cookie of the browser this is unknown, and `session.browser` decides.
+   * cookie. Without the cookie of the browser this is unknown, and the setting `session.browser` decides.
    */
   #whyOfOther(
     session: ReadSession,
@@ -323,13 +323,13 @@ export class Sessions {
     return Math.min(clock.now() + config().session.idle, expires)
   }
 
-  async #write(session: Session, { fields: held }: Request) {
+  async #write(session: Session, { fields: requestFields }: Request) {
     const { clock, tokens, random, config } = this.#options
     const { cookieSize: limit } = config().session
     const lapses = this.#nextLapse(session)
     const token = await tokens.issue(session, lapses)
     const maxAge = (lapses - clock.now()) / 1000
-    return writeToken(token, { limit, maxAge, tag: random(4).toString('hex'), held })
+    return writeToken(token, { limit, maxAge, tag: random(4).toString('hex'), requestFields })
   }
 
   #noSubject(request: Request, subject: VerifiedSubject, because: NoIdentity): Response {

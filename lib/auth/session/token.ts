@@ -145,7 +145,7 @@ export class SessionTokens {
   }
 
   /** The sessions of remembered tokens. A renewed session is among them several times. */
-  remembered(): Iterable<ReadSession> {
+  rememberedSessions(): Iterable<ReadSession> {
     return this.#verified.values()
   }
 

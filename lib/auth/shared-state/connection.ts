@@ -51,10 +51,10 @@ const MOST_WAITING = 1000
 /** Opens a connection, and signs in. Throws when that does not succeed in time. */
 export async function connect(
   address: StoreAddress,
-  { clock, within }: { readonly clock: Clock; readonly within: Milliseconds },
+  { clock, within: timeLimit }: { readonly clock: Clock; readonly within: Milliseconds },
 ): Promise<Connection> {
   const connection = new Connection(address, clock)
-  await connection.open(within)
+  await connection.open(timeLimit)
   return connection
 }
 

@@ -10,7 +10,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import type { FormStore, SealedForm } from '../form-preservation/kept-forms.ts'
 import type { StoreNames } from './names.ts'
-import type { Asked, StoreLink } from './store-link.ts'
+import type { StoreAnswer, StoreLink } from './store-link.ts'
 
 /** The most characters of a sealed form. */
 const LARGEST = 2 * 1024 * 1024
@@ -79,7 +79,7 @@ export function sharedForms(
 }
 
 /** The elements of an answer; undefined when it is nil. */
-function textsOf(asked: Asked): readonly unknown[] | undefined | 'away' {
+function textsOf(asked: StoreAnswer): readonly unknown[] | undefined | 'away' {
   if (!asked.ok) return 'away'
   if (asked.answer === null) return undefined
   return Array.isArray(asked.answer) ? asked.answer : 'away'

@@ -52,7 +52,7 @@ interface SharingParts {
   /** Opens another connection, for the stream. */
   readonly dial: (within: Milliseconds) => Promise<Connection>
   /** Reports that sessions have ended at another instance. */
-  readonly ended: () => void
+  readonly reportEnds: () => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -85,7 +85,7 @@ export class SharedRevocations implements EndedSessions {
   }
 
   /** The number of ended sessions that the other instances do not know yet. */
-  get waiting(): number {
+  get waitingCount(): number {
     return this.#waiting.size
   }
 
@@ -131,7 +131,7 @@ export class SharedRevocations implements EndedSessions {
       const messages = messagesIn(answer)
       const entries = messages.flatMap(message => entryIn(message) ?? [])
       const taken = this.#list.takeIn(entries.map(entry => this.#believed(entry)))
-      if (entries.length > 0) this.#of.ended()
+      if (entries.length > 0) this.#of.reportEnds()
       await taken
       const behind = messages.length === AT_ONCE && (await this.#isShortenedPast(id, connection))
       id = behind ? await this.#bringTogether(connection) : (idOf(messages.at(-1)) ?? id)

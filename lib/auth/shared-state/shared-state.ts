@@ -42,7 +42,7 @@ export interface SharedState {
    * Sets the list of this instance. It is written to the store now and after each connect, because the store may have lost its
    * data.
    */
-  refillFrom(list: Pick<UsedIds, 'living'>): void
+  refillFrom(list: Pick<UsedIds, 'livingMarks'>): void
   /** Adds to the counts of keys, and answers the counts of all instances. No request waits for it. */
   countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
   /** Keeps a record of a failure for the other instances. */
@@ -111,7 +111,7 @@ export async function openSharedState(of: {
   readonly config: StateConfig
   readonly revocations: RevocationList | undefined
   /** Reports that sessions have ended at another instance. */
-  readonly ended: () => void
+  readonly reportEnds: () => void
   readonly clock: Clock
   readonly log: Logger
 }): Promise<SharedState> {
@@ -121,7 +121,7 @@ export async function openSharedState(of: {
   const authorities = certificates && authoritiesIn(certificates, 'state.certificates')
   const dial = (within: Milliseconds) =>
     dialStore(config, authorities || undefined, { clock, within })
-  let list: Pick<UsedIds, 'living'> | undefined
+  let list: Pick<UsedIds, 'livingMarks'> | undefined
 
   const timeOf = (until: Milliseconds) => String(Math.max(1, Math.ceil(until + SKEW - clock.now())))
   const use = (ids: readonly string[], until: Milliseconds) => {
@@ -129,7 +129,7 @@ export async function openSharedState(of: {
     return ['EVAL', USE, String(keys.length), ...keys, timeOf(until)]
   }
   const refill = async () => {
-    const marks = [...(list?.living() ?? [])]
+    const marks = [...(list?.livingMarks() ?? [])]
     for (let at = 0; at < marks.length; at += AT_ONCE) {
       const some = marks.slice(at, at + AT_ONCE)
       const keys = some.map(([mark]) => names.used(mark))
@@ -138,20 +138,27 @@ export async function openSharedState(of: {
       if (!asked.ok) return
     }
   }
-  const arrived = async (connection: Connection) => {
+  const prepare = async (connection: Connection) => {
     await refill()
     await revocations?.follow(connection)
   }
   const link: StoreLink = new StoreLink({
     dial,
-    arrived,
+    prepare,
     probe: names.probe(randomUUID()),
     clock,
     log,
   })
   const revocations =
     of.revocations &&
-    new SharedRevocations(of.revocations, { names, link, dial, ended: of.ended, clock, log })
+    new SharedRevocations(of.revocations, {
+      names,
+      link,
+      dial,
+      reportEnds: of.reportEnds,
+      clock,
+      log,
+    })
   await link.open()
 
   return {
@@ -196,12 +203,12 @@ export async function openSharedState(of: {
       return link.state
     },
     get waiting() {
-      return revocations?.waiting ?? 0
+      return revocations?.waitingCount ?? 0
     },
     remark() {
       const { problem } = link
       if (problem === undefined) return undefined
-      const waiting = revocations?.waiting ?? 0
+      const waiting = revocations?.waitingCount ?? 0
       const passed = waiting === 0 ? '' : `; ${waiting} ends of sessions wait to be passed on`
       return `the shared store is away: ${problem}${passed}`
     },

@@ -30,7 +30,7 @@ const PROBE = '60000'
 const PAUSES: readonly Milliseconds[] = [100, 200, 500, 1000, 2000]
 
 /** The outcome of a question: an answer, the error of the store, or no answer in time. */
-export type Asked =
+export type StoreAnswer =
   | { readonly ok: true; readonly answer: unknown }
   | { readonly ok: false; readonly because: 'away' | 'refused' }
 
@@ -40,7 +40,7 @@ interface LinkOptions {
   /** Opens a connection to the node that accepts writes. Throws the reason when there is none. */
   readonly dial: (within: Milliseconds) => Promise<Connection>
   /** Prepares each new connection; an error it throws ends that connection. */
-  readonly arrived: (connection: Connection) => Promise<void>
+  readonly prepare: (connection: Connection) => Promise<void>
   /** The key of this link, which is written to check that the node accepts and keeps writes. */
   readonly probe: string
   readonly clock: Clock
@@ -56,8 +56,8 @@ const USELESS = new Set([
   ...['NOAUTH', 'WRONGPASS', 'MISCONF', 'OOM', 'NOREPLICAS', 'UNBLOCKED'],
 ])
 
-const away: Asked = { ok: false, because: 'away' }
-const refused: Asked = { ok: false, because: 'refused' }
+const away: StoreAnswer = { ok: false, because: 'away' }
+const refused: StoreAnswer = { ok: false, because: 'refused' }
 
 export class StoreLink {
   readonly #options: LinkOptions
@@ -92,7 +92,7 @@ export class StoreLink {
   }
 
   /** Asks on behalf of a request, which waits for at most `PATIENCE`. Never throws. */
-  async ask(command: readonly string[]): Promise<Asked> {
+  async ask(command: readonly string[]): Promise<StoreAnswer> {
     const connection = this.#connection
     if (connection === undefined || this.#state !== 'here') return away
     const asked = this.#askOn(connection, command)
@@ -109,7 +109,7 @@ export class StoreLink {
   }
 
   /** Asks when no request waits for the answer, with a longer deadline. Never throws. */
-  async askLater(command: readonly string[]): Promise<Asked> {
+  async askLater(command: readonly string[]): Promise<StoreAnswer> {
     const connection = this.#connection
     return connection === undefined ? away : this.#askOn(connection, command)
   }
@@ -120,10 +120,10 @@ export class StoreLink {
     await this.#running
   }
 
-  async #askOn(connection: Connection, command: readonly string[]): Promise<Asked> {
+  async #askOn(connection: Connection, command: readonly string[]): Promise<StoreAnswer> {
     const answered = connection.ask(command).then(
-      (answer): Asked => ({ ok: true, answer }),
-      (error: unknown): Asked => {
+      (answer): StoreAnswer => ({ ok: true, answer }),
+      (error: unknown): StoreAnswer => {
         if (!(error instanceof StoreRefusal)) return away
         this.#refusedBy(connection, error)
         return refused
@@ -185,9 +185,9 @@ export class StoreLink {
 
   /** Uses a connection until it ends; the promise settles with the reason. */
   async #used(connection: Connection): Promise<unknown> {
-    const { clock, arrived, probe } = this.#options
+    const { clock, prepare, probe } = this.#options
     const over = new AbortController()
-    arrived(connection).catch((error: unknown) => connection.destroy(error))
+    prepare(connection).catch((error: unknown) => connection.destroy(error))
     const beat = async () => {
       while (!over.signal.aborted) {
         await pause(clock, HEARTBEAT, over.signal)
@@ -235,7 +235,7 @@ export class StoreLink {
  * The answer, when it arrived while this process was busy. Node runs due timers before it reads from sockets, and one turn of
  * the event loop is enough to read the answer.
  */
-function arrivedMeanwhile(asked: Promise<Asked>): Promise<Asked | undefined> {
+function arrivedMeanwhile(asked: Promise<StoreAnswer>): Promise<StoreAnswer | undefined> {
   return new Promise(resolve => {
     void asked.then(resolve)
     setImmediate(() => setImmediate(resolve, undefined))

@@ -87,7 +87,7 @@ export interface RedirectMessage {
   readonly relayState: string | undefined
   /** The signature; `signedText` is the part of the query that it is over. */
   readonly signature:
-    | { readonly algorithm: string; readonly value: Buffer; readonly over: string }
+    | { readonly algorithm: string; readonly value: Buffer; readonly signedText: string }
     | undefined
 }
 
@@ -122,11 +122,11 @@ export function readRedirect(query: string | undefined): RedirectMessage | strin
   }
   if (signature === undefined) return 'the signature is not base64'
   // 3.4.4.1: the signature is over this order, even when the parameters arrive in another.
-  const over = [name, 'RelayState', 'SigAlg']
+  const signedText = [name, 'RelayState', 'SigAlg']
     .filter(parameter => raw.has(parameter))
     .map(parameter => `${parameter}=${raw.get(parameter)}`)
     .join('&')
-  return { ...message, signature: { algorithm, value: signature, over } }
+  return { ...message, signature: { algorithm, value: signature, signedText } }
 }
 
 const PARAMETERS = [
@@ -154,12 +154,12 @@ export function checkRedirectSignature(
   { certificates, allowSha1 }: SignatureRules,
 ): MessageReason | undefined {
   if (signature === undefined) return 'signature_missing'
-  const { algorithm, value, over } = signature
+  const { algorithm, value, signedText } = signature
   const problem = methodProblem(algorithm, allowSha1)
   if (problem !== undefined) return problem
   // The binding does not say how ECDSA values are written: most products write DER, others as XML Signature does.
   const good = (['ieee-p1363', 'der'] as const).some(form =>
-    isSignedBy(certificates, algorithm, { data: over, value, form }),
+    isSignedBy(certificates, algorithm, { data: signedText, value, form }),
   )
   return good ? undefined : 'signature_invalid'
 }

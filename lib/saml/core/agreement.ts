@@ -11,7 +11,7 @@ import type { XmlDocument, XmlElement } from './xml.ts'
 export type DomElement = XmldomElement
 
 /** The document itself, after xmldom has read the same in it. Refuses it otherwise. */
-export function agreed(document: XmlDocument): XmlDocument {
+export function agreedDocument(document: XmlDocument): XmlDocument {
   const root = readByXmldom(document.text)
   return isSame(document.root, root)
     ? document

@@ -3,7 +3,7 @@
  * elements whose signature has been verified over the encrypted form, so that only the IdP decides what is decrypted. The
  * decrypted text is as untrusted as any message: it is scanned and bounded, and has to be one NameID or one Attribute.
  */
-import { agreed } from './agreement.ts'
+import { agreedDocument } from './agreement.ts'
 import { decrypt, readEncrypted } from './decryption.ts'
 import { messageLimits, refuse } from './message.ts'
 import { ns } from './vocabulary.ts'
@@ -107,7 +107,7 @@ function opener({ privateKeys, root: whole, fallback = NOTHING }: Opening): Open
     if (characters > messageLimits.size || elements > messageLimits.elements) {
       refuse('encryption_limit', 'the encrypted parts together are too large')
     }
-    agreed(document)
+    agreedDocument(document)
     if (root.name !== expected || root.namespace !== ns.assertion) {
       refuse('encryption_content', `a ${root.name} in the place of the ${expected}`)
     }

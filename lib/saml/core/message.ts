@@ -15,7 +15,7 @@ export const messageLimits: XmlLimits = {
   allAttributes: 6000,
   references: 5000,
   declarations: 64,
-  edited: false,
+  isHandWritten: false,
 }
 
 /** The limits of logout messages. They name one person and the sessions to end, and clients may send them without any login. */
@@ -27,7 +27,7 @@ export const logoutLimits: XmlLimits = {
   allAttributes: 400,
   references: 400,
   declarations: 32,
-  edited: false,
+  isHandWritten: false,
 }
 
 /**
@@ -59,7 +59,7 @@ export const metadataLimits: XmlLimits = {
   allAttributes: 2_000_000,
   references: 2_000_000,
   declarations: 256,
-  edited: true,
+  isHandWritten: true,
 }
 
 /** The limits of metadata with a valid signature, with room for the declarations that canonicalisation repeats. */

@@ -17,7 +17,7 @@ import {
   Namespaces,
   NOTHING,
   type Prefixes,
-  type Written,
+  type WrittenAttribute,
   type XmlDocument,
   type XmlElement,
   type XmlLimits,
@@ -105,8 +105,8 @@ function withSpaces(value: string): string {
  * Decodes UTF-8, and in hand-written documents UTF-16 with its byte order mark, which some Windows programs save by default.
  * One byte order mark at the beginning is not part of the text (XML 1.0 section 4.3.3).
  */
-function decode(bytes: Uint8Array, { edited }: XmlLimits): string {
-  const wide = edited ? UTF_16.get(`${bytes[0]} ${bytes[1]}`) : undefined
+function decode(bytes: Uint8Array, { isHandWritten }: XmlLimits): string {
+  const wide = isHandWritten ? UTF_16.get(`${bytes[0]} ${bytes[1]}`) : undefined
   try {
     const text = new TextDecoder(wide ?? 'utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
     if (!text.startsWith('\ufeff')) return text
@@ -215,7 +215,7 @@ class Scan {
   }
 
   #comment(): void {
-    if (!this.#limits.edited) this.#stop('comment')
+    if (!this.#limits.isHandWritten) this.#stop('comment')
     // Section 2.5 allows two hyphens only at the end.
     const end = this.#text.indexOf('--', this.#at + 4)
     if (end < 0 || this.#text[end + 2] !== '>') this.#stop('not-well-formed')
@@ -257,11 +257,11 @@ class Scan {
     else this.#namespaces.close(element, end)
   }
 
-  #attributesOf(): readonly Written[] {
+  #attributesOf(): readonly WrittenAttribute[] {
     let end = this.#after(ATTRIBUTE)
     if (end === undefined) return NONE
     const text = this.#text
-    const found: Written[] = []
+    const found: WrittenAttribute[] = []
     for (; end !== undefined; end = this.#after(ATTRIBUTE)) {
       let start = this.#at
       while (text.charCodeAt(start) <= SPACE) start += 1
@@ -319,7 +319,7 @@ const TAB = 0x09
 const LF = 0x0a
 const CR = 0x0d
 
-const NONE: readonly Written[] = []
+const NONE: readonly WrittenAttribute[] = []
 /** What XML 1.0 section 2.2 leaves out of its characters; half a surrogate pair cannot come out of UTF-8. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ILLEGAL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/

@@ -7,7 +7,7 @@
  */
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent } from '../signature/signature.ts'
-import { agreed } from './agreement.ts'
+import { agreedDocument } from './agreement.ts'
 import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
 import { type Refused, readMessage, refuse, refusedBy } from './message.ts'
@@ -72,9 +72,9 @@ export async function verifyResponse(
     const encrypted = held.name === 'EncryptedAssertion'
     const [carrier = held] = carriersIn(given.root)
     const schema = schemaPrefixes(prefixesAt(given.root, carrier))
-    const around = new Map([...schema, ...prefixesAt(source.root, held)])
+    const prefixes = new Map([...schema, ...prefixesAt(source.root, held)])
     const decrypted = encrypted
-      ? await decryptAssertion(held, { rules, around, mayDecrypt })
+      ? await decryptAssertion(held, { rules, prefixes, mayDecrypt })
       : undefined
     const inner = decrypted?.root ?? held
 
@@ -83,7 +83,8 @@ export async function verifyResponse(
     if ((itself ?? signed) === undefined) {
       refuse('signature_missing', 'neither Response nor Assertion is signed')
     }
-    const assertion = itself?.root ?? (decrypted === undefined ? inner : agreed(decrypted).root)
+    const assertion =
+      itself?.root ?? (decrypted === undefined ? inner : agreedDocument(decrypted).root)
     const whole = itself ?? decrypted ?? source
 
     // 5. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
@@ -188,7 +189,7 @@ async function decryptAssertion(
   held: XmlElement,
   by: {
     readonly rules: ResponseRules
-    readonly around: Prefixes
+    readonly prefixes: Prefixes
     readonly mayDecrypt: MayDecrypt
   },
 ): Promise<XmlDocument> {
@@ -196,7 +197,7 @@ async function decryptAssertion(
   if (!(await by.mayDecrypt(namesOfKeys(parts)))) {
     refuse('encryption_tries', 'its EncryptedKey came in too many messages that were refused')
   }
-  const decrypted = decrypt(parts, by.rules.decryptionKeys, by.around)
+  const decrypted = decrypt(parts, by.rules.decryptionKeys, by.prefixes)
   const { root } = decrypted
   if (root.name !== 'Assertion' || root.namespace !== ns.assertion) {
     refuse('response_form', 'what was encrypted is no assertion')

@@ -1,5 +1,6 @@
 /**
- * The limits of XML documents. The rest of this file is the tree that scan.ts builds and other files only read.
+ * XML 1.0 with namespaces as a tree: the limits of documents, the elements, and functions that read them. scan.ts builds the tree,
+ * and all other files only read it.
  */
 export interface XmlLimits {
   /** Bytes of the whole document. */
@@ -16,7 +17,7 @@ export interface XmlLimits {
   /** Namespace declarations in force at one element: its own, and those of the elements around it. */
   readonly declarations: number
   /** Whether comments, a byte order mark and UTF-16 are allowed, as in metadata, which people edit. */
-  readonly edited: boolean
+  readonly isHandWritten: boolean
 }
 
 interface XmlAttribute {
@@ -65,7 +66,7 @@ export interface Growing extends XmlElement {
 }
 
 /** An attribute or a namespace declaration as it was written; Namespaces says what its prefix means. */
-export interface Written extends XmlAttribute {
+export interface WrittenAttribute extends XmlAttribute {
   namespace: string
 }
 
@@ -91,7 +92,12 @@ export class Namespaces {
   }
 
   /** The element of a start tag that stands from `start` to `inside`, with its declarations in force. */
-  element(tag: string, written: readonly Written[], start: number, inside: number): Growing {
+  element(
+    tag: string,
+    written: readonly WrittenAttribute[],
+    start: number,
+    inside: number,
+  ): Growing {
     const declares = this.#declare(written)
     const attributes =
       declares.size === written.length ? NONE : this.#attributesOf(written, declares)
@@ -124,14 +130,14 @@ export class Namespaces {
    * Section 3 reserves `xmlns` for declarations. xml-crypto takes every attribute whose name begins with it for a declaration,
    * and omits it.
    */
-  #checkNames(tag: string, written: readonly Written[]): void {
+  #checkNames(tag: string, written: readonly WrittenAttribute[]): void {
     const names = [tag, ...written.filter(one => !isDeclaration(one)).map(one => one.tag)]
     const kept = names.find(name => name.startsWith('xmlns'))
     if (kept !== undefined) this.breach ??= `the name ${kept} begins with xmlns`
   }
 
   /** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
-  #declare(written: readonly Written[]): Prefixes {
+  #declare(written: readonly WrittenAttribute[]): Prefixes {
     if (!written.some(isDeclaration)) return NOTHING
     const declares = new Map<string, string>()
     for (const { tag: name, value: uri } of written.filter(isDeclaration)) {
@@ -151,7 +157,7 @@ export class Namespaces {
     return declares
   }
 
-  #attributesOf(written: readonly Written[], declares: Prefixes): readonly XmlAttribute[] {
+  #attributesOf(written: readonly WrittenAttribute[], declares: Prefixes): readonly XmlAttribute[] {
     // A copy has no spare room, unlike the list that has grown.
     const attributes =
       declares.size === 0 ? written.slice() : written.filter(each => !isDeclaration(each))
@@ -193,7 +199,7 @@ const XMLNS = 'http://www.w3.org/2000/xmlns/'
 
 const NONE: readonly XmlAttribute[] = []
 
-function isDeclaration({ tag }: Written): boolean {
+function isDeclaration({ tag }: WrittenAttribute): boolean {
   return tag === 'xmlns' || tag.startsWith('xmlns:')
 }
 

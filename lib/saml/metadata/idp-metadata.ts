@@ -5,7 +5,7 @@
 import { type KeyObject, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
-import { agreed } from '../core/agreement.ts'
+import { agreedDocument } from '../core/agreement.ts'
 import { parseInstant, parseXmlDuration } from '../core/instant.ts'
 import {
   metadataLimits,
@@ -76,7 +76,7 @@ export function readIdpMetadata(
 ): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
   try {
     const given = readDocument(bytes)
-    const idp = idpIn(certificates === undefined ? agreed(given) : given, entityId)
+    const idp = idpIn(certificates === undefined ? agreedDocument(given) : given, entityId)
     if (certificates === undefined) return { ok: true, idp }
     // Another document is refused for that reason. The facts are read from the signed text.
     const signed = verifySignature(given, given.root, { certificates, allowSha1 })
@@ -115,18 +115,23 @@ interface Entity {
   /** Descriptors of identity providers that speak SAML 2.0. */
   readonly roles: readonly XmlElement[]
   /** The EntitiesDescriptors around the entity. Their dates apply to it too. */
-  readonly around: readonly XmlElement[]
+  readonly ancestors: readonly XmlElement[]
 }
 
-function* entitiesOf(element: XmlElement, around: readonly XmlElement[]): Generator<Entity> {
+function* entitiesOf(element: XmlElement, ancestors: readonly XmlElement[]): Generator<Entity> {
   if (element.name === 'EntityDescriptor') {
     const roles = childrenOf(element, ns.metadata, 'IDPSSODescriptor').filter(speaksSaml2)
-    yield { descriptor: element, entityId: attributeOf(element, 'entityID') ?? '', roles, around }
+    yield {
+      descriptor: element,
+      entityId: attributeOf(element, 'entityID') ?? '',
+      roles,
+      ancestors,
+    }
     return
   }
   for (const child of element.children) {
     if (child.namespace !== ns.metadata || !ROOTS.includes(child.name)) continue
-    yield* entitiesOf(child, [...around, element])
+    yield* entitiesOf(child, [...ancestors, element])
   }
 }
 
@@ -157,7 +162,7 @@ function quote(entityId: string): string {
   return JSON.stringify(entityId.slice(0, 200))
 }
 
-function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadata {
+function readEntity({ entityId, roles, ancestors, descriptor }: Entity): IdpMetadata {
   // 2.3.2: an entity ID has at most 1024 characters.
   if (entityId === '' || entityId.length > 1024) {
     refuse('metadata_no-entity-id', 'its EntityDescriptor has no usable entityID')
@@ -172,7 +177,7 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
   if (keys.length === 0) {
     refuse('metadata_no-key', `it has no usable signing certificate${details}`)
   }
-  const dated = [...around, descriptor, ...roles]
+  const dated = [...ancestors, descriptor, ...roles]
   const validUntil = earliestEnd(dated)
   if (Number.isNaN(validUntil)) refuse('metadata_dates', 'its validUntil is no xs:dateTime')
   return {

@@ -10,7 +10,7 @@ interface CanonicalOptions {
   /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
   readonly inclusive?: readonly string[]
   /** The element that is omitted with its content, as the enveloped signature is. */
-  readonly without?: XmlElement | undefined
+  readonly omitted?: XmlElement | undefined
 }
 
 /** The canonical text of `element`, a part of the document with this root. */
@@ -26,7 +26,7 @@ export function canonicalText(
 export function canonicalBytes(
   root: XmlElement,
   element: XmlElement,
-  { inclusive = [], without }: CanonicalOptions = {},
+  { inclusive = [], omitted }: CanonicalOptions = {},
 ): Buffer {
   const made = new Utf8()
   const pair = (name: string, value: string) => {
@@ -52,7 +52,7 @@ export function canonicalBytes(
     made.add('>')
     for (const piece of each.content) {
       if (typeof piece === 'string') made.addEscaped(piece, IN_TEXT)
-      else if (piece !== without) write(piece, rendered, scope)
+      else if (piece !== omitted) write(piece, rendered, scope)
     }
     made.add('</')
     made.add(each.tag)

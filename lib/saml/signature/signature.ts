@@ -9,7 +9,7 @@
  * read at all.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { agreed } from '../core/agreement.ts'
+import { agreedDocument } from '../core/agreement.ts'
 import { decodeBase64 } from '../core/encoding.ts'
 import { infoLimits, readMessage, refuse, signedLimits } from '../core/message.ts'
 import { digestMethods, digests, ns, transforms } from '../core/vocabulary.ts'
@@ -40,7 +40,7 @@ export function signedContent(
   element: XmlElement,
   rules: SignatureRules,
 ): XmlDocument {
-  return agreed(readMessage(verifySignature(document, element, rules), signedLimits))
+  return agreedDocument(readMessage(verifySignature(document, element, rules), signedLimits))
 }
 
 /**
@@ -73,7 +73,7 @@ export function verifySignature(
     const found = createHash(hash).update(content).digest()
     return found.length === expected.length && timingSafeEqual(found, expected)
   }
-  const parts = { inclusive, without: signature }
+  const parts = { inclusive, omitted: signature }
   if (!hasDigest(canonicalBytes(root, element, parts))) return fail()
   const text = signedText(document, element, parts)
   if (!hasDigest(text)) {

@@ -26,20 +26,20 @@ import {
 } from '../core/xml.ts'
 
 /**
- * The canonical text of `element`, a part of the document, but for the child `without`, the enveloped signature. The libraries
+ * The canonical text of `element`, a part of the document, but for the child `omitted`, the enveloped signature. The libraries
  * get only the text of the element, with those declarations around it that it needs.
  */
 export function signedText(
   { root, text }: XmlDocument,
   element: XmlElement,
-  { inclusive, without }: { readonly inclusive: readonly string[]; readonly without: XmlElement },
+  { inclusive, omitted }: { readonly inclusive: readonly string[]; readonly omitted: XmlElement },
 ): string {
   const named = element.start + 1 + element.tag.length
   const needed = new Set(inclusive)
-  findBorrowed(element, NOTHING, { without, found: needed })
+  findBorrowed(element, NOTHING, { omitted, found: needed })
   const around = declarations(prefixesAt(root, element), needed, element.declares)
-  const before = text.slice(element.start, named) + around + text.slice(named, without.start)
-  return canonicalised(readByXmldom(before + text.slice(without.end, element.end)), inclusive)
+  const before = text.slice(element.start, named) + around + text.slice(named, omitted.start)
+  return canonicalised(readByXmldom(before + text.slice(omitted.end, element.end)), inclusive)
 }
 
 /**
@@ -49,7 +49,7 @@ export function signedText(
 function findBorrowed(
   element: XmlElement,
   around: Prefixes,
-  by: { readonly without: XmlElement; readonly found: Set<string> },
+  by: { readonly omitted: XmlElement; readonly found: Set<string> },
 ): void {
   const { declares, attributes, children } = element
   const declared = declares.size === 0 ? around : new Map([...around, ...declares])
@@ -58,7 +58,7 @@ function findBorrowed(
     const prefix = prefixOf(tag)
     if (!declared.has(prefix)) by.found.add(prefix)
   }
-  for (const child of children) if (child !== by.without) findBorrowed(child, declared, by)
+  for (const child of children) if (child !== by.omitted) findBorrowed(child, declared, by)
 }
 
 /** The needed declarations in force, except those of the element itself. */

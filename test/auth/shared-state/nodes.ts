@@ -29,7 +29,7 @@ async function instance(t: Test, state: Partial<StateConfig>) {
       ...{ password: undefined, sentinelPassword: undefined, certificates: undefined },
       ...{ sentinels: [], onOutage: 'continue', instance: 'app', ...state },
     },
-    ...{ revocations: list, ended: () => undefined, clock: systemClock, log },
+    ...{ revocations: list, reportEnds: () => undefined, clock: systemClock, log },
   })
   t.teardown(async () => {
     await shared.close()

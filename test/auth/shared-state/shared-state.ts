@@ -35,7 +35,7 @@ async function instance(
       ...{ password: user && 'secret', sentinelPassword: undefined, certificates: undefined },
       ...{ sentinels: [], onOutage: 'continue', instance: 'app' },
     },
-    ...{ revocations: list, ended: () => undefined, clock: systemClock, log },
+    ...{ revocations: list, reportEnds: () => undefined, clock: systemClock, log },
   })
   const close = async () => {
     await shared.close()
@@ -97,7 +97,7 @@ t.test(
     const c = await instance(t, store, { name: 'c' })
     await until(() => [one, other, ahead].every(each => c.revocations.has(each)))
     t.notOk(c.revocations.has(session({ subject: 'carl@example.org' })))
-    await until(() => a.revocations.waiting === 0)
+    await until(() => a.revocations.waitingCount === 0)
   },
 )
 

@@ -27,7 +27,7 @@ async function linked(t: Test, store: ScriptedStore) {
   const address = { ...plain, host: '127.0.0.1', port: store.port }
   const link = new StoreLink({
     dial: within => connect(address, { clock, within }),
-    arrived: async connection => void arrivals.push(connection),
+    prepare: async connection => void arrivals.push(connection),
     probe: 'probe',
     ...{ clock, log },
   })

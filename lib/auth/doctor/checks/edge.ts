@@ -10,7 +10,7 @@ import { samlPaths } from '../../gate.ts'
 import type { Outcome } from '../ask.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
 import {
-  claimed,
+  claimedFields,
   type Examination,
   edgeReach,
   metadataPath,
@@ -46,7 +46,9 @@ export function proto(_: Examination, { forwardedProto }: ProbeAnswer): Finding 
   const mend =
     'the edge has to set it, whatever the client sends. nginx: proxy_set_header X-Forwarded-Proto https; Apache: RequestHeader set X-Forwarded-Proto https; HAProxy: http-request set-header X-Forwarded-Proto https'
   if (forwardedProto === '') return doubtful('it does not arrive', mend)
-  const passed = forwardedProto.split(',').some(word => word.trim() === claimed.forwardedProto)
+  const passed = forwardedProto
+    .split(',')
+    .some(word => word.trim() === claimedFields.forwardedProto)
   return wrong(
     passed
       ? `${forwardedProto}: the edge forwards what a client claims`
@@ -61,7 +63,7 @@ export function client(_: Examination, answer: ProbeAnswer): Finding {
   const first = (forwardedFor.split(',')[0] ?? '').trim()
   const mend =
     'nginx: proxy_set_header X-Forwarded-For $remote_addr; HAProxy: http-request set-header X-Forwarded-For %[src]'
-  if (trusted && first === claimed.forwardedFor) {
+  if (trusted && first === claimedFields.forwardedFor) {
     return wrong(
       `${forwardedFor}: a client can claim any address, because the first one counts and ${peer} is trusted`,
       `the edge has to overwrite the field, not to append to it. ${mend}; Apache: RequestHeader unset X-Forwarded-For`,

@@ -12,7 +12,13 @@ import { isSameField } from '../../identity/field-names.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
 import { sessionCookie } from '../../session/cookie.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
-import { checkOf, claimed, type Examination, once, type Probed } from '../facts.ts'
+import {
+  checkOf,
+  claimedFields,
+  type Examination,
+  oncePerExamination,
+  type Probed,
+} from '../facts.ts'
 import { oddPath, probePath, type SeenCheck } from '../probe.ts'
 import { probedIdentity } from '../probed-checks.ts'
 import { instead, send, type Way, withoutQuestion } from './edge.ts'
@@ -56,11 +62,11 @@ async function sendChecked(of: Examination, way: Way): Promise<Checked> {
 }
 
 /** A probe with everything a client could claim, sent by the way of the application. */
-const wholeWay = once((of: Examination) => {
+const wholeWay = oncePerExamination((of: Examination) => {
   const names = namesOf(of.config).filter(name => name !== 'Authorization')
   const claims = [...new Set([...names, ...SPELLINGS])].map(name => [name, CLAIM] as const)
   const fields = Fields.of(
-    ['X-Forwarded-For', claimed.forwardedFor],
+    ['X-Forwarded-For', claimedFields.forwardedFor],
     ['Cookie', `doctor=1; ${sessionCookie}=doctor`],
     ...WAYS,
     ...claims,
@@ -69,7 +75,7 @@ const wholeWay = once((of: Examination) => {
 })
 
 /** A plain page of the application, as a person without a session opens it. */
-const page = once((of: Examination) => {
+const page = oncePerExamination((of: Examination) => {
   const fields = Fields.of(['Sec-Fetch-Mode', 'navigate'], ['Sec-Fetch-Dest', 'document'])
   return sendChecked(of, { path: '/', fields })
 })
@@ -222,7 +228,7 @@ export async function method(of: Examination, { edge }: ForwardAuth): Promise<An
 export async function client(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
-  if (check.client !== claimed.forwardedFor) return right(check.client)
+  if (check.client !== claimedFields.forwardedFor) return right(check.client)
   return wrong(
     `${check.client}: the check believes what a client says of its address`,
     `the edge has to write the address itself: ${contracts[edge].address.setBy}`,
@@ -245,7 +251,10 @@ export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<A
 }
 
 /** Checks how the edge answers a request without a session. */
-export async function denied(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+export async function answerWithoutSession(
+  of: Examination,
+  { edge }: ForwardAuth,
+): Promise<Answer> {
   const { outcome, answer, check } = await page(of)
   if (check === undefined) {
     if (answer !== undefined || !outcome.ok) return undefined
@@ -273,7 +282,7 @@ export async function denied(of: Examination, { edge }: ForwardAuth): Promise<An
 }
 
 /** Checks how the edge answers a request whose check fails. */
-export async function closed(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+export async function answerWithoutCheck(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { outcome, answer, check } = await sendChecked(of, { fails: true })
   if (check === undefined || check.problem !== '') return undefined
   if (answer !== undefined || (outcome.ok && outcome.status < 400)) {

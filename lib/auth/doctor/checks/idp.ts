@@ -28,10 +28,10 @@ import {
   right,
   wrong,
 } from '../check.ts'
-import { type Examination, once } from '../facts.ts'
+import { type Examination, oncePerExamination } from '../facts.ts'
 
 /** The metadata in use, if there is any, and the finding about fetching it. */
-export const metadata = once(async of => {
+export const metadata = oncePerExamination(async of => {
   const { saml } = of.config
   const { idpMetadata: source, metadataCacheFile: cache } = saml
   const { clock } = of
@@ -70,7 +70,7 @@ export const metadata = once(async of => {
 })
 
 /** The reach for servers of the identity provider: the same as for the metadata. */
-const reach = once(async ({ config }): Promise<Reach | undefined> => {
+const reach = oncePerExamination(async ({ config }): Promise<Reach | undefined> => {
   const { idpMetadataProxy: parent } = config.saml
   return parent && { parent }
 })
@@ -142,7 +142,7 @@ export function certificates({ config, clock }: Examination, { keys }: IdpMetada
       ? 'the service takes the new one from idpMetadataURL as soon as it is published there'
       : 'when the identity provider changes it, logins fail until idpMetadataFile is replaced and the service restarted; with idpMetadataURL the service follows by itself'
   const last = Math.max(...keys.map(({ ends }) => ends))
-  const { state, found } = judgeEnd(last, { now: clock.now(), soon: 30 * day, mend })
+  const { state, found } = judgeEnd(last, { now: clock.now(), warnWithin: 30 * day, mend })
   const text = `${keys.length === 1 ? 'one' : keys.length}, the last ${found}`
   if (state === 'right') return right(text)
   return doubtful(state === 'wrong' ? `${text}; it is used all the same` : text, mend)

@@ -94,7 +94,7 @@ export function judgeOwnCertificate(pairs: DynamicConfig['saml'], now: Milliseco
   if (newest === undefined) return []
   const found = judgeEnd(Date.parse(new X509Certificate(newest.certificate).validTo), {
     now,
-    soon: 30 * day,
+    warnWithin: 30 * day,
     mend: 'sudo -u authproxy authproxy rotate-keys makes a new one; the identity provider has to learn it within keys.overlap',
   })
   const last = Math.max(0, ...older.map(({ retires }) => retires ?? 0))

@@ -134,7 +134,8 @@ function metadataUrl({ baseUrl }: Config): string {
 
 function judgeCertificate({ ends, problem }: SeenCertificate, now: number): Finding {
   const mend = 'renew it and reload the edge; if renewal is automatic, find out why it has not run'
-  if (problem === undefined || ends <= now) return judgeEnd(ends, { now, soon: 14 * day, mend })
+  if (problem === undefined || ends <= now)
+    return judgeEnd(ends, { now, warnWithin: 14 * day, mend })
   // Browsers may know an issuer that this machine does not.
   if (issuerUnknown(problem)) {
     return doubtful(

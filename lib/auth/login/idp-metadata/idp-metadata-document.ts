@@ -40,10 +40,10 @@ export async function fetchMetadata(
     readonly origin: OriginClient
     readonly clock: Clock
     readonly signal: AbortSignal
-    readonly known?: DocumentValidators | undefined
+    readonly validators?: DocumentValidators | undefined
   },
 ): Promise<{ readonly bytes: Buffer; readonly validators: DocumentValidators } | undefined> {
-  const { origin, clock, signal: closing, known } = by
+  const { origin, clock, signal: closing, validators } = by
   const uri = parseUri(url)
   if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
   const late = () =>
@@ -53,14 +53,14 @@ export async function fetchMetadata(
     ['Accept', 'application/samlmetadata+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.1'],
     ['Accept-Encoding', 'identity'],
     ['User-Agent', 'authproxy'],
-    ['If-None-Match', known?.etag],
-    ['If-Modified-Since', known?.lastModified],
+    ['If-None-Match', validators?.etag],
+    ['If-Modified-Since', validators?.lastModified],
   )
   return within({ clock, after: DOWNLOAD_TIME, signal: closing, late, aborted }, async signal => {
     const response = await origin.request({ method: 'GET', uri, fields, signal, trusted: true })
     if (response.status !== 200) {
       response.content.close()
-      if (response.status === 304 && isSaid(known)) return undefined
+      if (response.status === 304 && isSaid(validators)) return undefined
       throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
     }
     const blocks: Buffer[] = []
@@ -70,11 +70,11 @@ export async function fetchMetadata(
       if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
       blocks.push(Buffer.from(block))
     }
-    const validators = {
+    const newValidators = {
       etag: sendable(response.fields.get('ETag')),
       lastModified: sendable(response.fields.get('Last-Modified')),
     }
-    return { bytes: Buffer.concat(blocks), validators }
+    return { bytes: Buffer.concat(blocks), validators: newValidators }
   })
 }
 

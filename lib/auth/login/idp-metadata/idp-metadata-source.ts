@@ -50,7 +50,7 @@ export interface SourceParts {
   /** Learns which identity provider is in use, each time its metadata has been read. */
   readonly inUse?: (idp: IdpMetadata) => void
   /** Bounds of the thread that reads a document, where they differ from the usual ones. */
-  readonly reading?: Partial<PoolBounds>
+  readonly readerBounds?: Partial<PoolBounds>
 }
 
 export class IdpMetadataSource {
@@ -68,7 +68,7 @@ export class IdpMetadataSource {
 
   private constructor(parts: SourceParts) {
     this.#parts = parts
-    this.#pool = new WorkerPool(parts.clock, { ...metadataBounds, ...parts.reading })
+    this.#pool = new WorkerPool(parts.clock, { ...metadataBounds, ...parts.readerBounds })
   }
 
   /** Gets the metadata for the first time. Throws a MetadataFailure when there is none, not even in the cache. */
@@ -96,7 +96,7 @@ export class IdpMetadataSource {
   }
 
   /** When the metadata in use was downloaded or read, or its server said that it has not changed; undefined when it is from the cache. */
-  get fetched(): Milliseconds | undefined {
+  get fetchedAt(): Milliseconds | undefined {
     return this.#fetched
   }
 
@@ -136,7 +136,7 @@ export class IdpMetadataSource {
   }
 
   /** Settles when no download is under way: one has half a minute. Never throws. */
-  async settled(): Promise<void> {
+  async downloadsEnded(): Promise<void> {
     if (this.#flight.size > 0) await this.#refresh()
   }
 
@@ -198,7 +198,7 @@ export class IdpMetadataSource {
     const cached = this.#cached
     const copy = await this.#copyInCache()
     const known = copy && cached?.validators
-    const by = { origin, clock, signal: this.#closing.signal, known }
+    const by = { origin, clock, signal: this.#closing.signal, validators: known }
     const fetched = await fetchMetadata(idpMetadata.url, by)
     // Until this document is in use, and in the cache.
     this.#cached = undefined

@@ -35,23 +35,27 @@ export interface PoolBounds {
   /** How long a job may wait for a thread. */
   readonly patience: Milliseconds
   /** Bytes of all jobs that wait; none waits with 0. */
-  readonly waiting: number
+  readonly waitingBytes: number
   readonly heapMegabytes: number
   /** How long a thread without a job is kept for the next one. */
-  readonly idle: Milliseconds
+  readonly idleTime: Milliseconds
 }
 
 export const loginBounds: PoolBounds = {
   threads: 2,
   deadline: 10_000,
   patience: 30_000,
-  waiting: 64 * 1024 * 1024,
+  waitingBytes: 64 * 1024 * 1024,
   heapMegabytes: 192,
-  idle: 3000,
+  idleTime: 3000,
 }
 
 /** Logout messages are small, and whether one is answered a second later does not matter. */
-export const logoutBounds: PoolBounds = { ...loginBounds, threads: 1, waiting: 8 * 1024 * 1024 }
+export const logoutBounds: PoolBounds = {
+  ...loginBounds,
+  threads: 1,
+  waitingBytes: 8 * 1024 * 1024,
+}
 
 /**
  * An aggregate of 10 MiB takes two seconds, with its signature three, and half of this memory; the deadline allows for a small
@@ -61,9 +65,9 @@ export const metadataBounds: PoolBounds = {
   threads: 1,
   deadline: 120_000,
   patience: 120_000,
-  waiting: 64 * 1024 * 1024,
+  waitingBytes: 64 * 1024 * 1024,
   heapMegabytes: 512,
-  idle: 0,
+  idleTime: 0,
 }
 
 /** The client for whom a job is done. */
@@ -71,7 +75,7 @@ export interface Client {
   /** The client's address, or the network that counts as one client. */
   readonly address: string
   /** Whether it has begun a login at this gateway. */
-  readonly known: boolean
+  readonly hasBegunLogin: boolean
 }
 
 /** There is no result: the job took too long, too many waited, or the thread died. For the log. */
@@ -142,7 +146,7 @@ export class WorkerPool {
     mayDecrypt: MayDecrypt = () => true,
   ): Promise<ResultOf<J>> {
     const { deadline, patience } = this.#bounds
-    if (client.known) this.#awaited = Math.max(0, this.#awaits - 1)
+    if (client.hasBegunLogin) this.#awaited = Math.max(0, this.#awaits - 1)
     const size = ('encoded' in job ? job.encoded : job.bytes).length + ENTRY
     await this.#within(patience, 'verifier_busy', stop => this.#turn(size, client, stop))
     try {
@@ -173,7 +177,7 @@ export class WorkerPool {
   }
 
   /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
-  async #turn(size: number, { address, known }: Client, stop: AbortSignal): Promise<void> {
+  async #turn(size: number, { address, hasBegunLogin }: Client, stop: AbortSignal): Promise<void> {
     await new Promise<void>((resolve, giveUp) => {
       let begun = false
       const begin = () => {
@@ -181,7 +185,7 @@ export class WorkerPool {
         resolve()
       }
       const waiter: Waiter = { client: address, size, begin, giveUp }
-      const line = known ? this.#known : this.#strangers
+      const line = hasBegunLogin ? this.#known : this.#strangers
       line.add(waiter)
       this.#waiting += size
       this.#begin()
@@ -190,7 +194,7 @@ export class WorkerPool {
         else if (line.delete(waiter)) this.#waiting -= size
         giveUp(stop.reason)
       })
-      while (this.#waiting > this.#bounds.waiting) {
+      while (this.#waiting > this.#bounds.waitingBytes) {
         const dropped = this.#strangers.drop() ?? this.#known.drop()
         if (dropped === undefined) break
         this.#waiting -= dropped.size
@@ -236,7 +240,7 @@ export class WorkerPool {
       return await thread.ask(job, mayDecrypt)
     } finally {
       stop.removeEventListener('abort', end)
-      if (thread.alive && this.#bounds.idle > 0) this.#rest(thread)
+      if (thread.alive && this.#bounds.idleTime > 0) this.#rest(thread)
       else this.#end(thread)
     }
   }
@@ -254,7 +258,7 @@ export class WorkerPool {
   /** Keeps a thread for the next job. */
   #rest(thread: Thread): void {
     this.#idle.push(thread)
-    thread.rest.set(this.#bounds.idle, () => this.#rested(thread))
+    thread.rest.set(this.#bounds.idleTime, () => this.#rested(thread))
   }
 
   /** No job came. The last thread stays while a browser is awaited. */
@@ -281,7 +285,7 @@ export class WorkerPool {
 }
 
 /** The client of what the gateway does on its own behalf. */
-const ourselves: Client = { address: '', known: true }
+const ourselves: Client = { address: '', hasBegunLogin: true }
 
 /** One thread: is asked one job at a time, and says when it has died. It keeps the process alive only while it works. */
 class Thread {
