@@ -3,13 +3,10 @@
  * Knows nothing of logins.
  */
 
-import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock } from '../async/clock.ts'
 import { whenReady } from '../async/ready.ts'
 import type { Source, Take } from '../bytes/source.ts'
-import { Failure, whyUnreadable } from '../errors.ts'
 import { OriginClient } from '../http/client/client.ts'
 import type { ShownCertificate } from '../http/client/dialling/dialler.ts'
 import { Fields } from '../http/message/field.ts'
@@ -19,6 +16,7 @@ import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwa
 import { Allowance } from '../http/server/gather.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
+import { authoritiesIn } from '../x509/authorities.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
 import { tokenField } from './access/passthrough.ts'
@@ -329,32 +327,4 @@ function until(source: Source, closing: AbortSignal): Source {
  */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
   return file === undefined ? [] : authoritiesIn(file, 'proxy.targetCertificates')
-}
-
-/** The authorities in a PEM file; throws a Failure that names the setting. */
-export function authoritiesIn(file: string, name: string): readonly string[] {
-  const code = 'TARGET_CERTIFICATES'
-  const setting = `${name} ${file}`
-  let text: string
-  try {
-    text = readFileSync(file, 'utf8')
-  } catch (cause) {
-    throw new Failure(`cannot read ${setting}: ${whyUnreadable(cause)}`, { code, cause })
-  }
-  // Node would ignore any other block without an error, and then every request would fail.
-  const blocks = text.match(PEM_BLOCKS) ?? []
-  if (blocks.length === 0) throw new Failure(`${setting} holds no certificate in PEM`, { code })
-  if (blocks.every(isCertificate)) return [text]
-  throw new Failure(`${setting} holds a certificate that is damaged or cut off`, { code })
-}
-
-/** Blocks of PEM with a certificate, also those whose end is missing. */
-const PEM_BLOCKS = /-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*(?:-----END \1-----)?/g
-
-function isCertificate(pem: string): boolean {
-  try {
-    return new X509Certificate(pem).raw.length > 0
-  } catch {
-    return false
-  }
 }

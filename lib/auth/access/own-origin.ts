@@ -3,7 +3,6 @@
  */
 import type { Request } from '../../http/message/message.ts'
 import { parseAuthority } from '../../http/message/target.ts'
-import type { Config } from '../config/config.ts'
 import { ownCookies } from '../session/cookie.ts'
 
 /** Path and query of a request line. */
@@ -68,7 +67,10 @@ export function isOwnPost({ fields }: Pick<Request, 'fields'>, baseUrl: string):
  */
 export function isForeignSocket(
   { fields }: Request,
-  { baseUrl, webSocketOrigins }: Config,
+  {
+    baseUrl,
+    webSocketOrigins,
+  }: { readonly baseUrl: string; readonly webSocketOrigins: readonly string[] },
 ): boolean {
   if (!fields.has('Upgrade')) return false
   const origin = fields.get('Origin')

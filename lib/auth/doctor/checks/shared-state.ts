@@ -27,7 +27,7 @@ export async function store({ config, clock }: Examination): Promise<Answer> {
   try {
     const { dialStore } = await import('../../shared-state/dial.ts')
     const { storeNames } = await import('../../shared-state/names.ts')
-    const { authoritiesIn } = await import('../../backend.ts')
+    const { authoritiesIn } = await import('../../../x509/authorities.ts')
     const { certificates } = state
     const authorities =
       certificates === undefined ? undefined : authoritiesIn(certificates, 'state.certificates')
