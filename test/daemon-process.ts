@@ -7,6 +7,7 @@ import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { until } from './fixtures/time/until.ts'
 
 const fixture = fileURLToPath(new URL('fixtures/process/daemon.js', import.meta.url))
 
@@ -127,8 +128,3 @@ t.test('a real process: a socket and a notification from the service manager', a
   child.kill('SIGTERM')
   t.equal(await exitOf(child), 0)
 })
-
-/** Waits for what another process is about to write; the runner's own timeout is the deadline. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise(resolve => setTimeout(resolve, 5))
-}

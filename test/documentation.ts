@@ -6,11 +6,12 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
 import { claims } from '../lib/auth/identity/claim.ts'
-import { CHECK_OUTCOMES, OUTCOMES } from '../lib/auth/metrics.ts'
+import { checkOutcomes, outcomes } from '../lib/auth/outcome.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
+import { Sources } from './fixtures/recorded/source-words.ts'
 
 const root = packageRoot()
 const notOurs = new Set(['node_modules', 'dist', '.git', '.tap', 'coverage'])
@@ -95,11 +96,8 @@ function anchors(markdown: string): string[] {
   )
 }
 
-/** The words of a closed union, read from its source. */
-function union(path: string, name: string): string[] {
-  const body = new RegExp(`type ${name} =([^=]*?)\n\n`).exec(`${read(path)}\n\n`)?.[1] ?? ''
-  return [...body.matchAll(/'([^']+)'/g)].map(([, word = '']) => word)
-}
+const sources = new Sources(root)
+const union = sources.union.bind(sources)
 
 t.test('every reason word is explained', t => {
   const outcomes = union('lib/cache/rfc9111/outcome.ts', 'Outcome')
@@ -121,15 +119,10 @@ t.test('every reason word is explained', t => {
     t.ok(manual.includes(`.SS "Outcome ${word}"`), `man/cachesvc.8: ${word}`)
   }
   const asked = new Set(union('lib/cache/rfc9111/lookup.ts', 'RevalidateReason'))
-  const failures = ['lib/http/client/errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
-    [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'|^ {2}([A-Z_]+): \[$/gm)].map(
-      ([, code, key = '']) => code ?? key,
-    ),
-  )
+  const failures = sources.codesOfCache()
   t.ok(failures.includes('ABANDONED'), 'the codes of fetch/failures.ts are found')
-  // The first is told as a refusal by policy, the second ends the start; the others are explained elsewhere.
-  const told = new Set(['ORIGIN_ADDRESS_REFUSED', 'ORIGIN_CA', ...asked])
-  for (const word of [...words, ...failures].filter(word => !told.has(word))) {
+  // What the origin was asked for is explained elsewhere.
+  for (const word of [...words, ...failures].filter(word => !asked.has(word))) {
     const tag = new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm')
     t.ok(tag.test(manual), `man/cachesvc.8: ${word}`)
   }
@@ -167,19 +160,25 @@ t.test('every outcome of a request to authproxy is explained and counted', t => 
   const explained = [...log.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell = '']) =>
     [...cell.matchAll(/`([a-z-]+)`/g)].map(([, word = '']) => word),
   )
-  t.same(explained.sort(), [...OUTCOMES].sort())
+  t.same(explained.sort(), [...outcomes].sort())
   for (const path of [...files('lib/auth', '.ts'), ...files('lib/http', '.ts')]) {
     const known: ReadonlySet<unknown> = path.startsWith('lib/auth/forward-auth/')
-      ? new Set(CHECK_OUTCOMES)
-      : OUTCOMES
+      ? new Set(checkOutcomes)
+      : new Set(outcomes)
     for (const [, word = ''] of read(path).matchAll(/\boutcome: '([a-z-]+)'/g)) {
       t.ok(known.has(word), `${path}: ${word}`)
     }
   }
   const [, checks = ''] = log.split('\n## 7. Checks of an edge\n')
-  for (const outcome of CHECK_OUTCOMES) t.ok(checks.includes(`\`${outcome}\``), outcome)
+  for (const outcome of checkOutcomes) t.ok(checks.includes(`\`${outcome}\``), outcome)
   const manual = section('man/authproxy.8', 'LOG')
-  for (const word of new Set<string>([...CHECK_OUTCOMES, ...explained])) {
+  const reasons = ['PassReason', 'LoginReason', 'RefuseReason'].flatMap(name =>
+    union('lib/auth/outcome.ts', name),
+  )
+  t.ok(reasons.length > 14, `${reasons.length} reasons`)
+  for (const reason of reasons) t.ok(log.includes(`\`${reason}\``), reason)
+  const tunnels = union('lib/http/proxy/tunnel.ts', 'TunnelEnd')
+  for (const word of new Set<string>([...checkOutcomes, ...explained, ...reasons, ...tunnels])) {
     t.match(manual, wholeWord(word), `authproxy(8): ${word}`)
   }
   t.end()
@@ -197,12 +196,7 @@ function wholeWord(word: string): RegExp {
 }
 
 t.test('every cookie of authproxy is named where a person looks for it', t => {
-  const source = files('lib/auth', '.ts').map(read).join('\n')
-  const names = new Set(
-    [
-      ...source.matchAll(/const (?:[A-Z]+|sessionCookie) = '(__(?:Host-)?authproxy_[a-z]+)\.?'/g),
-    ].map(([, name = '']) => name),
-  )
+  const names = new Set(sources.cookies().map(name => name.replace('.ID', '')))
   t.ok(names.size > 4, [...names].join())
   const [manual, guide] = [section('man/authproxy.8', 'COOKIES'), read('docs/authproxy.md')]
   for (const name of names) {

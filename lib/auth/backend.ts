@@ -25,6 +25,7 @@ import type { Config } from './config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
 import { identityFieldNames, identityFields } from './identity/identity-fields.ts'
 import type { IdentityTokens, TokenRequest } from './identity/identity-token.ts'
+import type { OutcomeFacts } from './outcome.ts'
 import type { Session } from './session/token.ts'
 
 interface BackendOptions {
@@ -163,7 +164,7 @@ export class Backend {
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
     return whenReady(this.identityOf(session), ({ flat }) => {
       const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
-      return { ...answered, facts: { identityBytes } }
+      return { ...answered, facts: { identityBytes } satisfies OutcomeFacts }
     })
   }
 

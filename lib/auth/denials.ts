@@ -2,12 +2,14 @@
  * The answers to requests that the gate does not let pass. They are the same for requests that are forwarded here and for those
  * an edge asks about.
  */
+
 import type { Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import { isForeignSocket, isOwnPost, type Place, pageOf } from './access/own-origin.ts'
 import type { Config } from './config/config.ts'
 import type { Verdict } from './gate.ts'
 import type { SamlService } from './login/service.ts'
+import type { OutcomeFacts } from './outcome.ts'
 import { challenge, type FailurePage, needsLogin } from './pages/failure-page.ts'
 import { type NotKept, whyNotKept } from './pages/failures.ts'
 import { accessRefused } from './pages/refused-access.ts'
@@ -89,7 +91,7 @@ export function formNotKept(because: NotKept, verdict: LoginNeeded, denied: Deni
 }
 
 /** The facts for the log about a request that needs a login. */
-export function loginFacts({ because, session, token }: LoginNeeded) {
+export function loginFacts({ because, session, token }: LoginNeeded): OutcomeFacts {
   return {
     because,
     ...(session === undefined ? {} : { user: session.subject }),

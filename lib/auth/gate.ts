@@ -2,6 +2,7 @@
  * Decides what a request may do, for requests and upgrades alike. Pure: the session is asked for only when nothing else has
  * decided, and reading it changes nothing.
  */
+
 import type { Milliseconds } from '../async/clock.ts'
 import { whenReady } from '../async/ready.ts'
 import type { Request } from '../http/message/message.ts'
@@ -13,6 +14,7 @@ import { type AccessRefusal, type AccessRule, judge, wantedBy } from './access/r
 import { isInScope } from './access/token-scope.ts'
 import type { Config } from './config/config.ts'
 import { refusedPath, renewalPath } from './forward-auth/gateway-paths.ts'
+import type { LoginReason } from './outcome.ts'
 import { keySetPath, loginScriptPath, logoPath } from './pages/own-document.ts'
 import { type OwnPage, signedInPath, whoamiPath } from './pages/whoami.ts'
 import type { ReadSession } from './session/token.ts'
@@ -54,7 +56,7 @@ export type Verdict =
   | {
       readonly verdict: 'login-needed'
       readonly from: 'navigation' | 'api'
-      readonly because: string
+      readonly because: LoginReason
       /** The name of a token whose scope does not cover the request. */
       readonly token?: string
       /** The rule that asks for the login; undefined where there are none. */
@@ -139,15 +141,15 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
     const passes = rules.cors === 'pass' && isPreflight(asked, rules)
     return passes ? { verdict: 'preflight' } : undefined
   }
-  const refused = (because: string) =>
-    ({ verdict: 'login-needed', from: 'api', because: `token-${because}` }) as const
-  if ('because' in token) return refused(token.because)
+  const refused = (because: LoginReason) =>
+    ({ verdict: 'login-needed', from: 'api', because }) as const
+  if ('because' in token) return refused(`token-${token.because}`)
   const { name } = token
   const scope = rules.passthroughTokens.find(each => each.name === name)?.scope
   const { method, fields } = request
   const wanted = { method, fields, path, query, client: asked.client }
   if (scope !== undefined && !isInScope(scope, wanted)) {
-    return { ...refused('scope'), token: name }
+    return { ...refused('token-scope'), token: name }
   }
   return { verdict: 'passthrough', because: 'token', name }
 }

@@ -3,6 +3,7 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { type MetricFacts, Metrics, measureProcess } from '../metrics.ts'
+import { checkOutcomes, outcomes } from './outcome.ts'
 
 /** Figures that are read when the metrics are asked for, with their help texts. */
 const gauges = {
@@ -30,28 +31,9 @@ function moment(sentence: string): string {
 }
 
 /** What reads each of them. */
-type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
+export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
-/** What becomes of requests; docs/life-of-a-request.md explains each. */
-export const OUTCOMES: ReadonlySet<unknown> = new Set([
-  ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
-  ...['login-script', 'own-page', 'refused', 'failed', 'client-gone'],
-])
-
-/** What becomes of the checks of an edge, likewise. */
-export const CHECK_OUTCOMES = [
-  ...[
-    'allowed',
-    'login',
-    'renewal',
-    'unauthenticated',
-    'refused',
-    'misrouted',
-    'probe',
-    'malformed',
-  ],
-  'failed',
-]
+const known: ReadonlySet<unknown> = new Set(outcomes)
 
 export class AuthMetrics {
   readonly #metrics = new Metrics()
@@ -89,13 +71,13 @@ export class AuthMetrics {
   /** What there is to measure, for the list of metrics. */
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
-    const metrics = new AuthMetrics(
-      Object.fromEntries(names.map(name => [name, () => 0])) as Gauges,
-    )
+    const metrics = new AuthMetrics()
+    metrics.read(Object.fromEntries(names.map(name => [name, () => 0])) as Gauges)
     return metrics.#metrics.list()
   }
 
-  constructor(reads: Gauges) {
+  /** Has these figures read whenever the metrics are asked for, and those of the process. To be called once, when their parts are there. */
+  read(reads: Gauges): void {
     for (const [name, help] of Object.entries(gauges)) {
       this.#metrics.reading({ name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
     }
@@ -109,7 +91,7 @@ export class AuthMetrics {
   exchange({ response, duration }: Exchange): void {
     const { facts = {}, status } = response
     const told = facts['outcome']
-    const outcome = OUTCOMES.has(told) ? String(told) : 'other'
+    const outcome = known.has(told) ? String(told) : 'other'
     this.#requests.add({ outcome, status: `${Math.floor(status / 100)}xx` })
     // How long a WebSocket lasts says nothing about the service.
     if (outcome !== 'tunnelled') this.#duration.observe({ outcome }, duration / 1000)
@@ -121,7 +103,7 @@ export class AuthMetrics {
   /** Counts a check of an edge. */
   check(edge: string, { response: { facts = {} } }: Pick<Exchange, 'response'>): void {
     const { outcome, because, rule } = facts
-    const verdict = CHECK_OUTCOMES.find(each => each === outcome) ?? 'failed'
+    const verdict = checkOutcomes.find(each => each === outcome) ?? 'failed'
     this.#checks.add({ edge, verdict })
     if (because === 'access') this.#refusals.add({ rule: String(rule ?? 0) })
   }

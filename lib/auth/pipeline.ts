@@ -8,9 +8,9 @@
  * 3. A request that passes goes through backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
  *    client says of an identity survives, on any way in.
  */
+
 import type { Clock } from '../async/clock.ts'
 import { whenReady } from '../async/ready.ts'
-import type { Facts } from '../errors.ts'
 import { Fields, sameName } from '../http/message/field.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
@@ -34,6 +34,7 @@ import { openResubmission } from './form-preservation/resubmission.ts'
 import { renewOnTheWay } from './forward-auth/gateway-paths.ts'
 import { gate, type Verdict } from './gate.ts'
 import type { SamlService } from './login/service.ts'
+import type { OutcomeFacts } from './outcome.ts'
 import type { Brand } from './pages/brand.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { PageMaker } from './pages/page.ts'
@@ -140,7 +141,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       const { path, session } = verdict
       const { backend, config } = asked.rules
       const other = saml.loginAddress(whoamiPath, 'other')
-      const about = { client, outcome: 'own-page', user: session.subject }
+      const about = { client, outcome: 'own-page', user: session.subject } as const
       return whenReady(backend.identityOf(session), sentFields => {
         const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
@@ -148,7 +149,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     }
     case 'passthrough': {
       const { because, name } = verdict
-      const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` }
+      const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` } as const
       const open = because === 'path'
       const admitted = {
         request,
@@ -190,7 +191,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     }
     case 'renewal': {
       const { session } = verdict
-      const about = { client, outcome: 'own-page', user: session.subject }
+      const about = { client, outcome: 'own-page', user: session.subject } as const
       const { baseUrl } = asked.rules.config
       const { sessions } = parts
       return renewOnTheWay(request, session, { baseUrl, sessions }).then(page => {
@@ -209,7 +210,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       return authenticated(asked, verdict.session)
     case 'login-needed': {
       const outcome = verdict.from === 'api' ? 'unauthenticated' : 'login'
-      const facts = { client, outcome, ...loginFacts(verdict) }
+      const facts: OutcomeFacts = { client, outcome, ...loginFacts(verdict) }
       return login(verdict, asked).then(page => withFacts(page, facts))
     }
   }
@@ -231,7 +232,12 @@ function authenticated<A extends Response | TakenOver>(
   if (refused !== undefined) return refused
   // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session
-  const facts = { client, outcome: 'forwarded', because: 'session', user: session.subject }
+  const facts = {
+    client,
+    outcome: 'forwarded',
+    because: 'session',
+    user: session.subject,
+  } as const
   return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
       // The members are written out, because copying them from `asked` costs an eighth of a small request.
@@ -264,7 +270,7 @@ function authenticated<A extends Response | TakenOver>(
 function pass<A extends Response | TakenOver>(
   { request, rules, parts, forward }: Asked<A>,
   admitted: Admitted,
-  facts: Facts,
+  facts: OutcomeFacts,
 ): Promise<A | Response> {
   return forward(rules.backend, admitted).then(
     answered => withFacts(answered, facts),
@@ -306,7 +312,7 @@ async function renewed<A extends Response | TakenOver>(
 }
 
 /** The answer with facts for the log. The facts it has already win. */
-function withFacts<T extends Response | TakenOver>(answered: T, facts: Facts): T {
+function withFacts<T extends Response | TakenOver>(answered: T, facts: OutcomeFacts): T {
   const own = answered.facts
   return { ...answered, facts: own === undefined ? facts : { ...facts, ...own } }
 }

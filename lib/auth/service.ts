@@ -24,7 +24,7 @@ import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend.ts'
 import { ClientIdentityWatch } from './client-identity.ts'
-import { type Config, inForce, needRestart } from './config/config.ts'
+import type { Config } from './config/config.ts'
 import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
 import { ProbedChecks } from './doctor/probed-checks.ts'
@@ -33,7 +33,6 @@ import { lastOwner } from './form-preservation/owner.ts'
 import type { CheckAddress } from './forward-auth/check-address.ts'
 import type { checkServer } from './forward-auth/listener.ts'
 import { passesAgain } from './gate.ts'
-import { GroupNames } from './identity/group-names.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import type { Making } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
@@ -41,12 +40,12 @@ import { KeyRing } from './keys/key-ring.ts'
 import { stateOf } from './login/login-state.ts'
 import { type CreateSamlService, createSamlService, type SamlReadings } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
-import { readBrand } from './pages/brand.ts'
 import { errorResponse, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { keySetHandler, loginScriptHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
-import { answer, type PipelineParts, type Rules } from './pipeline.ts'
+import { answer, type PipelineParts } from './pipeline.ts'
+import { RulesInForce } from './rules-in-force.ts'
 import { endWithSessions } from './session/ending.ts'
 import { RevocationList, revocationsPath } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
@@ -104,6 +103,7 @@ function propertyOf({ configPath }: Config): Property {
   }
 }
 
+/** Makes the parts in one order: each with parts that were made before it. What a part tells of is heard by those that come later. */
 async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthService> {
   const { config, log, clock = systemClock, random = randomBytes } = options
   const { createSaml = createSamlService, makePair } = options
@@ -112,7 +112,15 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       `sudo -u authproxy authproxy explain ${reference} ${config.instance}`,
   } = options
   const tools = { clock, log }
+  const closing = new AbortController()
+  // Every WebSocket and event stream adds a listener, so their number is not limited.
+  setMaxListeners(0, closing.signal)
+  /** The requests of WebSockets and event streams. A stop does not wait for them. */
+  const endless = new WeakSet<object>()
+  let stopping = false
+  let tunnels = 0
 
+  // Keys and files.
   const keys = await KeyRing.open({
     path: config.sharedKeys ?? config.configPath,
     shared: config.sharedKeys !== undefined,
@@ -128,6 +136,16 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     throw cannotSave(config.configPath, error)
   })
   stop.push(stopStep('let the dynamic configuration go', 2000, () => owned.release()))
+  const instanceId = newInstanceId(random)
+  const rules = await RulesInForce.open(config, {
+    ...tools,
+    backendOf: from => {
+      const tokens = new IdentityTokens({ keys, clock, config: from })
+      const life = { closing: closing.signal, endless }
+      return new Backend({ config: from, clock, instanceId, ...life, tokens })
+    },
+  })
+  stop.unshift(stopStep('end the watch of names of groups', 2000, () => rules.close()))
   const records = await FailureRecords.open({ ...tools, path: failuresFile(config.configPath) })
   stop.unshift(stopStep('keep the last failures', 2000, () => records.flush()))
   const revocations = config.session.revocation
@@ -138,44 +156,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       })
     : undefined
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
-  const shared = await sharedState(config, {
-    ...tools,
-    revocations,
-    reportEnds: () => ending.lookNow(),
-  })
+  const shared = await sharedState(config, { ...tools, revocations })
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
 
-  const closing = new AbortController()
-  // Every WebSocket and event stream adds a listener, so their number is not limited.
-  setMaxListeners(0, closing.signal)
-  /** The requests of WebSockets and event streams. A stop does not wait for them. */
-  const endless = new WeakSet<object>()
-  let stopping = false
-  const instanceId = newInstanceId(random)
-  const backendOf = (from: Config) => {
-    const tokens = new IdentityTokens({ keys, clock, config: from })
-    return new Backend({
-      config: from,
-      clock,
-      instanceId,
-      closing: closing.signal,
-      endless,
-      tokens,
-    })
-  }
-  let rules: Rules = {
-    config,
-    backend: backendOf(config),
-    brand: await readBrand(config),
-  }
-  /** Settings that wait for a restart. */
-  let waiting: readonly string[] = []
-
-  const namesFor = async ({ groupNames: path }: Config) =>
-    path === undefined ? undefined : GroupNames.open({ ...tools, path })
-  let groupNames = await namesFor(config)
-  stop.unshift(stopStep('end the watch of names of groups', 2000, async () => groupNames?.close()))
-
+  // Pages, sessions and logins.
   const clientAddress = (request: Request) => rules.backend.client(request).address
   const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
@@ -195,36 +179,16 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       return stateOf(opener, request).cookieState === 'state' ? 'login' : 'other'
     },
   })
-  const tokens = new SessionTokens({ keys, clock, entityId: config.saml.entityId })
   const sessions = new Sessions({
     ...tools,
     config: () => rules.config,
-    ...{
-      tokens,
-      revocations: shared?.revocations ?? revocations,
-      failurePage,
-      random,
-      groupTable: () => groupNames?.table,
-    },
+    tokens: new SessionTokens({ keys, clock, entityId: config.saml.entityId }),
+    revocations: shared?.revocations ?? revocations,
+    failurePage,
+    random,
+    groupTable: () => rules.groupNames?.table,
   })
-  let tunnels = 0
-  const momentOf = (reading: keyof SamlReadings) => () => (saml.readings()[reading] ?? 0) / 1000
-  const metrics: AuthMetrics = new AuthMetrics({
-    client_connections: () => main.connections,
-    websockets: () => tunnels,
-    backend_connections_busy: () => rules.backend.counts().busy,
-    backend_connections_lasting: () => rules.backend.counts().lasting,
-    backend_connections_free: () => rules.backend.counts().free,
-    backend_connections_bound: () => rules.backend.counts().bound,
-    backend_requests_waiting: () => rules.backend.counts().waiting,
-    idp_metadata_fetched_seconds: momentOf('metadataFetched'),
-    idp_metadata_valid_until_seconds: momentOf('metadataValidUntil'),
-    idp_certificate_ends_seconds: momentOf('idpCertificateEnds'),
-    own_certificate_ends_seconds: momentOf('ownCertificateEnds'),
-    shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
-    shared_store_waiting: () => shared?.waiting ?? 0,
-    group_names_outdated: () => (groupNames?.problem === undefined ? 0 : 1),
-  })
+  const metrics = new AuthMetrics()
   const parts = { keys, sessions, failurePage, page, clock, random, clientAddress, shared }
   const saml = await createSaml({
     ...parts,
@@ -236,9 +200,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules.backend.close()))
 
+  // Servers.
   const probed = new ProbedChecks({ keys, clock })
   const steps: PipelineParts = {
-    rules: () => rules,
+    rules: rules.current,
     saml,
     sessions,
     failurePage,
@@ -246,9 +211,9 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     clock,
     probe: probeAnswerer({
       ...parts,
-      rules: () => rules,
+      rules: rules.current,
       instanceId,
-      waiting: () => waiting,
+      waiting: () => rules.waiting,
       checkOf: nonce => probed.of(nonce),
     }),
     keySet: keySetHandler(() => keys.identity()),
@@ -268,7 +233,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...saml.problems(),
   ]
   const remarks = () =>
-    [groupNames?.problem, shared?.remark()].filter(problem => problem !== undefined)
+    [rules.groupNames?.problem, shared?.remark()].filter(problem => problem !== undefined)
   const adminServer = new HttpServer({
     ...common,
     handler: admin({
@@ -317,32 +282,23 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     fastPath: true,
     introduces: address => rules.config.proxyProtocol && rules.backend.trusts(address),
   })
-  const passes = (request: Request, session: ReadSession | undefined) => {
-    const place = placeOf(request, rules.config.domain)
-    // The age of the login counts at the arrival of the request. An exchange may last longer than the age its rule allows.
-    const now = request.received
-    const client = clientAddress(request)
-    return (
-      place !== undefined &&
-      passesAgain({ ...place, request, client, now, instanceId }, session, rules.config)
-    )
-  }
-  /** The reason why an exchange of a session ends with a later login in its browser, where rules look at the person. */
-  const whyReplaced = (session: ReadSession, request: Request) => {
-    const later = rules.config.access && sessions.laterThan(session)
-    if (later === undefined) return undefined
-    if (later.subject !== session.subject) return 'other-user'
-    const { attributes, authnInstant, authnContext } = later
-    return passes(request, { ...session, attributes, authnInstant, authnContext })
-      ? undefined
-      : 'rules'
-  }
-  const ending: ReturnType<typeof endWithSessions> = endWithSessions({
+
+  // What looks at the servers.
+  metrics.read({
+    client_connections: () => main.connections,
+    websockets: () => tunnels,
+    ...backendReadings(() => rules.backend),
+    ...samlReadings(() => saml.readings()),
+    shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
+    shared_store_waiting: () => shared?.waiting ?? 0,
+    group_names_outdated: () => (rules.groupNames?.problem === undefined ? 0 : 1),
+  })
+  const ending = endWithSessions({
     ...tools,
     lasting: () => main.underWay(),
-    whyEnded: (session, request) => sessions.whyEnded(session) ?? whyReplaced(session, request),
-    passes,
+    ...endings({ rules, sessions, clientAddress, instanceId }),
   })
+  shared?.whenEnded(() => ending.lookNow())
   const endWatch = new ClientIdentityWatch({
     log,
     current: () => ({ config: rules.config, show: identity => rules.backend.show(identity) }),
@@ -367,9 +323,131 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     serves: true,
   })
 
-  // Sockets the service manager hands over take the place of configured addresses: the first ones named `admin` and `checks`, and the
-  // first of the others. Further ones of these names are not taken: a check would be judged as a request for the page `/check`.
-  const { sockets } = options.start
+  const listens = await listenAll({ config, log, main, adminServer, checks }, options.start.sockets)
+  const reload = async (): Promise<readonly string[]> => {
+    const again = await options.reload()
+    if ('problems' in again) return again.problems
+    await rules.replace(again.config)
+    if (rules.waiting.length > 0) {
+      log.warn('these settings wait for a restart', { settings: rules.waiting.join(', ') })
+    }
+    log.setLevel(rules.config.log.level)
+    ending.rulesChanged()
+    await keys.check()
+    return []
+  }
+  owned.answer(
+    control({
+      config: () => rules.config,
+      started: clock.now(),
+      listening: () => ({
+        main: listens.main,
+        ...(listens.admin && { admin: listens.admin }),
+        ...(listens.checks && { checks: listens.checks }),
+      }),
+      problems,
+      waiting: () => rules.waiting,
+      remarks: () => remarks(),
+      sharedFailures: async () => (await shared?.failures()) ?? [],
+      readings: () => saml.readings(),
+      counts: () => ({ clients: main.connections, websockets: tunnels }),
+      reload: options.reloadDaemon ?? reload,
+      endUser: user => sessions.endUser(user),
+      failures: () => records.all(),
+      log,
+    }),
+  )
+  return {
+    port: listens.main.port,
+    adminPort: listens.admin?.port,
+    checks: listens.checks,
+    get status() {
+      const { instance, baseUrl, target } = rules.config
+      const to = `${target.scheme}://${formatAuthority(target, target.scheme)}`
+      const at = formatAuthority({ host: listens.main.address, port: listens.main.port })
+      return `${instance}: listening on ${at} for ${baseUrl}, forwarding to ${to}`
+    },
+    reload,
+    stop,
+  }
+}
+
+/** The figures of the connections to the backend. */
+function backendReadings(backend: () => Backend) {
+  const count = (name: keyof ReturnType<Backend['counts']>) => () => backend().counts()[name]
+  return {
+    backend_connections_busy: count('busy'),
+    backend_connections_lasting: count('lasting'),
+    backend_connections_free: count('free'),
+    backend_connections_bound: count('bound'),
+    backend_requests_waiting: count('waiting'),
+  }
+}
+
+/** The moments of metadata and certificates, seconds since the epoch. */
+function samlReadings(readings: () => SamlReadings) {
+  const moment = (name: keyof SamlReadings) => () => (readings()[name] ?? 0) / 1000
+  return {
+    idp_metadata_fetched_seconds: moment('metadataFetched'),
+    idp_metadata_valid_until_seconds: moment('metadataValidUntil'),
+    idp_certificate_ends_seconds: moment('idpCertificateEnds'),
+    own_certificate_ends_seconds: moment('ownCertificateEnds'),
+  }
+}
+
+interface EndingParts {
+  readonly rules: RulesInForce
+  readonly sessions: Sessions
+  readonly clientAddress: (request: Request) => string
+  readonly instanceId: string
+}
+
+/** Why exchanges that last end before their time. */
+function endings({ rules, sessions, clientAddress, instanceId }: EndingParts) {
+  const passes = (request: Request, session: ReadSession | undefined): boolean => {
+    const place = placeOf(request, rules.config.domain)
+    // The age of the login counts at the arrival of the request. An exchange may last longer than the age its rule allows.
+    const now = request.received
+    const client = clientAddress(request)
+    return (
+      place !== undefined &&
+      passesAgain({ ...place, request, client, now, instanceId }, session, rules.config)
+    )
+  }
+  /** The reason why an exchange of a session ends with a later login in its browser, where rules look at the person. */
+  const whyReplaced = (session: ReadSession, request: Request) => {
+    const later = rules.config.access && sessions.laterThan(session)
+    if (later === undefined) return undefined
+    if (later.subject !== session.subject) return 'other-user'
+    const { attributes, authnInstant, authnContext } = later
+    return passes(request, { ...session, attributes, authnInstant, authnContext })
+      ? undefined
+      : 'rules'
+  }
+  return {
+    passes,
+    whyEnded: (session: ReadSession, request: Request) =>
+      sessions.whyEnded(session) ?? whyReplaced(session, request),
+  }
+}
+
+interface ListeningParts {
+  readonly config: Config
+  readonly log: Log
+  readonly main: HttpServer
+  readonly adminServer: HttpServer
+  readonly checks: Awaited<ReturnType<typeof checkListener>>
+}
+
+/**
+ * Opens the listeners. Sockets that the service manager hands over take the place of configured addresses: the first ones named `admin`
+ * and `checks`, and the first of the others. Further ones of these names are not taken: a check would be judged as a request for
+ * the page `/check`.
+ */
+async function listenAll(
+  { config, log, main, adminServer, checks }: ListeningParts,
+  sockets: readonly InheritedSocket[],
+) {
   const adminSocket = sockets.find(({ name }) => name === 'admin')
   const checksSocket = sockets.find(({ name }) => name === 'checks')
   const mainSocket = sockets.find(({ name }) => name !== 'admin' && name !== 'checks')
@@ -379,70 +457,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const adminPlace = adminSocket ?? config.admin
   const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))
   const checksListen = await checks.listen(checksSocket)
-
   const unit = `authproxy@${config.instance}`
   const mismatches = [
     mainSocket && otherSockets([listens], [config.listen], unit),
     checksSocket && otherCheckSocket(config, checksListen, unit),
   ]
   for (const mismatch of mismatches) if (mismatch !== undefined) log.warn(mismatch)
-
-  const service: AuthService = {
-    port: listens.port,
-    adminPort: adminListens?.port,
-    checks: checksListen,
-    get status() {
-      const { instance, baseUrl, target } = rules.config
-      const to = `${target.scheme}://${formatAuthority(target, target.scheme)}`
-      const at = formatAuthority({ host: listens.address, port: listens.port })
-      return `${instance}: listening on ${at} for ${baseUrl}, forwarding to ${to}`
-    },
-    reload: async () => {
-      const again = await options.reload()
-      if ('problems' in again) return again.problems
-      const next = inForce(config, again.config, rules.config)
-      // These steps may fail, so they come first. A reload takes effect whole or not at all.
-      const brand = await readBrand(next)
-      const backend = backendOf(next)
-      const names = groupNames?.path === next.groupNames ? groupNames : await namesFor(next)
-      // The comparison is with the start, so settings that need a restart stay pending across later reloads.
-      waiting = needRestart(config, again.config, rules.config)
-      if (waiting.length > 0) {
-        log.warn('these settings wait for a restart', { settings: waiting.join(', ') })
-      }
-      log.setLevel(next.log.level)
-      // Requests under way keep their old backend, whose connections are closed when they are idle.
-      rules = { config: next, backend, brand }
-      if (names !== groupNames) await groupNames?.close()
-      groupNames = names
-      ending.rulesChanged()
-      await keys.check()
-      return []
-    },
-    stop,
-  }
-  owned.answer(
-    control({
-      config: () => rules.config,
-      started: clock.now(),
-      listening: () => ({
-        main: listens,
-        ...(adminListens && { admin: adminListens }),
-        ...(checksListen && { checks: checksListen }),
-      }),
-      problems,
-      waiting: () => waiting,
-      remarks: () => remarks(),
-      sharedFailures: async () => (await shared?.failures()) ?? [],
-      readings: () => saml.readings(),
-      counts: () => ({ clients: main.connections, websockets: tunnels }),
-      reload: options.reloadDaemon ?? service.reload,
-      endUser: user => sessions.endUser(user),
-      failures: () => records.all(),
-      log,
-    }),
-  )
-  return service
+  return { main: listens, admin: adminListens, checks: checksListen }
 }
 
 /** The state that instances share. Its code is loaded only when a store is configured. */

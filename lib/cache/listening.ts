@@ -12,7 +12,7 @@ import type {
   TlsOptions,
 } from '../http/server/options.ts'
 import { HttpServer } from '../http/server/server.ts'
-import { defaultHeadLimits } from '../http/wire/request-rules.ts'
+import { defaultHeadLimits } from '../http/wire/request-head.ts'
 import { normaliseAddress } from '../ip.ts'
 import type { InheritedSocket } from '../systemd.ts'
 import type { Config } from './config/config.ts'

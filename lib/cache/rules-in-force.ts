@@ -7,8 +7,8 @@ import type { Clock, Milliseconds } from '../async/clock.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { OriginCredentials } from './fetch/origin-credentials.ts'
 import type { Listening } from './listening.ts'
-import { type Own, ownIdentity } from './policy/hosts.ts'
 import { type Rules, rulesOf } from './policy/policy.ts'
+import { type Own, ownIdentity } from './policy/routing.ts'
 
 /** A configuration, and what is doubtful about it, for the overview. */
 export interface LoadedConfig {

@@ -1,20 +1,25 @@
 /**
- * Starts the parts of the service, gives them a new configuration on reload, and stops them in order.
+ * Starts the parts of the service, gives them a new configuration on reload, and stops them in order. Says what follows from what
+ * they tell of: the statistics of the days, the metrics, the activity on the pages, and the log.
  */
 import { randomBytes } from 'node:crypto'
-import { type Clock, systemClock } from '../async/clock.ts'
+import { type Clock, type Milliseconds, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import { Failure } from '../errors.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/dialling/name-lookup.ts'
+import type { Exchange } from '../http/message/message.ts'
 import { Clients } from '../http/server/clients.ts'
 import { requestIds } from '../http/server/connections.ts'
+import { accessFacts } from '../http/server/exchanges.ts'
 import { otherSockets } from '../http/server/listen.ts'
 import { stopTimes, untilLull } from '../http/server/lull.ts'
 import type { HttpServerOptions } from '../http/server/options.ts'
-import type { Log } from '../log/log.ts'
+import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
+import { recent } from '../recent.ts'
+import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type Answering, answering } from './answering.ts'
 import { BuildAnswers } from './builds/answers.ts'
@@ -35,11 +40,11 @@ import { pipeline } from './pipeline.ts'
 import { limitsOfClient } from './policy/policy.ts'
 import { newPseudonym } from './pseudonym.ts'
 import { type LoadedConfig, RulesInForce } from './rules-in-force.ts'
-import { fetchEvents, onTooManyConnections, serverEvents } from './service-events.ts'
 import type { OpenedSharedStore } from './shared/opening.ts'
 import type { SharingRules } from './shared/shareable.ts'
 import type { SharedStore } from './shared/shared-store.ts'
 import { Activity } from './stats/activity.ts'
+import type { Statistics } from './stats/statistics.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
@@ -404,4 +409,84 @@ function stopSteps(
     stopStep('write the statistics', 5000, () => days.close()),
     stopStep('close the store', 10_000, () => store.close()),
   ]
+}
+
+interface CountingParts {
+  readonly log: Log
+  readonly settings: RulesInForce
+  readonly statistics: Statistics
+  readonly metrics: CacheMetrics
+  readonly activity: Activity
+}
+
+/** What the parts that fetch tell. */
+function fetchEvents({ statistics, metrics }: CountingParts) {
+  return {
+    onFetched: (bytes: number): void => {
+      statistics.fetched(bytes)
+      metrics.fetched(bytes)
+    },
+    onFailover: (): void => metrics.count('failover'),
+    onImpostor: (): void => metrics.count('impostor'),
+    onNotStored: (because: string): void => metrics.notStored(because),
+    onWrong: (failure: Failure): void => metrics.wrongContent(failure.code),
+    onAhead: (result: 'fetched' | 'failed', bytes: number): void =>
+      metrics.fetchedAhead(result, bytes),
+    onRefresh: (result: RefreshResult): void => metrics.refreshed(result),
+  }
+}
+
+/** What the servers tell. */
+function serverEvents({
+  log,
+  settings,
+  statistics,
+  metrics,
+  activity,
+}: CountingParts): Pick<HttpServerOptions, 'onExchange' | 'onMalformed'> {
+  return {
+    onExchange: (exchange, error) => {
+      const outcome = exchange.response.facts?.['outcome']
+      if (outcome === 'hit') statistics.hit(exchange.sent)
+      else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+      else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
+      metrics.exchange(exchange)
+      if (exchange.request.slowClient) metrics.count('slow')
+      if (activity.note(exchange)) statistics.problem()
+      if (settings.config.log.access) log.info('request', factsWithoutRepeats(exchange))
+      if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
+    },
+    onMalformed: (client, status, problem) => {
+      metrics.count('malformed')
+      log.info('malformed request', { client: client.address, status, problem })
+    },
+  }
+}
+
+/** How often the log says of a client that it has too many connections. */
+const pause: Milliseconds = 60_000
+/** Clients of which it is remembered. */
+const mostNoted = 256
+
+/** What follows from a connection more than its client may have: one line a minute of each client. */
+function onTooManyConnections(
+  { log, settings, metrics }: CountingParts,
+  clock: Clock,
+): (client: string) => void {
+  const noted = recent<string, Milliseconds>(mostNoted)
+  return client => {
+    metrics.count('beyond-limit')
+    const now = clock.elapsed()
+    if (now < (noted.get(client) ?? Number.NEGATIVE_INFINITY) + pause) return
+    noted.set(client, now)
+    const most = settings.config.limits.perClient.connections
+    log.warn('a client has more connections than it may have', { client, most })
+  }
+}
+
+/** Facts of a request for the log. The key of a file is left out where it is what the client wrote: that is most of the lines. */
+function factsWithoutRepeats(exchange: Exchange): LogFacts {
+  const facts = accessFacts(exchange)
+  if (facts['key'] === facts['target']) facts['key'] = undefined
+  return facts
 }

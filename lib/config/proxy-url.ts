@@ -2,7 +2,7 @@
  * Reads settings that name another HTTP proxy for requests, by its URL with credentials, and finds the variables that name one
  * for other programs, which are not settings here. No message quotes the credentials.
  */
-import type { Parent } from '../http/client/dialling/parent-proxy.ts'
+import type { Parent } from '../http/client/dialling/parents.ts'
 import { type Authority, formatAuthority, type Scheme } from '../http/message/target.ts'
 import { canonicalHost, readPort, splitPort } from './address-kinds.ts'
 import { type ReadResult, right, wrong } from './reading.ts'

@@ -13,18 +13,17 @@ import { flushWrites, type WriteListener, writeNow, writeSoon } from '../bytes/s
 import { formatDate } from './message/date.ts'
 import { Fields } from './message/field.ts'
 import type { TargetReader } from './message/target.ts'
-import { leaveReads, takeReads } from './server/accepted.ts'
-import { type Connection, LiveRequest, type RequestReading } from './server/connections.ts'
+import {
+  type Connection,
+  LiveRequest,
+  leaveReads,
+  type RequestReading,
+  takeReads,
+} from './server/connections.ts'
 import { type Exchanges, hintsOf, type ResponseWriter } from './server/exchanges.ts'
 import type { HttpServerOptions } from './server/options.ts'
 import { emptyContent, MalformedContent, restTime } from './server/request-content.ts'
-import {
-  chunkEnd,
-  chunkStart,
-  lastChunk,
-  type OutgoingHead,
-  responseText,
-} from './wire/message-writer.ts'
+import { chunkEnd, chunkStart, lastChunk, type OutgoingHead, responseText } from './wire/framing.ts'
 import { type Framing, type PlainHead, PlainHeadReader } from './wire/request-head.ts'
 import { VaryingLine } from './wire/varying-line.ts'
 

@@ -13,8 +13,7 @@ import { inTime } from '../async/deadline.ts'
 import { systemCode } from '../errors.ts'
 import { isRecord } from '../json.ts'
 import { leadsToJournal, withPriority } from './journal.ts'
-import { jsonLine } from './json-line.ts'
-import { clean, cleanText, printable } from './redact.ts'
+import { clean, cleanText, jsonLine, printable } from './redact.ts'
 import { requestLine, type Terminal } from './request-line.ts'
 
 /** From the least severe to the most severe. */

@@ -4,7 +4,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { Layout } from '../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../lib/cache/store/disk/disk.ts'
 import { updatedPackages } from '../fixtures/archive/archive.ts'
 import { directoryFor, noLab, report, setUp } from '../fixtures/cache/lab.ts'
 import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'

@@ -8,8 +8,9 @@ import { domain, requestWith, startGateway } from '../fixtures/gateway/gateway.t
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
-const metrics = () =>
-  new AuthMetrics({
+const metrics = () => {
+  const made = new AuthMetrics()
+  made.read({
     client_connections: () => 3,
     websockets: () => 4,
     backend_connections_busy: () => 1,
@@ -25,6 +26,8 @@ const metrics = () =>
     shared_store_waiting: () => 0,
     group_names_outdated: () => 0,
   })
+  return made
+}
 
 const textOf = ({ content }: Response) => (content.kind === 'bytes' ? content.bytes.toString() : '')
 

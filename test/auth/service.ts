@@ -17,6 +17,7 @@ import { domain, gatewayConfig, requestWith, startGateway } from '../fixtures/ga
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { reply } from '../fixtures/http/scripts.ts'
+import { until } from '../fixtures/time/until.ts'
 
 t.test('what keeps an instance from starting is said in words', async t => {
   const taken = createServer().listen(0, '127.0.0.1')
@@ -72,11 +73,9 @@ t.test(
     t.equal((await again.sessions.read(request))?.subject, 'ada@example.org')
     const certificate = again.saml.keys.saml()[0]?.certificate
     await rm(path)
-    while ((await again.sessions.read(request)) !== undefined)
-      await new Promise(resolve => setTimeout(resolve, 50))
+    await until(async () => (await again.sessions.read(request)) === undefined)
     t.not(again.saml.keys.saml()[0]?.certificate, certificate)
-    const told = () => again.log.lines.some(({ message }) => message.includes('deleted'))
-    while (!told()) await new Promise(resolve => setTimeout(resolve, 20))
+    await until(() => again.log.lines.some(({ message }) => message.includes('deleted')))
     t.equal((await stat(path)).mode & 0o777, 0o600, 'and is made anew')
   },
 )

@@ -1,4 +1,4 @@
-/** The order in which the parts of the service are made. */
+/** The order in which the parts of both services are made. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -9,6 +9,8 @@ const places: ReadonlyArray<readonly [file: string, name: string, parts: number]
   ['lib/cache/service.ts', 'startWith', 15],
   ['lib/cache/answering.ts', 'answering', 8],
   ['lib/cache/operations/wiring.ts', 'operationsOf', 4],
+  ['lib/auth/service.ts', 'start', 25],
+  ['lib/auth/shared-state/shared-state.ts', 'openSharedState', 8],
 ]
 
 for (const [file, name, least] of places) {

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { jsonLine } from '../../lib/log/json-line.ts'
-import { clean, cleanText } from '../../lib/log/redact.ts'
+import { clean, cleanText, jsonLine } from '../../lib/log/redact.ts'
 import { hostilePieces, seeded } from '../fixtures/chance/seeded-random.ts'
 
 const frame = { level: 'info', time: '2025-01-01T00:00:00.000Z', message: 'request' }

@@ -14,6 +14,7 @@
  * (bytes), "about" (the nonce of another question, whose check is asked for), "fails" (whether the check of this one is to fail) }
  * Answer, the content of a response with status 200: { "v": 1, "nonce", … } as in ProbeAnswer.
  */
+
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -31,6 +32,7 @@ import { isIdentityField } from '../identity/field-names.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
+import type { OutcomeFacts } from '../outcome.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'
@@ -252,7 +254,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
     }
     return textResponse(200, sealAnswer(answer, { keys, random }), {
       fields: Fields.of(['Cache-Control', 'no-store'], ...padding(question.padding)),
-      facts: { outcome: 'probe' },
+      facts: { outcome: 'probe' } satisfies OutcomeFacts,
     })
   }
 }

@@ -6,6 +6,7 @@
  * - nginx takes 401 and 403 as a decision and turns any other status into an error.
  * - An edge that copies fields of the answer leaves the client's own where the answer has none, so each field of the identity is there.
  */
+
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
@@ -21,6 +22,7 @@ import {
   refusedSocket,
 } from '../denials.ts'
 import type { Verdict } from '../gate.ts'
+import type { OutcomeFacts, PassReason } from '../outcome.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
 import { type Contract, redirectField } from './contract.ts'
@@ -30,7 +32,7 @@ import { longestTarget, renewalAddress } from './gateway-paths.ts'
 export type CheckDecision =
   | {
       readonly pass: ReadSession | undefined
-      readonly because: string
+      readonly because: PassReason
       /** The path or the token that lets the request pass without a session. */
       readonly passthrough?: string
     }
@@ -95,7 +97,7 @@ export function allowedFields(identity: Fields, cookies: string): Fields {
 }
 
 /** The answer for a request that may pass. */
-export function passAnswer(fields: Fields, id: string, facts: Response['facts']): Response {
+export function passAnswer(fields: Fields, id: string, facts: OutcomeFacts): Response {
   const own = ['X-Authproxy-Request-ID', id]
   return { status: 200, fields: fields.followedBy(own), content: noContent, facts }
 }
@@ -105,7 +107,7 @@ export function misroutedAnswer(): Response {
   return textResponse(
     404,
     'This path is answered by authproxy itself: at the edge, route /saml/ and what begins with /__authproxy to proxy.listenAddress, before the check.',
-    { fields: NOT_STORED, facts: { outcome: 'misrouted' } },
+    { fields: NOT_STORED, facts: { outcome: 'misrouted' } satisfies OutcomeFacts },
   )
 }
 
@@ -120,7 +122,7 @@ function loginOf(verdict: Extract<Verdict, { verdict: 'login-needed' }>, denied:
 }
 
 /** Redirects a browser in the way the edge understands. */
-function led(to: string, { redirects }: Contract, facts: Response['facts']): Response {
+function led(to: string, { redirects }: Contract, facts: OutcomeFacts): Response {
   const fields =
     redirects === 'answer'
       ? Fields.of(['Location', to])
@@ -140,6 +142,6 @@ function refusal(answer: Response, { redirects }: Contract): Response {
   return withFacts(other ? { ...rest, status: 403 } : answer, { outcome: 'refused' })
 }
 
-function withFacts(answer: Response, facts: Response['facts']): Response {
+function withFacts(answer: Response, facts: OutcomeFacts): Response {
   return { ...answer, facts: { ...answer.facts, ...facts } }
 }

@@ -2,6 +2,7 @@
  * Answers the checks of an edge that forwards requests itself. It reads which request is meant (read-check.ts), asks the gate,
  * and answers by the contract of the edge (check-answer.ts).
  */
+
 import { whenReady } from '../../async/ready.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Handler, Request, Response } from '../../http/message/message.ts'
@@ -11,6 +12,7 @@ import type { Logger } from '../../log/log.ts'
 import type { ProbeQuestion } from '../doctor/probe.ts'
 import { isProbePath, type ProbedChecks, probedIdentity } from '../doctor/probed-checks.ts'
 import { gate, samlPaths } from '../gate.ts'
+import type { OutcomeFacts } from '../outcome.ts'
 import type { PipelineParts, Rules } from '../pipeline.ts'
 import { decide, misroutedAnswer, passAnswer } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
@@ -62,7 +64,7 @@ function answerProbe(
   { asked, rules, clients }: Pick<Judging, 'asked' | 'rules' | 'clients'>,
 ): Response | undefined {
   if ('code' in asked || !isProbePath(asked.place.path)) return undefined
-  const facts = { outcome: 'probe' }
+  const facts = { outcome: 'probe' } as const
   if (fails === true) {
     const failing = textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
     return withAsked(failing, asked)
@@ -118,7 +120,15 @@ function judge(
     const { method, id } = request
     const identity = rules.backend.wholeIdentityOf(pass, { method, path: place.path })
     const [user, target] = [pass?.subject, targetOf(asked)]
-    const facts = { outcome: 'allowed', because, user, passthrough, client, method, target }
+    const facts: OutcomeFacts = {
+      outcome: 'allowed',
+      because,
+      user,
+      passthrough,
+      client,
+      method,
+      target,
+    }
     return whenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
   })
 }
@@ -137,17 +147,20 @@ const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 const refusedClaim = textResponse(
   403,
   'A field of this request could be taken for the identity of a user, and the edge does not overwrite it. The log of authproxy names it (FORWARD-AUTH-ERROR identity_field).',
-  { fields: NOT_STORED, facts: { outcome: 'refused', because: 'identity-field' } },
+  {
+    fields: NOT_STORED,
+    facts: { outcome: 'refused', because: 'identity-field' } satisfies OutcomeFacts,
+  },
 )
 
 const noMethod = textResponse(403, 'The method of this request is not allowed.', {
   fields: NOT_STORED,
-  facts: { outcome: 'refused' },
+  facts: { outcome: 'refused' } satisfies OutcomeFacts,
 })
 
 const noProtocol = textResponse(403, 'Of other protocols WebSockets alone may be opened.', {
   fields: NOT_STORED,
-  facts: { outcome: 'refused', because: 'upgrade' },
+  facts: { outcome: 'refused', because: 'upgrade' } satisfies OutcomeFacts,
 })
 
 /** The answer to a check that does not keep to the contract: an error of the edge's configuration, or an attempt of its client. */
@@ -157,9 +170,9 @@ function malformed(
   log: Logger,
 ): Response {
   const { id, client } = check
-  const about = { category: 'FORWARD-AUTH-ERROR', code }
+  const about = { category: 'FORWARD-AUTH-ERROR', code } as const
   log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, id, peer: client.address, sentence })
-  const facts = { outcome: 'malformed', ...about }
+  const facts: OutcomeFacts = { outcome: 'malformed', ...about }
   return textResponse(status, sentence, { fields: NOT_STORED, facts })
 }
 

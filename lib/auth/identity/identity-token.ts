@@ -93,7 +93,7 @@ export class IdentityTokens {
     const now = clock.now()
     const key = signingKey(keys.identity(), now, publishedFor.identity)
     if (key === undefined) throw new Error('there is no key to sign identities with')
-    const claims = { ...claimsOf(session, config, now), ...requestClaims(request, config) }
+    const claims = identityClaims(session, { config, now, request })
     const { kid } = key
     if (this.#signer?.kid !== kid) this.#signer = { kid, key: createPrivateKey(key.privateKey) }
     const token = signJwt(claims, { algorithm: 'ES256', type: 'JWT', ...this.#signer })
@@ -101,23 +101,23 @@ export class IdentityTokens {
   }
 }
 
-function requestClaims(
-  request: TokenRequest | undefined,
-  { baseUrl }: IdentityTokenOptions['config'],
-): JwtClaims {
-  return request === undefined ? {} : { htm: request.method, htu: `${baseUrl}${request.path}` }
-}
-
 /** The time by which the clock of a backend may be behind ours. */
 const SLACK: Milliseconds = 30_000
 
-function claimsOf(
-  session: Session,
-  { baseUrl, instance, identityToken }: IdentityTokenOptions['config'],
-  now: Milliseconds,
+/** The claims of a token, of which docs/identity-token.md says what each means. `request`: the one the token is for. */
+export function identityClaims(
+  session: Pick<Session, 'subject' | 'attributes' | 'authenticated' | 'expires'>,
+  {
+    config: { baseUrl, instance, identityToken },
+    now,
+    request,
+  }: Pick<IdentityTokenOptions, 'config'> & {
+    readonly now: Milliseconds
+    readonly request: TokenRequest | undefined
+  },
 ): JwtClaims {
   const { groups = [], ...attributes } = Object.fromEntries(session.attributes)
-  return {
+  const claims = {
     iss: baseUrl,
     aud: identityToken?.audience ?? baseUrl,
     sub: session.subject,
@@ -129,4 +129,7 @@ function claimsOf(
     attributes,
     instance,
   }
+  return request === undefined
+    ? claims
+    : { ...claims, htm: request.method, htu: `${baseUrl}${request.path}` }
 }

@@ -18,6 +18,7 @@ import { messageLimits } from '../../saml/core/message.ts'
 import type { WrittenInstant } from '../../saml/core/read-assertion.ts'
 import type { VerifiedResponse } from '../../saml/core/verify-response.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
+import type { OutcomeFacts } from '../outcome.ts'
 import { browserIn, ownValues } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
 import { useOnce } from './first-use.ts'
@@ -191,7 +192,8 @@ async function startSession(
       // An earlier logout is forgotten, so that a late answer to it cannot end this session.
       .plus('Set-Cookie', keepKnown(saml, { last }))
   }
-  return { ...redirect(303, location, fields), facts: { saml: 'accepted' } }
+  const facts: OutcomeFacts = { saml: 'accepted' }
+  return { ...redirect(303, location, fields), facts }
 }
 
 function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'>) {
@@ -373,4 +375,4 @@ const codes = {
   state: 'login_unknown',
   absent: 'login_cookie_missing',
   invalid: 'login_cookie_invalid',
-}
+} as const

@@ -6,6 +6,8 @@ import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import type { AssertionReason } from '../../saml/core/check-assertion.ts'
+import type { MessageReason } from '../../saml/core/message.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 import { isOwnHost } from '../access/own-origin.ts'
 import { type FailureCode, failures } from '../pages/failures.ts'
@@ -14,9 +16,24 @@ import { timeText } from '../pages/page.ts'
 import type { CookieDiagnosis } from '../session/sessions.ts'
 import { type LoginState, stateOf } from './login-state.ts'
 import type { Saml } from './parts.ts'
+import type { WorkerReason } from './worker/pool.ts'
+
+/** What is wrong with a message whose texts others share. */
+type SharedReason =
+  | 'replay'
+  | 'expired'
+  | 'too_old'
+  | 'issue_instant'
+  | 'encrypted_id'
+  | 'logout_query'
+
+/** The codes of a session that does not come back: the text says the likely cause. */
+type LostReason = 'login_loop' | 'session_cookie_missing'
+
+type RefusalCode = FailureCode | AssertionReason | MessageReason | SharedReason | WorkerReason
 
 export interface Refusal {
-  readonly code: string
+  readonly code: RefusalCode
   readonly facts?: Facts
   readonly findings?: readonly AssertionFinding[]
   /** The time by which the IdP's clock seems to be ahead, when the check of a time failed. */
@@ -30,7 +47,10 @@ export interface Refusal {
 export function refusalPage(
   saml: Saml,
   request: Request,
-  refusal: Refusal & { readonly as?: FailureCode | undefined },
+  refusal: Omit<Refusal, 'code'> & {
+    readonly code: RefusalCode | `logout_${RefusalCode}`
+    readonly as?: FailureCode | undefined
+  },
 ): Response {
   const { code, facts, findings = [], clockAhead, cause } = refusal
   const { baseUrl: base } = saml.config()
@@ -89,7 +109,9 @@ export async function logoutRefused(
   request: Request,
   refusal: Refusal,
 ): Promise<Response> {
-  const code = refusal.code.startsWith('logout_') ? refusal.code : `logout_${refusal.code}`
+  const code = refusal.code.startsWith('logout_')
+    ? refusal.code
+    : (`logout_${refusal.code}` as const)
   const { logout } = stateOf(saml, request)
   const ended = logout !== undefined && (await saml.sessions.read(request)) === undefined
   const as = ended ? 'logout_unconfirmed' : undefined
@@ -129,7 +151,7 @@ const said = {
     'You have been signed in several times, but each time the next request came without a valid session.',
   session_cookie_missing:
     'The identity provider has signed you in, but no valid session came back with the next request.',
-} as const satisfies Readonly<Record<string, Sentence>>
+} as const satisfies Readonly<Record<LostReason, Sentence>>
 
 /**
  * Answers with a page that names the likely cause. Without it the person would only see a browser that never stops loading.
@@ -139,7 +161,7 @@ export async function lostSession(
   saml: Saml,
   request: Request,
   lost: {
-    readonly code: keyof typeof said
+    readonly code: LostReason
     readonly state: LoginState
     /** The address of a login that leads to the person's target. `ownAddress` is the target under the right host name. */
     readonly loginTarget: string

@@ -37,7 +37,8 @@ export async function answerRequest(
   const { request, relayState } = arrived
   const { signed, issuer = '', nameId, sessionIndexes, encryptedId } = message
   const { allowUnsignedLogout, assertionAge, clockSkew } = saml.config()
-  const refuse = (code: string) => logoutRefused(saml, request, { code, ...sentBy(message) })
+  const refuse = (code: Refusal['code']) =>
+    logoutRefused(saml, request, { code, ...sentBy(message) })
   if (!signed && !allowUnsignedLogout) return refuse('signature_missing')
   if (!signed) {
     saml.log.warn('an unsigned LogoutRequest is taken, as configured', { request: request.id })
@@ -115,7 +116,11 @@ export async function takeAnswer(
 function checkHead(saml: Saml, message: MessageHead): Refusal | undefined {
   const { sloUrl, clockSkew, assertionAge } = saml.config()
   const { version, id, issuer, destination, issued, signed } = message
-  const wrong = (code: string, what: string, difference: Omit<Difference, 'what'>): Refusal => ({
+  const wrong = (
+    code: Refusal['code'],
+    what: string,
+    difference: Omit<Difference, 'what'>,
+  ): Refusal => ({
     code,
     findings: [{ what, ok: false, ...difference }],
     ...sentBy(message),

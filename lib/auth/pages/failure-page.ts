@@ -4,6 +4,7 @@
  * Each failure also leaves one record in the log, with category and code, and one for `authproxy explain`. The request ID on the
  * page leads to both.
  */
+
 import type { Clock } from '../../async/clock.ts'
 import { explainError, type Facts, Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
@@ -18,6 +19,7 @@ import type { Logger } from '../../log/log.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
+import type { OutcomeFacts } from '../outcome.ts'
 import type { Sender, SentRecord } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
 import { english, fillText, type Sentence } from './language.ts'
@@ -112,7 +114,8 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
           }),
         })
       : json({ error: category, title, message: said.text, requestId, ...report.json }, answered)
-    return { ...answer, facts: { outcome: 'failed', category, code, client } }
+    const outcome: OutcomeFacts = { outcome: 'failed', category, code, client }
+    return { ...answer, facts: outcome }
   }
 }
 
@@ -169,13 +172,18 @@ export function errorResponse(
   if (error instanceof ClientGone) return gone
   if (origins !== undefined) {
     if (request.signal.aborted) return gone
-    const code = origins.code.toLowerCase().replace(/^origin_/, 'backend_')
+    const code = backendCode(origins.code)
     const facts = { ...origins.facts, problem: origins.publicText }
     const as = UNREADABLE.includes(origins.code) ? 'backend_answer' : 'backend'
     return failurePage({ request, code, as, facts, cause: error })
   }
   const code = error instanceof Failure ? error.code.toLowerCase() : 'internal'
   return failurePage({ request, code, as: 'internal', cause: error })
+}
+
+/** How a failure of a connection to the backend is called: `backend_connect_refused`. */
+export function backendCode(code: OriginFailure['code']): string {
+  return code.toLowerCase().replace(/^origin_/, 'backend_')
 }
 
 /** The codes of answers of the backend that are not valid HTTP. */
@@ -188,7 +196,7 @@ const gone: Response = {
   status: 499,
   fields: Fields.empty,
   content: noContent,
-  facts: { outcome: 'client-gone' },
+  facts: { outcome: 'client-gone' } satisfies OutcomeFacts,
 }
 
 /** The page for a navigation whose login could not be finished; undefined when it could. */

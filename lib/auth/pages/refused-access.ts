@@ -1,8 +1,10 @@
 /**
  * Answers requests that the rules under `access` refuse: with a page for a person, with JSON for a program.
  */
+
 import type { Request, Response } from '../../http/message/message.ts'
 import { type AccessRefusal, neededText, placeOfRule } from '../access/rules.ts'
+import type { OutcomeFacts } from '../outcome.ts'
 import type { FailurePage } from './failure-page.ts'
 
 /** The answer to a request that the rules refuse. It never leads to the login by itself: that would be a loop. */
@@ -39,6 +41,7 @@ export function accessRefused(
     facts: { user, decided: placeOfRule(rule), path: rule?.path.written, why: because },
   })
   // These facts are for the log, and they name the rule.
-  const facts = { ...answered.facts, outcome: 'refused', because: 'access', why: because, ...about }
+  const decided: OutcomeFacts = { outcome: 'refused', because: 'access', why: because, ...about }
+  const facts = { ...answered.facts, ...decided }
   return { ...answered, facts: user === undefined ? facts : { ...facts, user } }
 }

@@ -51,8 +51,6 @@ interface SharingParts {
   readonly link: Pick<StoreLink, 'askLater'>
   /** Opens another connection, for the stream. */
   readonly dial: (within: Milliseconds) => Promise<Connection>
-  /** Reports that sessions have ended at another instance. */
-  readonly reportEnds: () => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -78,10 +76,16 @@ export class SharedRevocations implements EndedSessions {
   readonly #of: SharingParts
   /** Marks that have ended here and are not known to be in the store. */
   readonly #waiting = new Set<string>()
+  #onEnded: () => void = () => undefined
 
   constructor(list: RevocationList, of: SharingParts) {
     this.#list = list
     this.#of = of
+  }
+
+  /** From now on the listener is told that sessions have ended at another instance. */
+  whenEnded(listener: () => void): void {
+    this.#onEnded = listener
   }
 
   /** The number of ended sessions that the other instances do not know yet. */
@@ -131,7 +135,7 @@ export class SharedRevocations implements EndedSessions {
       const messages = messagesIn(answer)
       const entries = messages.flatMap(message => entryIn(message) ?? [])
       const taken = this.#list.takeIn(entries.map(entry => this.#believed(entry)))
-      if (entries.length > 0) this.#of.reportEnds()
+      if (entries.length > 0) this.#onEnded()
       await taken
       const behind = messages.length === AT_ONCE && (await this.#isShortenedPast(id, connection))
       id = behind ? await this.#bringTogether(connection) : (idOf(messages.at(-1)) ?? id)

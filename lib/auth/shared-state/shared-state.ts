@@ -20,7 +20,6 @@ import {
   type SentRecord,
 } from '../pages/failure-records.ts'
 import type { RevocationList } from '../session/revocation.ts'
-import type { Connection } from './connection.ts'
 import { dialStore } from './dial.ts'
 import { storeNames } from './names.ts'
 import { sharedForms } from './shared-forms.ts'
@@ -31,6 +30,8 @@ export interface SharedState {
   /** The list of ended sessions, shared; undefined where there is none. */
   readonly revocations: SharedRevocations | undefined
   readonly forms: FormStore
+  /** From now on the listener is told that sessions have ended at another instance. */
+  whenEnded(listener: () => void): void
   /** Marks IDs as used at all instances, all of them or none. Never throws. */
   useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
   /**
@@ -110,8 +111,6 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[3])`
 export async function openSharedState(of: {
   readonly config: StateConfig
   readonly revocations: RevocationList | undefined
-  /** Reports that sessions have ended at another instance. */
-  readonly reportEnds: () => void
   readonly clock: Clock
   readonly log: Logger
 }): Promise<SharedState> {
@@ -123,6 +122,9 @@ export async function openSharedState(of: {
     dialStore(config, authorities || undefined, { clock, within })
   let list: Pick<UsedIds, 'livingMarks'> | undefined
 
+  const link = new StoreLink({ dial, probe: names.probe(randomUUID()), clock, log })
+  const revocations =
+    of.revocations && new SharedRevocations(of.revocations, { names, link, dial, clock, log })
   const timeOf = (until: Milliseconds) => String(Math.max(1, Math.ceil(until + SKEW - clock.now())))
   const use = (ids: readonly string[], until: Milliseconds) => {
     const keys = ids.map(id => names.used(usedMark(id)))
@@ -138,32 +140,15 @@ export async function openSharedState(of: {
       if (!asked.ok) return
     }
   }
-  const prepare = async (connection: Connection) => {
+  await link.open(async connection => {
     await refill()
     await revocations?.follow(connection)
-  }
-  const link: StoreLink = new StoreLink({
-    dial,
-    prepare,
-    probe: names.probe(randomUUID()),
-    clock,
-    log,
   })
-  const revocations =
-    of.revocations &&
-    new SharedRevocations(of.revocations, {
-      names,
-      link,
-      dial,
-      reportEnds: of.reportEnds,
-      clock,
-      log,
-    })
-  await link.open()
 
   return {
     revocations,
     forms: sharedForms(link, names),
+    whenEnded: listener => revocations?.whenEnded(listener),
     async useIds(ids, until) {
       const asked = await link.ask(use(ids, until))
       if (asked.ok && asked.answer === 1) return 'first'

@@ -39,8 +39,6 @@ export type LinkState = 'here' | 'slow' | 'away'
 interface LinkOptions {
   /** Opens a connection to the node that accepts writes. Throws the reason when there is none. */
   readonly dial: (within: Milliseconds) => Promise<Connection>
-  /** Prepares each new connection; an error it throws ends that connection. */
-  readonly prepare: (connection: Connection) => Promise<void>
   /** The key of this link, which is written to check that the node accepts and keeps writes. */
   readonly probe: string
   readonly clock: Clock
@@ -61,6 +59,7 @@ const refused: StoreAnswer = { ok: false, because: 'refused' }
 
 export class StoreLink {
   readonly #options: LinkOptions
+  #arrived: (connection: Connection) => Promise<void> = async () => undefined
   readonly #closing = new AbortController()
   /** The commands whose refusal has been logged since the store was last away. */
   readonly #told = new Set<string>()
@@ -85,8 +84,12 @@ export class StoreLink {
     return this.#state === 'away' ? this.#why : undefined
   }
 
-  /** Connects, and connects again whenever the connection is lost. The promise settles after the first attempt. */
-  async open(): Promise<void> {
+  /**
+   * Connects, and from then on again whenever the connection is lost. `arrived` is told of each new connection; what it throws ends
+   * that connection. Settles after the first attempt.
+   */
+  async open(arrived: (connection: Connection) => Promise<void>): Promise<void> {
+    this.#arrived = arrived
     const first = await this.#attempt()
     this.#running = this.#keepOpen(first)
   }
@@ -185,9 +188,9 @@ export class StoreLink {
 
   /** Uses a connection until it ends; the promise settles with the reason. */
   async #used(connection: Connection): Promise<unknown> {
-    const { clock, prepare, probe } = this.#options
+    const { clock, probe } = this.#options
     const over = new AbortController()
-    prepare(connection).catch((error: unknown) => connection.destroy(error))
+    this.#arrived(connection).catch((error: unknown) => connection.destroy(error))
     const beat = async () => {
       while (!over.signal.aborted) {
         await pause(clock, HEARTBEAT, over.signal)

@@ -9,7 +9,7 @@ import { lowerPriority } from '../../async/thread.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile } from '../archive/listed-file.ts'
 import { compareVersions } from '../archive/version.ts'
-import { Layout } from '../store/disk/layout.ts'
+import { Layout } from '../store/disk/disk.ts'
 import { type PackageFile, packageFile } from '../store/upkeep/versions.ts'
 import type { AdoptedIndex } from '../suites/generation.ts'
 

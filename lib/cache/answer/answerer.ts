@@ -10,7 +10,7 @@ import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
-import { sharedChain } from '../../http/proxy/via.ts'
+import { sharedChain } from '../../http/proxy/hop-by-hop.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
@@ -19,10 +19,10 @@ import {
   type OriginAnswer,
   verifiedBy,
   type WantedFile,
+  WrongContent,
 } from '../fetch/found.ts'
 import { type Ask, askForHead } from '../fetch/origin-question.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
-import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
 import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'

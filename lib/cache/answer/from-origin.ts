@@ -16,13 +16,12 @@ import { type Content, noContent, type Response } from '../../http/message/messa
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
-import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
-import { appendVia } from '../../http/proxy/via.ts'
+import { appendVia, endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { IncomingContent } from '../fetch/found.ts'
 import { askedBy } from '../request/destination.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
-import type { MissReason } from '../rfc9111/outcome.ts'
+import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
 import { answerOf } from './errors.ts'
 import {
@@ -56,7 +55,12 @@ export function arrivingRepresentation(
   // RFC 9111 section 5.1: content from another cache can be old already.
   const age = draft.initialAge > 0 ? ['Age', String(currentAge(draft, now))] : []
   const made = [...age, 'X-Cache', xCache, 'Cache-Status', cacheStatus, 'Via', via]
-  const facts = { outcome: 'miss', because: why, notStored, ...askedBy(file.about, parent) }
+  const facts = {
+    outcome: 'miss',
+    because: why,
+    notStored,
+    ...askedBy(file.about, parent),
+  } satisfies OutcomeFacts
   // The disk may fail after the head was sent: the log is written at the end.
   download.file.whenStopped(reason => {
     facts.notStored = reason

@@ -31,8 +31,14 @@ import {
 import { suitePolicy } from '../suites/policy.ts'
 import type { Claim, Client, Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
-import { entryOf, incomingSuffix, type ListedFetch, SuiteFetches } from './suite-fetches.ts'
-import { SuiteSignatures, signatureKey } from './suite-signatures.ts'
+import {
+  entryOf,
+  incomingSuffix,
+  type ListedFetch,
+  SuiteFetches,
+  SuiteSignatures,
+  signatureKey,
+} from './suite-fetches.ts'
 import {
   firstPause,
   longestHold,

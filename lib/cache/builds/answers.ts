@@ -1,12 +1,12 @@
 /**
  * Answers requests that name a build: from its record, or as any other request, and then records the answer.
  */
-import type { Request, Response } from '../../http/message/message.ts'
+import type { Response } from '../../http/message/message.ts'
 import { notInBuild, recordedStatus } from '../answer/errors.ts'
 import { type AllowedRequest, represent, storedRepresentation } from '../answer/representation.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import { buildNamedByProxyUser, type GivenFile, keepingEntry, recordedUrl } from './build.ts'
+import { type GivenFile, keepingEntry, recordedUrl } from './build.ts'
 import { isRecordedStatus } from './build-file.ts'
 import type { Builds, Recording } from './builds.ts'
 
@@ -14,14 +14,6 @@ interface BuildAnswersParts {
   readonly builds: Builds
   readonly store: Pick<Store, 'content'>
   readonly suites: Pick<Suites, 'givenStored'>
-}
-
-/** The build that a request names: in its URL, by the user of the proxy's URL, or in the CONNECT of its tunnel. */
-export function buildOf(
-  { fields, tunnelEnd }: Pick<Request, 'fields' | 'tunnelEnd'>,
-  inUrl: string | undefined,
-): string | undefined {
-  return inUrl ?? tunnelEnd?.label ?? buildNamedByProxyUser(fields)
 }
 
 export class BuildAnswers {

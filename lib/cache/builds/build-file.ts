@@ -12,7 +12,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseTarget } from '../../http/message/target.ts'
 import { isRecord } from '../../json.ts'
-import { isDigest } from '../store/disk/layout.ts'
+import { isDigest } from '../store/disk/disk.ts'
 import { checkEntry } from '../store/entry.ts'
 import { type Build, type GivenAnswer, type GivenFile, isBuildName, isFile } from './build.ts'
 

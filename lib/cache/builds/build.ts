@@ -11,6 +11,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
+import type { Request } from '../../http/message/message.ts'
 import { formatUri, type TargetUri } from '../../http/message/target.ts'
 import type { Entry } from '../store/entry.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -88,6 +89,14 @@ export const buildNameRule =
 
 /** The user of a proxy's URL that names a build; the password is the name. */
 const buildUser = 'build'
+
+/** The build that a request names: in its URL, by the user of the proxy's URL, or in the CONNECT of its tunnel. */
+export function buildOf(
+  { fields, tunnelEnd }: Pick<Request, 'fields' | 'tunnelEnd'>,
+  inUrl: string | undefined,
+): string | undefined {
+  return inUrl ?? tunnelEnd?.label ?? buildNamedByProxyUser(fields)
+}
 
 /**
  * The build that the user of the proxy's URL names: `Proxy-Authorization: Basic` with `build:NAME` (RFC 7617). Undefined for every

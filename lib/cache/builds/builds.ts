@@ -12,7 +12,7 @@ import { readBounded } from '../../files/bounded-file.ts'
 import { makeDirectory } from '../../files/directory-owner.ts'
 import { AddressSet } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
-import { Layout } from '../store/disk/layout.ts'
+import { Layout } from '../store/disk/disk.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import {

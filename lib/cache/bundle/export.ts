@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { explainError } from '../../errors.ts'
 import type { Entry } from '../store/entry.ts'
-import type { ReadableStore } from '../store/reading.ts'
+import type { ReadableStore } from '../store/store.ts'
 import { contentName, identityName, identityText, manifestLine, manifestName } from './format.ts'
 import { blocksOf } from './indexed.ts'
 import type { Sink } from './sink.ts'

@@ -9,7 +9,7 @@ import { decompress } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import { decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
 import { rootOf, rootsOf } from '../archive/suite-layout.ts'
-import type { ReadableStore } from '../store/reading.ts'
+import type { ReadableStore } from '../store/store.ts'
 import { commonDirectory } from '../suites/table.ts'
 
 /** An index of packages, where it lies, and which of the two kinds it is. */

@@ -11,7 +11,7 @@ import type { Config } from '../config/config.ts'
 import { chosenBy, patternSelection, proposal } from '../control/selection.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
+import { openStoreForReading, type ReadableStore } from '../store/store.ts'
 import type { ListOrder } from './arguments.ts'
 import { complain } from './terminal.ts'
 
@@ -25,9 +25,8 @@ export async function printList(
   { json, sort }: { readonly json: boolean; readonly sort: ListOrder },
 ): Promise<ExitCode> {
   let separator = '\n'
-  const jsonOf = ({ key, size, digest, lastUsed }: ListedEntry): string => {
-    const used = new Date(lastUsed).toISOString()
-    const line = `${separator}${JSON.stringify({ url: key, bytes: size, lastUsed: used, sha256: digest })}`
+  const jsonOf = (entry: ListedEntry): string => {
+    const line = `${separator}${JSON.stringify(listedFile(entry))}`
     separator = ',\n'
     return line
   }
@@ -46,6 +45,13 @@ export async function printList(
   const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
   await complain(`${config.cacheDirectory} holds nothing${sought}`)
   return exitCodes.failure
+}
+
+/** What `cachesvc list --json` prints of each file. */
+export type ListedFile = ReturnType<typeof listedFile>
+
+function listedFile({ key, size, digest, lastUsed }: ListedEntry) {
+  return { url: key, bytes: size, lastUsed: new Date(lastUsed).toISOString(), sha256: digest }
 }
 
 /** Prints the URLs that `remove` or `refresh` would mean. A failure when there is none. */

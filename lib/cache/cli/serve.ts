@@ -2,15 +2,15 @@
  * `cachesvc serve`: the daemon, with its log and the reload of its configuration.
  */
 import { isatty } from 'node:tty'
+import { proxyVariable } from '../../config/proxy-url.ts'
 import { serve } from '../../daemon.ts'
 import { AddressSet } from '../../ip.ts'
 import { createLog } from '../../log/log.ts'
 import type { ExitCode } from '../../program.ts'
-import type { Config } from '../config/config.ts'
+import type { Config, UserEnvironment } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
-import { ignoredProxyNote } from '../config/proxy-variables.ts'
 import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
-import { machineAddresses } from '../policy/hosts.ts'
+import { machineAddresses } from '../policy/routing.ts'
 import { startService } from '../service.ts'
 
 interface ServeOptions {
@@ -51,4 +51,19 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
       return service
     },
   })
+}
+
+/*
+ * The variables by which other programs are told of a proxy, which this one does not read: what it asks for its clients is a setting.
+ */
+
+/** The note for the log when such a variable is set and no parent proxy is configured; it shows no credentials. */
+export function ignoredProxyNote(
+  { parentProxy }: { readonly parentProxy: unknown },
+  environment: UserEnvironment['environment'],
+): string | undefined {
+  if (parentProxy !== undefined) return undefined
+  const named = proxyVariable(environment, ['http', 'https'])
+  if (named === undefined) return undefined
+  return `the environment sets ${named.name}, which is ignored: origins are asked directly. If they can only be reached by that proxy, set \`parent_proxy: ${named.url}\` in cachesvc.yaml`
 }

@@ -6,7 +6,7 @@ import { canonicalHost, readPort, splitPort, withoutBrackets } from '../../confi
 import { readProxyUrl } from '../../config/proxy-url.ts'
 import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
-import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
+import type { Parent } from '../../http/client/dialling/parents.ts'
 import {
   formatAuthority,
   formatUri,

@@ -81,11 +81,7 @@ async function shown(builds: Builds, name: string, json: boolean): Promise<Comma
   if (build === undefined) return complaint(exitCodes.failure, builds.sentenceWithout(name))
   const problems = await builds.problemsOf(build)
   if (json) {
-    const answers = [...build.answers].map(([url, answer]) => ({
-      url,
-      ...(isFile(answer) ? { size: answer.size, sha256: answer.digest } : answer),
-    }))
-    return said(jsonText({ ...summaryOf(build), answers, problems }))
+    return said(jsonText(detailsOf(build, problems)))
   }
   const rows = [...build.answers]
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -118,6 +114,22 @@ async function imported(builds: Builds, { name, file }: BuildRequest): Promise<C
 function shortened(problems: readonly string[]): readonly string[] {
   const more = problems.length - mostProblems
   return more > 0 ? [...problems.slice(0, mostProblems), `and ${more} more`] : problems
+}
+
+/** What `cachesvc build list --json` prints of each build. */
+export type BuildSummary = ReturnType<typeof summaryOf>
+
+/** What `cachesvc build show --json` prints. */
+export type BuildDetails = ReturnType<typeof detailsOf>
+
+function detailsOf(build: Build, problems: readonly string[]) {
+  const answers = [...build.answers].map(([url, answer]) => ({
+    url,
+    ...(isFile(answer)
+      ? { size: answer.size, sha256: answer.digest }
+      : { status: answer.status, location: answer.location }),
+  }))
+  return { ...summaryOf(build), answers, problems }
 }
 
 function summaryOf(build: Build) {

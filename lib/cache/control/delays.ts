@@ -65,6 +65,12 @@ async function releaseSuites(request: unknown, parts: DelayCommandParts): Promis
   return said(`${lines.join('\n')}\n`)
 }
 
+/** What `cachesvc changes --json` prints of each suite. */
+export interface SuiteChanges {
+  readonly suite: string
+  readonly changes: readonly Change[]
+}
+
 /** Lists the versions that clients have and those that wait, of packages in which they differ. */
 async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
   const { suites, delays, cacheDirectory } = parts
@@ -72,7 +78,7 @@ async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise
   if (typeof chosen === 'string') return complaint(exitCodes.failure, chosen)
   const json = isRecord(request) && request['json'] === true
   const lines: string[] = []
-  const values: object[] = []
+  const values: SuiteChanges[] = []
   for (const at of chosen) {
     const suite = suites.at(at)
     const [adopted] = suite?.generations ?? []

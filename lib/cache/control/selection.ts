@@ -7,8 +7,7 @@ import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { neverConfirmed } from '../store/entry.ts'
-import type { ReadableStore } from '../store/reading.ts'
-import type { Store, Unremovable } from '../store/store.ts'
+import type { ReadableStore, Store, Unremovable } from '../store/store.ts'
 
 /** Whether a stored file, named by its key, is one of those that are meant. */
 type Chosen = (key: string) => boolean

@@ -13,9 +13,10 @@ import type { SharedState } from '../shared/shared-store.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
 
-type Status = Awaited<ReturnType<typeof statusOf>>
+/** What `cachesvc status --json` prints. */
+export type Status = Awaited<ReturnType<typeof statusOf>>
 
-/** What the service does now, as `cachesvc status --json` prints it. Moments are ISO 8601, sizes bytes, times seconds. */
+/** What the service does now. Moments are ISO 8601, sizes bytes, times seconds. */
 export async function statusOf(sources: OperationsSources) {
   const { version, config, clock, addresses, listeners, parents } = sources
   const { is, because, cautions } = await serviceState(sources)

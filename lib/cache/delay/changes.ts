@@ -13,7 +13,7 @@ import { stanzas } from '../archive/deb822.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexChoices } from '../archive/suite-layout.ts'
 import { compareVersions } from '../archive/version.ts'
-import { Layout } from '../store/disk/layout.ts'
+import { Layout } from '../store/disk/disk.ts'
 import type { ListedContent } from '../suites/generation.ts'
 
 /** A package whose versions differ. A generation that does not name it at all has none. */

@@ -32,8 +32,7 @@ import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Resumable } from '../store/content/downloads.ts'
 import { expectedOf, type WantedFile } from './found.ts'
-import type { Answer } from './mirrors.ts'
-import type { Ask } from './origin-question.ts'
+import type { Answer, Ask } from './origin-question.ts'
 
 /** A file whose beginning is here. */
 export interface Beginning {

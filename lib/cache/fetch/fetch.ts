@@ -28,6 +28,7 @@ import {
   type ContentOutcome,
   conditionalFields,
   differs,
+  examinedContent,
   expectedFirst,
   expectedOf,
   type FetchEvents,
@@ -36,16 +37,16 @@ import {
   type IncomingFile,
   isOldVersion,
   isSuperseded,
+  type NearContent,
+  type Nearer,
+  type Nearest,
   verifiedBy,
   type WantedFile,
+  WrongContent,
 } from './found.ts'
-import { GoneFiles, type GoneFilesParts } from './gone-files.ts'
-import { type Answer, originName } from './mirrors.ts'
-import type { NearContent, Nearer, Nearest } from './nearer.ts'
-import type { Ask } from './origin-question.ts'
-import { isGone, isOriginFailure } from './revalidation.ts'
+import { type Answer, type Ask, originName } from './origin-question.ts'
+import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
 import { keep, transfer, watchAbandoned } from './transfer.ts'
-import { examinedContent, WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store

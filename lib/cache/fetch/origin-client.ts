@@ -9,14 +9,13 @@ import type { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
-import type { Parent } from '../../http/client/dialling/parent-proxy.ts'
-import type { ParentRules } from '../../http/client/dialling/parents.ts'
+import type { Parent, ParentRules } from '../../http/client/dialling/parents.ts'
 import { isPublicAddress } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import type { ParentProxies } from '../config/setting-kinds.ts'
-import { asks, type CompiledParent, compileParents } from '../policy/parents.ts'
+import { asks, type CompiledParent, compileParents } from '../policy/routing.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(

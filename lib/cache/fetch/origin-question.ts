@@ -1,6 +1,6 @@
 /**
  * Asks the origins of an archive for a file. A question takes these steps: it is refused while no origin may be asked; it gets the
- * fields that each origin is sent, with nothing of the client in them; the origins are asked in turn (mirrors.ts); the redirects of
+ * fields that each origin is sent, with nothing of the client in them; the origins are asked in turn (`Mirrors`); the redirects of
  * each are followed as far as the policy admits (RFC 9110 section 15.4), or left to the client.
  *
  * Each hop passes the same admission as a client's request, and https never leads back to http. A file of an archive that some clients
@@ -8,12 +8,32 @@
  * itself has for the archive of the file (origin-credentials.ts): a hop gets them at the place that was asked first, and none
  * that comes after a hop elsewhere.
  */
+
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Lifetime } from '../../async/lifetime.ts'
+import { longestRest, Rests } from '../../async/rests.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginClient, OriginRequest, OriginResponse } from '../../http/client/client.ts'
+import type {
+  OriginClient,
+  OriginDeadlines,
+  OriginRequest,
+  OriginResponse,
+} from '../../http/client/client.ts'
+import { failureOf, OriginFailure } from '../../http/client/errors.ts'
+import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import { formatUri, parseTarget, type TargetUri } from '../../http/message/target.ts'
+import {
+  formatAuthority,
+  formatUri,
+  parseTarget,
+  type TargetUri,
+} from '../../http/message/target.ts'
+import { validatorsOf } from '../../http/message/validator.ts'
+import type { Logger } from '../../log/log.ts'
 import type { Admission, Denied, DenyRule } from '../policy/policy.ts'
-import type { Answer, Mirrors, Question } from './mirrors.ts'
+import type { NearPlace } from '../rfc9111/outcome.ts'
+import type { Entry } from '../store/entry.ts'
+import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
 import type { FileCredentials } from './origin-credentials.ts'
 
 interface FollowParts {
@@ -199,4 +219,217 @@ class RedirectLoop extends Failure {
 /** Queries can carry signatures. */
 function withoutQuery(uri: string): string {
   return uri.replace(/\?.*$/, '?...')
+}
+
+/*
+ * Asks the origins of an archive in turn until one has the file. The preferred one comes first, those that failed lately last.
+ *
+ * # Facts
+ * - An origin that is down, refuses, or says 404 while its archive is being updated is one of several: the next one is asked.
+ * - A 404 counts when each of the others says the same or fails. Where something is stored, it counts only when none failed: a
+ *   mirror that lags behind must not have a file removed that the others would confirm.
+ * - Nor may its older file replace a newer one. It may when all origins have the older one.
+ * - Some files are forbidden or broken at every origin. So a refusal counts as a failure of an origin only when another one has
+ *   the file.
+ * - While another origin could answer, ten seconds without a head are enough; the last one gets the configured deadlines.
+ * - A request that waits for a connection because all are in use says nothing about the origin.
+ */
+
+interface MirrorParts {
+  readonly clock: Clock
+  readonly log: Logger
+  /** Where a target may be fetched from, the preferred place first. */
+  readonly places: (uri: TargetUri) => readonly TargetUri[]
+  /** Deadlines for the content of an origin when another one could go on. */
+  readonly impatient: () => Partial<OriginDeadlines>
+  /** Called for each answer that does not come from the preferred origin. */
+  readonly onFailover: () => void
+}
+
+/** What the origins of an archive are asked for one file. */
+export interface Question {
+  readonly uri: TargetUri
+  readonly stored: Entry | undefined
+  /** Origins that are not asked, by `originName`. */
+  readonly except?: ReadonlySet<string> | undefined
+  /** The proxies that the client's request has passed, as `viaChain` has them. */
+  readonly via?: string | undefined
+  /** Its end is the end of the question. */
+  readonly lifetime: Lifetime
+}
+
+/** An answer to a question. */
+export interface Answer {
+  readonly response: OriginResponse
+  readonly place: TargetUri
+  /** The place that answered: the end of the redirects. */
+  readonly source: TargetUri
+  /** Whether other origins have this archive too. */
+  readonly others: boolean
+  /** False for a 404 while another origin failed: the next question may find the file. */
+  readonly certain: boolean
+  /** Set for what comes from another node of ours, or from what they share; `place` is then the origin that was not asked. */
+  readonly near?: NearPlace | undefined
+}
+
+/** Asks one origin and follows its redirects. Throws what the origin client throws. */
+type AskOne = (
+  place: TargetUri,
+  others: boolean,
+  hurry: Hurry | undefined,
+) => Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }>
+
+/** For a request that gives way to another origin. */
+interface Hurry {
+  readonly deadlines: Partial<OriginDeadlines>
+  /** Ends the request before the question ends. */
+  readonly signal: AbortSignal
+}
+
+/** Time without a head, or without a byte of content, that is too long while another origin could answer. */
+export const patience: Milliseconds = 10_000
+
+interface Round {
+  readonly question: Question
+  readonly askOne: AskOne
+  readonly others: boolean
+  missing?: Answer
+  behind?: TargetUri
+  refusals: Answer[]
+  failed: TargetUri[]
+  failure?: unknown
+}
+
+export class Mirrors {
+  readonly #parts: MirrorParts
+  readonly #rests: Rests
+
+  constructor(parts: MirrorParts) {
+    this.#parts = parts
+    this.#rests = new Rests(parts.clock)
+  }
+
+  /** The first answer that settles what is asked, else the refusal or the failure that came first. */
+  async ask(question: Question, askOne: AskOne): Promise<Answer> {
+    const all = this.#parts.places(question.uri)
+    const round: Round = { question, askOne, others: all.length > 1, refusals: [], failed: [] }
+    if (!round.others) return askAt(round, question.uri)
+    const places = all.filter(place => question.except?.has(originName(place)) !== true)
+    const { healthy, failing } = this.#rests.inTurn(places, originName)
+    for (const [i, place] of [...healthy, ...failing].entries()) {
+      const found = await this.#try(round, place, i < healthy.length - 1)
+      if (found === undefined) continue
+      if (place !== all[0]) this.#parts.onFailover()
+      return found
+    }
+    return this.#withoutFile(round, healthy)
+  }
+
+  brokeOff(place: TargetUri): void {
+    if (this.#parts.places(place).length > 1) this.#note(place)
+  }
+
+  async #try(round: Round, place: TargetUri, hurry: boolean): Promise<Answer | undefined> {
+    const { question } = round
+    try {
+      const answer = await (hurry ? this.#hurried(round, place) : askAt(round, place))
+      const { response } = answer
+      const standing = standingOf(response.status)
+      if (standing === 'has it' && !isBehind(response, question)) {
+        this.#rests.forget(originName(place))
+        for (const refusal of round.refusals) this.#note(refusal.place, refusal.response.fields)
+        return answer
+      }
+      response.content.close()
+      if (standing === 'failing') round.refusals.push(answer)
+      else if (standing === 'missing') round.missing ??= answer
+      else round.behind ??= place
+    } catch (error) {
+      if (question.lifetime.over || !isUpstream(error)) throw error
+      if (!waitedInLine(error)) this.#note(place)
+      round.failed.push(place)
+      round.failure ??= error
+      this.#parts.log.warn('an origin failed, the next one is asked', {
+        target: formatUri(place),
+        error,
+      })
+    }
+    return undefined
+  }
+
+  /** No origin has the file, or all have an older one. Those that were healthy and failed are asked once more. */
+  async #withoutFile(round: Round, healthy: readonly TargetUri[]): Promise<Answer> {
+    const { question, refusals } = round
+    if (round.missing !== undefined || round.behind !== undefined) {
+      for (const place of round.failed.filter(failed => healthy.includes(failed))) {
+        const found = await this.#try(round, place, false)
+        if (found !== undefined) return found
+      }
+    }
+    const certain = round.failed.length + refusals.length + (question.except?.size ?? 0) === 0
+    if (round.behind !== undefined && certain) return askAt(round, round.behind)
+    if (round.missing !== undefined && (certain || question.stored === undefined)) {
+      return { ...round.missing, certain }
+    }
+    const [refusal] = refusals
+    if (refusal !== undefined) return refusal
+    throw round.failure ?? fetchFailure('ORIGIN_BEHIND', { target: formatUri(question.uri) })
+  }
+
+  async #hurried(round: Round, place: TargetUri): Promise<Answer> {
+    const { lifetime } = round.question
+    const late = new AbortController()
+    const cancel = this.#parts.clock.after(patience, () => late.abort())
+    try {
+      const deadlines = this.#parts.impatient()
+      return await askAt(round, place, { deadlines, signal: late.signal })
+    } catch (error) {
+      if (!late.signal.aborted || lifetime.over) throw error
+      const name = originName(place)
+      throw waitedInLine(error) ? failureOf('queue', name, { after: patience }) : slowOrigin(name)
+    } finally {
+      cancel()
+    }
+  }
+
+  #note(place: TargetUri, fields?: Fields): void {
+    const asked = fields === undefined ? 0 : retryAfter(fields, this.#parts.clock.now())
+    this.#rests.note(originName(place), Math.min(asked, longestRest))
+  }
+}
+
+/** The name by which an origin is known, for `Question.except`. */
+export function originName(place: TargetUri): string {
+  return formatAuthority(place)
+}
+
+async function askAt({ askOne, others }: Round, place: TargetUri, hurry?: Hurry): Promise<Answer> {
+  const { response, uri } = await askOne(place, others, hurry)
+  return { response, place, source: uri, others, certain: true }
+}
+
+/** Whether a request came to its end before it had a connection: all that the origin may have of us were in use. */
+function waitedInLine(error: unknown): boolean {
+  return error instanceof OriginFailure && error.phase === 'queue'
+}
+
+/** What a status says of the origin: it has the file, it has not, or it does not serve it. */
+function standingOf(status: number): 'has it' | 'missing' | 'failing' {
+  if (status === 404 || status === 410) return 'missing'
+  return status >= 500 || [401, 403, 408, 429].includes(status) ? 'failing' : 'has it'
+}
+
+/** Whether the file of an origin is older than what is stored. */
+function isBehind({ status, fields }: OriginResponse, { stored }: Question): boolean {
+  if (status !== 200 || stored === undefined) return false
+  const before = validatorsOf(Fields.of(...stored.fields), stored.stored).lastModified
+  const now = validatorsOf(fields, stored.stored).lastModified
+  return before !== undefined && now !== undefined && now < before
+}
+
+/** RFC 9110 section 10.2.3. */
+function retryAfter(fields: Fields, now: Milliseconds): Milliseconds {
+  const value = fields.get('Retry-After') ?? ''
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
+  return Math.max(0, (parseDate(value, now) ?? now) - now)
 }

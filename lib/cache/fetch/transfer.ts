@@ -24,7 +24,7 @@ import {
 } from './continuation.ts'
 import { fetchFailure, isUpstream } from './failures.ts'
 import { type ContentOutcome, verifiedBy, type WantedFile } from './found.ts'
-import { type Answer, originName, type Question } from './mirrors.ts'
+import { type Answer, originName, type Question } from './origin-question.ts'
 
 interface TransferOptions {
   readonly clock: Clock

@@ -26,7 +26,7 @@ import {
   readPrivateKey,
 } from '../../x509/x509.ts'
 import { type Config, type HttpsConfig, needsAuthority } from '../config/config.ts'
-import { ownIdentity } from '../policy/hosts.ts'
+import { ownIdentity } from '../policy/routing.ts'
 
 export interface Authority {
   readonly certificate: Certificate

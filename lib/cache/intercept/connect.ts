@@ -4,13 +4,13 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
-import { type Facts, Failure } from '../../errors.ts'
+import { Failure } from '../../errors.ts'
 import type { Dialler } from '../../http/client/dialling/dialler.ts'
 import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
+import { appendVia, runsInCircle, viaChain } from '../../http/proxy/hop-by-hop.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
-import { appendVia, runsInCircle, viaChain } from '../../http/proxy/via.ts'
 import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
 import {
   byWayOf,
@@ -74,12 +74,13 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
       const opening = { socket, head, authority, client: request.client.address, adopt: within }
       const taken = await parts.https.interceptor?.open(opening)
       if (taken !== undefined) {
-        return { status: 200, sent: 0, facts: { outcome: 'intercept', origin, ...taken } }
+        const facts = { outcome: 'intercept', origin, ...taken } satisfies OutcomeFacts
+        return { status: 200, sent: 0, facts }
       }
     }
     if (build !== undefined) {
       const because: BuildRefusal = 'unread-tunnel'
-      const facts = { outcome: 'failed', because, origin, build } satisfies OutcomeFacts & Facts
+      const facts = { outcome: 'failed', because, origin, build } satisfies OutcomeFacts
       const sentence = `A build cannot have what goes through a tunnel unread: write http://HTTPS///${origin}/ in place of https://${origin}/, or have the tunnel intercepted.`
       return textResponse(409, sentence, { facts })
     }
@@ -120,7 +121,7 @@ async function tunnel(
       },
       onBytes,
     })
-    const facts = { outcome: 'tunnel', because, origin, received: up }
+    const facts = { outcome: 'tunnel', because, origin, received: up } satisfies OutcomeFacts
     return { status: 200, sent: down, facts }
   } catch (error) {
     const refusal = refusalOf(error)

@@ -17,22 +17,23 @@ import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
 import { canonicalUri } from '../store/key.ts'
 import {
+  type CompiledParents,
   type Confinement,
   type Confinements,
+  closestPattern,
+  compileParents,
   confinementOf,
   confinementsOf,
-} from './confinement.ts'
-import {
-  closestPattern,
   type HostList,
   hostList,
   isOwn,
   type Own,
   ownIdentity,
+  parentsOf,
   patternsFor,
-} from './hosts.ts'
-import { type CompiledParents, compileParents, parentsOf } from './parents.ts'
-import { type RouteRules, routeRules } from './routing.ts'
+  type RouteRules,
+  routeRules,
+} from './routing.ts'
 
 /** What is to be reached. */
 interface TargetApproach {

@@ -1,17 +1,25 @@
 /**
- * Routes a target to a mirror by `remap`, `archives`, then `overrides`: the mirror's file is fetched and stored in its place.
- * Pure.
+ * Hosts, and the ways to them: routes a target to a mirror by `remap`, `archives`, then `overrides`, whose file is fetched and
+ * stored in its place; says which parent proxies a host is asked by way of, which archives some clients alone may have, and which
+ * hosts a list covers. Pure.
  *
  * # Facts
  * - A rule is applied once and to canonical targets, so no spelling of a path climbs out of the prefix it matched.
  * - The policy admits both targets, the one asked for and the one routed to, before an origin is asked.
  * - Which hosts have one archive together stands in config/known-archives.ts, or in the file of the operator.
  */
-import { defaultPort, type TargetUri } from '../../http/message/target.ts'
+
+import { hostname, networkInterfaces } from 'node:os'
+import {
+  type Authority,
+  defaultPort,
+  formatAuthority,
+  type TargetUri,
+} from '../../http/message/target.ts'
+import { AddressSet, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { KnownArchive } from '../config/known-archives.ts'
-import type { Place } from '../config/setting-kinds.ts'
-import { hostList, patternsFor } from './hosts.ts'
+import type { HostPattern, ParentProxies, ParentProxy, Place } from '../config/setting-kinds.ts'
 
 /** The rules of routing, in the order they are tried. */
 export type RouteRules = readonly RouteRule[]
@@ -211,4 +219,196 @@ function admits(
   return patternsFor(hostList([...all, ...privateDomains]), host).some(
     ({ port }) => port === undefined,
   )
+}
+
+/*
+ * Which parent proxies of `parent_proxy` a host is asked by way of. Pure: which of them answer now is known to the origin client.
+ */
+
+/** A parent with its hosts, ready for look-ups. */
+export interface CompiledParent {
+  readonly proxy: ParentProxy
+  /** Undefined for all hosts. */
+  readonly only: HostList | undefined
+  readonly except: HostList
+}
+
+/** `parent_proxy`, ready for look-ups. */
+export interface CompiledParents {
+  readonly parents: readonly CompiledParent[]
+  readonly direct: boolean
+}
+
+export function compileParents({ parents, direct }: ParentProxies): CompiledParents {
+  const compiled = parents.map(proxy => {
+    const { only, except } = proxy
+    return {
+      proxy,
+      only: only.length === 0 ? undefined : hostList(only),
+      except: hostList(except),
+    }
+  })
+  return { parents: compiled, direct }
+}
+
+/** Whether a host is asked by way of this parent. */
+export function asks({ only, except }: CompiledParent, authority: Authority): boolean {
+  if (closestPattern(except, authority) !== undefined) return false
+  return only === undefined || closestPattern(only, authority) !== undefined
+}
+
+/** Host and port of each parent proxy by which an authority is asked, in their order; none when it is asked directly. */
+export function parentsOf(
+  authority: Authority,
+  compiled: CompiledParents | undefined,
+): readonly string[] {
+  return (compiled?.parents ?? [])
+    .filter(parent => asks(parent, authority))
+    .map(({ proxy }) => formatAuthority(proxy))
+}
+
+/*
+ * Archives whose files some clients alone may have (`archives[].clients`). Pure.
+ */
+
+/** An archive with `clients`. */
+export interface Confinement extends Pick<Config['archives'][number], 'origins'> {
+  /** Its preferred origin as it stands in the configuration: it stays the same when others are added before it. */
+  readonly scope: string
+  /** The setting, for sentences. */
+  readonly setting: string
+  readonly clients: AddressSet
+  /** The setting of the credentials by which its origins are asked; undefined without such. */
+  readonly credentials: string | undefined
+}
+
+export type Confinements = readonly Confinement[]
+
+/** Throws a Failure for a client network that is no CIDR. */
+export function confinementsOf({ archives }: Pick<Config, 'archives'>): Confinements {
+  return archives.flatMap(({ origins, clients, credentials }, i) => {
+    const [first] = origins
+    if (clients.length === 0 || first === undefined) return []
+    return [
+      {
+        origins: origins.map(bothSchemes),
+        scope: first.text,
+        setting: `archives[${i}].clients`,
+        clients: AddressSet.fromCidrs(clients),
+        credentials: credentials === undefined ? undefined : `archives[${i}].credentials`,
+      },
+    ]
+  })
+}
+
+/** A host is confined by https and by http, where both have their usual ports. */
+function bothSchemes(origin: Place): Place {
+  const { scheme, port } = origin
+  const usual = port === undefined || (scheme !== undefined && port === defaultPort(scheme))
+  return usual ? { ...origin, scheme: undefined, port: undefined } : origin
+}
+
+/** The first that a target lies in. */
+export function confinementOf(
+  target: TargetUri,
+  confinements: Confinements,
+): Confinement | undefined {
+  return archiveOf(target, confinements)?.archive
+}
+
+/*
+ * Host lists, and the hosts that are this proxy itself. A pattern covers a host by whole labels, in any case. By its own names,
+ * addresses and ports the proxy knows its own pages, and requests that lead back to it.
+ */
+
+/** Patterns by the host they name; those with a leading dot apart. */
+export interface HostList<Pattern extends HostPattern = HostPattern> {
+  readonly exact: ReadonlyMap<string, readonly Pattern[]>
+  readonly below: ReadonlyMap<string, readonly Pattern[]>
+}
+
+/** Made once for each configuration. */
+export function hostList<Pattern extends HostPattern>(
+  patterns: readonly Pattern[],
+): HostList<Pattern> {
+  return {
+    exact: byHost(patterns.filter(pattern => !pattern.subdomains)),
+    below: byHost(patterns.filter(pattern => pattern.subdomains)),
+  }
+}
+
+/** Groups patterns by host. Within a host those with a port come first, the others follow in their own order. */
+function byHost<Pattern extends HostPattern>(
+  patterns: readonly Pattern[],
+): ReadonlyMap<string, readonly Pattern[]> {
+  const found = new Map<string, readonly Pattern[]>()
+  const ported = patterns.filter(({ port }) => port !== undefined)
+  for (const pattern of [...ported, ...patterns.filter(({ port }) => port === undefined)]) {
+    const host = normaliseAddress(pattern.host) ?? pattern.host.toLowerCase()
+    found.set(host, [...(found.get(host) ?? []), pattern])
+  }
+  return found
+}
+
+/** The patterns that cover a host at any port, the closest first. Addresses have no subdomains. */
+export function patternsFor<Pattern extends HostPattern>(
+  list: HostList<Pattern>,
+  host: string,
+): readonly Pattern[] {
+  const address = normaliseAddress(host)
+  if (address !== undefined) return list.exact.get(address) ?? []
+  const found = [...(list.exact.get(host) ?? [])]
+  for (let rest = host; ; rest = rest.slice(rest.indexOf('.') + 1)) {
+    found.push(...(list.below.get(rest) ?? []))
+    if (!rest.includes('.')) return found
+  }
+}
+
+/** The closest pattern that covers a host at its port; one with a port before one without. */
+export function closestPattern<Pattern extends HostPattern>(
+  list: HostList<Pattern>,
+  { host, port }: Authority,
+): Pattern | undefined {
+  return patternsFor(list, host).find(one => one.port === undefined || one.port === port)
+}
+
+export interface Own {
+  /** `index.hostnames` and the machine's own name, lower case; `localhost` is always meant as well. */
+  readonly names: ReadonlySet<string>
+  /** Addresses of the machine as `normaliseAddress` spells them; loopback is always meant as well. */
+  readonly addresses: ReadonlySet<string>
+  readonly ports: ReadonlySet<number>
+}
+
+/** What the configuration and the machine say at this moment. Addresses come and go, so it has to be asked again. */
+export function ownIdentity(config: Config, ports: readonly number[]): Own {
+  return {
+    names: new Set([...config.index.hostnames, hostname()].map(name => name.toLowerCase())),
+    addresses: new Set(machineAddresses()),
+    ports: new Set(ports),
+  }
+}
+
+/** IP addresses of this machine, loopback included, in the system's order. */
+export function machineAddresses(): readonly string[] {
+  return Object.values(networkInterfaces())
+    .flatMap(addresses => addresses ?? [])
+    .map(({ address }) => normaliseAddress(address))
+    .filter(address => address !== undefined)
+}
+
+/** Whether an authority leads to one of our listeners: a host of ours with a port of ours. */
+export function isOwn(authority: Authority, own: Own): boolean {
+  return own.ports.has(authority.port) && isOwnHost(authority.host, own)
+}
+
+/** Whether a host is this machine, at any port: other servers may run here, too. */
+export function isOwnHost(host: string, own: Own): boolean {
+  const address = normaliseAddress(host)
+  if (address === undefined) {
+    return host === 'localhost' || host.endsWith('.localhost') || own.names.has(host)
+  }
+  // A connection to the unspecified address reaches the machine itself.
+  const itself = address.startsWith('127.') || ['::1', '0.0.0.0', '::'].includes(address)
+  return itself || own.addresses.has(address)
 }

@@ -24,9 +24,14 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { type ArchivePath, classify } from '../archive/path.ts'
-import { type Confinement, confinementOf } from '../policy/confinement.ts'
 import { type Admission, admitTarget, parentOf, type Rules } from '../policy/policy.ts'
-import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
+import {
+  type Confinement,
+  carriesCredentials,
+  confinementOf,
+  type RouteRule,
+  route,
+} from '../policy/routing.ts'
 import { canonicalUri } from '../store/key.ts'
 import {
   effectiveTarget,

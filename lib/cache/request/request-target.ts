@@ -29,7 +29,7 @@ import {
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
 import { isOperationsPath, operationsPrefix, wholeServer } from '../operations/paths.ts'
-import { isOwn, isOwnHost, type Own } from '../policy/hosts.ts'
+import { isOwn, isOwnHost, type Own } from '../policy/routing.ts'
 
 /** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
 type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'

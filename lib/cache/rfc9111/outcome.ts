@@ -67,4 +67,16 @@ export interface OutcomeFacts {
   readonly kind?: string
   /** The authority that was asked, without credentials. */
   readonly origin?: string
+  /** The parent proxy by which the origin was asked. */
+  readonly parent?: string
+  /** Why the response is not stored. */
+  readonly notStored?: string | undefined
+  /** The build that the request names. */
+  readonly build?: string
+  /** Requests inside an intercepted tunnel. */
+  readonly requests?: number
+  /** Bytes from the client through a tunnel. */
+  readonly received?: number
+  /** Why a handshake failed. */
+  readonly error?: string | undefined
 }

@@ -3,8 +3,8 @@
  */
 import { parseUri, type TargetUri } from '../../http/message/target.ts'
 import type { OriginCredentials } from '../fetch/origin-credentials.ts'
-import { confinementOf } from '../policy/confinement.ts'
 import type { Rules } from '../policy/policy.ts'
+import { confinementOf } from '../policy/routing.ts'
 
 export interface SharingRules {
   readonly rules: () => Pick<Rules, 'confinements'>

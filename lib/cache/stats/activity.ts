@@ -11,7 +11,7 @@ import { targetText } from '../../http/server/exchanges.ts'
 import { notStoredReasons } from '../fetch/found.ts'
 import { isGone } from '../fetch/revalidation.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import type { ReadableStore } from '../store/reading.ts'
+import type { ReadableStore } from '../store/store.ts'
 
 /** A request that has been answered. */
 export interface AnsweredRequest {

@@ -4,7 +4,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { isToken } from '../../http/message/field.ts'
 import { isCount, isRecord } from '../../json.ts'
-import { isDigest } from './disk/layout.ts'
+import { isDigest } from './disk/disk.ts'
 
 export interface Entry {
   /** Canonical key, see key.ts. */

@@ -8,13 +8,11 @@ import { Journal } from './catalogue/journal.ts'
 import { Blobs } from './content/blobs.ts'
 import { Checks } from './content/checks.ts'
 import { Downloads } from './content/downloads.ts'
-import { SharedBlocks } from './content/open-content.ts'
-import { OpenFiles } from './content/open-files.ts'
-import { Partials } from './content/partial.ts'
+import { OpenFiles, SharedBlocks } from './content/open-content.ts'
 import { Contents } from './content/stored-contents.ts'
-import { Disk, type DiskOptions } from './disk/disk.ts'
+import { Partials } from './content/write-behind.ts'
+import { Disk, type DiskOptions, Layout } from './disk/disk.ts'
 import { DiskHealth } from './disk/health.ts'
-import { Layout } from './disk/layout.ts'
 import { tryDisk } from './disk/self-test.ts'
 import { StoreEvents } from './events.ts'
 import { Checkpoints } from './upkeep/checkpoint.ts'
@@ -84,7 +82,7 @@ export function wire(options: StoreOptions) {
       checkpoints.soon()
     },
     named({ digest }) {
-      blobs.taken(digest)
+      blobs.named(digest)
       // A fresh content is made durable soon. One that was durable before is named now by an entry behind the last mark.
       if (!blobs.fresh.has(digest)) checkpoints.soon()
     },

@@ -18,7 +18,7 @@ import { DecompressError, decompress, usualLimits } from '../archive/decompress.
 import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
 import { currentReleases, indexChoices, rootOf } from '../archive/suite-layout.ts'
-import { Layout } from '../store/disk/layout.ts'
+import { Layout } from '../store/disk/disk.ts'
 import {
   type AdoptedIndex,
   baseOf,

@@ -6,7 +6,7 @@ import { day, type Milliseconds } from '../../async/clock.ts'
 import { formatUri, parseUri } from '../../http/message/target.ts'
 import { isRecord } from '../../json.ts'
 import { decodedUrl, parentOf } from '../archive/path.ts'
-import { isDigest } from '../store/disk/layout.ts'
+import { isDigest } from '../store/disk/disk.ts'
 import { canonicalUri } from '../store/key.ts'
 import type { SignatureEnd } from './signing/apt-policy.ts'
 

@@ -7,8 +7,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { directoriesOf } from '../archive/path.ts'
-import { Disk, type DiskOptions, type Surroundings } from '../store/disk/disk.ts'
-import { Layout } from '../store/disk/layout.ts'
+import { Disk, type DiskOptions, Layout, type Surroundings } from '../store/disk/disk.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
 import {
   baseOf,

@@ -13,7 +13,7 @@ import { inThread, lowerPriority } from '../../async/thread.ts'
 import { systemCode } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexedFiles } from '../archive/listed-file.ts'
-import { Layout } from '../store/disk/layout.ts'
+import { Layout } from '../store/disk/disk.ts'
 import type { OtherIndex, StoredPackage } from './references.ts'
 
 type AskedPackage = Pick<StoredPackage, 'key' | 'url' | 'digest'>

@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError, systemCode } from '../../errors.ts'
-import type { Disk, Surroundings } from '../store/disk/disk.ts'
-import type { Layout } from '../store/disk/layout.ts'
+import type { Disk, Layout, Surroundings } from '../store/disk/disk.ts'
 import { mostTableBytes, Table } from './table.ts'
 
 interface TablesParts extends Surroundings {

@@ -9,7 +9,7 @@ import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { complain, ProgressLine } from '../cli/terminal.ts'
 import type { Config } from '../config/config.ts'
 import { Evictor, type Fate, fateFacts } from './remove-wrong.ts'
-import { type Progress, reportText, type VerificationReport } from './report.ts'
+import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
 /**
@@ -51,9 +51,7 @@ export async function verifyRepos(
   const fates = await Promise.all(removals)
   const facts = new Map(report.wrong.map((one, i) => [one, fateFacts(fates[i] ?? onlyReported)]))
   if (json) {
-    const { version, ...rest } = report
-    const wrong = [...facts].map(([one, fate]) => ({ ...one, ...fate }))
-    const found = { version, directory, dryRun, ...rest, wrong }
+    const found = verificationResult({ report, facts, directory, dryRun })
     await print(`${JSON.stringify(found, undefined, 2)}\n`)
   } else if (report.files === 0) await print(`${directory} holds nothing to check\n`)
   else await print(reportText(report, one => fateWords(facts.get(one)?.kept)))
@@ -66,6 +64,24 @@ export async function verifyRepos(
   }
   const right = report.wrong.length === 0 && unreadable === 0 && !refused
   return right ? exitCodes.success : exitCodes.failure
+}
+
+/** What `cachesvc verify-repos --json` prints. */
+export type VerificationResult = ReturnType<typeof verificationResult>
+
+function verificationResult({
+  report: { version, ...rest },
+  facts,
+  directory,
+  dryRun,
+}: {
+  readonly report: VerificationReport
+  readonly facts: ReadonlyMap<Wrong, ReturnType<typeof fateFacts>>
+  readonly directory: string
+  readonly dryRun: boolean
+}) {
+  const wrong = [...facts].map(([one, fate]) => ({ ...one, ...fate }))
+  return { version, directory, dryRun, ...rest, wrong }
 }
 
 const onlyReported: Fate = { evicted: false, because: 'only reported' }

@@ -21,7 +21,7 @@ import {
   rootsOf,
 } from '../archive/suite-layout.ts'
 import type { ExaminedContent, HashAlgorithm } from '../store/disk/examine.ts'
-import type { ReadableStore } from '../store/reading.ts'
+import type { ReadableStore } from '../store/store.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signing/signature.ts'

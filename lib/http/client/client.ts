@@ -2,22 +2,8 @@
  * The way to origins: sends a request over a kept or a new connection and hands the response over as a value whose content
  * is a source of pieces. Owns the connections. Knows neither caching nor redirects: a response is handed on as it came.
  *
- * # The life of a request
- * The client makes a PendingRequest. That leases an OriginConnection from the pool, or dials one, and makes an OriginExchange on it.
- * The exchange makes an Upload if the request's content is streamed, and an OriginContent when the response's head is here. Each of
- * the three tells its maker (`...Owner`). A connection's Transport tells its present Reader: the exchange, then the content, and
- * the connection itself while it is free. Who calls what, in this order:
- *
- *     the head is here      exchange `answered` -> request -> caller
- *     the content ends      content `over` -> exchange `over` -> request `release` -> pool; before `answered` if it came with the head
- *     no head comes         exchange destroys the connection, `failed` -> request, which begins again, or tells the caller
- *     the content breaks    content destroys the connection, `over` -> exchange `over` -> request; then the failure -> caller
- *     the caller cancels    `cancel` -> request, which leaves the line, stops dialling, or `cancel` -> exchange, which fails as above
- *     the caller closes     `close` -> content, which reads a small rest and ends; else it destroys the connection, `over` as above
- *
- * `over`: the connection is needed no longer; it is destroyed if no other request may use it, or the caller's after 101. `ended`:
- * the origin sends no more; `closed`: the socket has closed, and the pool gives its place on. `cancel`: ends it in whatever phase
- * it is, also when the source of the request's content breaks off. `stop`: the upload writes no more.
+ * A request is a PendingRequest: it leases an OriginConnection from the pool, or dials one, and has an OriginExchange on it. What state it
+ * is in, and who closes its connection, is a table: request-life.ts.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { networkOf } from '../../ip.ts'
@@ -29,8 +15,7 @@ import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import { type Bound, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
-import type { Parent } from './dialling/parent-proxy.ts'
-import { hurried, type Way } from './dialling/parents.ts'
+import { hurried, type Parent, type Way } from './dialling/parents.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
 import {
@@ -52,6 +37,7 @@ import {
   onWire,
   type WireRequest,
 } from './request.ts'
+import { RequestLife } from './request-life.ts'
 
 export type {
   OriginDeadlines,
@@ -266,6 +252,8 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #message: WireRequest | undefined
   #connection: OriginConnection | undefined
   #exchange: OriginExchange | undefined
+  /** Of the present try. */
+  #life = new RequestLife()
   /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
   #onAbort: (() => void) | undefined
@@ -353,8 +341,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   /** Ends it in whatever phase it is, its content included. */
   cancel(cause?: unknown): void {
     if (!this.#parts.underWay.has(this)) return
-    if (this.#exchange !== undefined) this.#exchange.cancel(cause)
-    else this.#stopWaiting?.(cause)
+    const { state } = this.#life
+    if (state === 'queued' || state === 'dialling') this.#stopWaiting?.(cause)
+    else this.#exchange?.cancel(cause)
   }
 
   turn(turn: Turn): void {
@@ -365,7 +354,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     else this.#run(turn)
   }
 
-  answered(response: OriginResponse | OriginSwitched): void {
+  onHead(response: OriginResponse | OriginSwitched): void {
     const { pool } = this.#parts
     if ('transport' in response && this.#connection !== undefined) pool.giveUp(this.#connection)
     if (this.#way !== undefined && this.#asked.uri.scheme === 'http') {
@@ -379,18 +368,19 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     this.#told(undefined, response)
   }
 
-  failed(failure: OriginFailure): void {
+  onFailure(failure: OriginFailure): void {
     const silent = this.#connection?.reused === true && this.#exchange?.heard === false
     const again = silent && isRepeatable(this.#asked) && BROKEN_OFF.includes(failure.code)
     if (!again) return this.#fail(failure)
     this.#parts.counts.retried += 1
     this.#exchange = undefined
     this.#connection = undefined
+    this.#life = new RequestLife()
     this.fresh = true
     this.leaseFromPool()
   }
 
-  over(free: boolean): void {
+  onDone(free: boolean): void {
     this.#done()
     const connection = this.#connection
     const { pool, bound } = this.#parts
@@ -449,6 +439,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
 
   #wait(): void {
     const { pool, bound, clock } = this.#parts
+    this.#life.on('wait')
     const leave = (failure: OriginFailure): void => {
       pool.leave(this)
       bound.leave(this)
@@ -462,6 +453,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
 
   #dial(): void {
     const { dialler, pool } = this.#parts
+    this.#life.on('dial')
     const { uri, trusted, fields } = this.#asked
     const { deadlines } = this
     const via = fields.get('Via')
@@ -499,8 +491,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #run(connection: OriginConnection): void {
     if (this.#message === undefined) return
     if (connection.reused) this.#parts.counts.reused += 1
+    this.#life.on('connected')
     this.#connection = connection
-    this.#exchange = new OriginExchange(connection, this.#message, this)
+    const around = { owner: this, life: this.#life }
+    this.#exchange = new OriginExchange(connection, this.#message, around)
     this.#exchange.begin()
   }
 
@@ -509,6 +503,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   }
 
   #fail(failure: OriginFailure): void {
+    this.#life.on('failed')
     this.#done()
     this.#parts.bound.release(this, undefined)
     if (!this.#goesOn(failure)) this.#told(failure, undefined)

@@ -133,6 +133,9 @@ const failures = {
 
 type OriginCode = keyof typeof failures
 
+/** The code of each failure. */
+export const originCodes = Object.keys(failures) as readonly OriginCode[]
+
 /** Where on its way a request failed. */
 export type OriginPhase = (typeof failures)[OriginCode][0]
 

@@ -21,6 +21,7 @@ import {
   offersBinding,
   type WireRequest,
 } from './request.ts'
+import type { RequestLife } from './request-life.ts'
 import { mostCopied, Upload, type UploadOwner } from './upload.ts'
 
 export interface ExchangeOwner {
@@ -29,12 +30,12 @@ export interface ExchangeOwner {
   /** Host and port of the parent proxy by which it is asked. */
   readonly parent: string | undefined
   readonly deadlines: OriginDeadlines
-  /** The head is here. Content may still be on its way, and so may the request; or both are `over` already. */
-  answered(response: OriginResponse | OriginSwitched): void
+  /** The head is here. Content may still be on its way, and so may the request; or `onDone` came already. */
+  onHead(response: OriginResponse | OriginSwitched): void
   /** No head came; the connection is destroyed. */
-  failed(failure: OriginFailure): void
+  onFailure(failure: OriginFailure): void
   /** The exchange is done with the connection: `free` if another request may use it, else it is destroyed or switched. */
-  over(free: boolean): void
+  onDone(free: boolean): void
 }
 
 /** Interim responses that are taken. */
@@ -53,16 +54,22 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   readonly #owner: ExchangeOwner
   /** The upload of content that comes piece by piece. */
   readonly #upload: Upload | undefined
-  #phase: 'send' | 'fields' | 'content' | 'over' = 'send'
+  readonly #life: RequestLife
   #interim = 0
   /** Whether the origin keeps the connection. */
   #stays = false
   #content: OriginContent | undefined
 
-  constructor(connection: OriginConnection, message: WireRequest, owner: ExchangeOwner) {
+  /** Of a request whose life is `sending`. */
+  constructor(
+    connection: OriginConnection,
+    message: WireRequest,
+    { owner, life }: { readonly owner: ExchangeOwner; readonly life: RequestLife },
+  ) {
     this.#connection = connection
     this.#message = message
     this.#owner = owner
+    this.#life = life
     const { head, content } = message
     if (content.kind === 'stream') {
       this.#upload = new Upload(connection.transport, head, content, this)
@@ -79,9 +86,9 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     const { head, content, awaitContinue, binds } = this.#message
     if (binds) this.#connection.bound = true
     if (content.kind !== 'stream') {
-      this.writing()
+      this.onWriting()
       const parts = content.kind === 'bytes' ? [head, content.bytes] : [head]
-      writeSoon(transport.socket, parts, () => this.sent(), mostCopied)
+      writeSoon(transport.socket, parts, () => this.onSent(), mostCopied)
     } else if (awaitContinue === undefined) {
       this.#upload?.go()
     } else {
@@ -92,9 +99,11 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
 
   /** Ends it in whatever phase it is: it is not wanted any more, or the source of the request's content broke off. */
   cancel(cause: unknown): void {
-    if (this.#phase === 'over') return
+    const { state } = this.#life
+    if (state === 'closed') return
     const { address } = this.#connection
-    const trouble = { phase: this.#phase, address, cause }
+    const phase = state === 'sending' ? 'send' : state === 'waiting' ? 'fields' : 'content'
+    const trouble = { phase, address, cause } as const
     this.#fail(new OriginFailure('ORIGIN_ABORTED', this.#owner.origin, trouble))
   }
 
@@ -129,7 +138,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
       // The shared memory is not ours while the client is told.
       bytes = Buffer.from(bytes)
       this.#tellInterim(head)
-      if (this.#phase === 'over') return false
+      if (this.#life.state === 'closed') return false
     }
     return true
   }
@@ -142,29 +151,28 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     this.#broken({ cause })
   }
 
-  writing(): void {
-    if (this.#phase !== 'send') return
+  onWriting(): void {
+    if (this.#life.state !== 'sending') return
     this.#connection.alarm.set(this.#owner.deadlines.send, this.#late)
   }
 
-  waiting(): void {
-    if (this.#phase === 'send') this.#connection.alarm.clear()
+  onWaiting(): void {
+    if (this.#life.state === 'sending') this.#connection.alarm.clear()
   }
 
-  sent(): void {
-    if (this.#phase !== 'send') return
-    this.#phase = 'fields'
+  onSent(): void {
+    if (!this.#life.on('sent')) return
     this.#connection.alarm.set(this.#owner.deadlines.fields, this.#late)
   }
 
   readonly #late = (): void => {
     const { deadlines } = this.#owner
-    this.#broken({ after: this.#phase === 'send' ? deadlines.send : deadlines.fields })
+    this.#broken({ after: this.#life.state === 'sending' ? deadlines.send : deadlines.fields })
   }
 
   #broken(trouble: OriginTrouble): void {
     const { address } = this.#connection
-    const phase = this.#phase === 'send' ? 'send' : 'fields'
+    const phase = this.#life.state === 'sending' ? 'send' : 'fields'
     this.#fail(failureOf(phase, this.#owner.origin, { ...trouble, address }))
   }
 
@@ -180,8 +188,8 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     const framing = framingOf(this.#message.method, head)
     if ('problem' in framing) return this.#malformed(framing.problem)
     const connection = this.#connection
-    this.#phase = 'content'
-    this.#upload?.answered()
+    this.#life.on('head')
+    this.#upload?.onHead()
     connection.alarm.clear()
     connection.keep = keepOf(head)
     if (offersBinding(head.fields)) connection.bound = true
@@ -194,15 +202,15 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     let trailers: (() => Fields) | undefined
     if (length !== undefined && length <= Math.min(mostWhole, behind.length)) {
       content = new WholeContent(behind, length)
-      this.over(length === behind.length)
+      this.onContentDone(length === behind.length)
     } else {
-      const streamed = new OriginContent(connection, framing, this)
+      const streamed = new OriginContent(connection, framing, { owner: this, life: this.#life })
       this.#content = streamed
       streamed.begin(behind)
       content = streamed
       if (framing.kind === 'chunked') trailers = () => streamed.trailers()
     }
-    this.#owner.answered({
+    this.#owner.onHead({
       status,
       reason,
       version,
@@ -220,12 +228,12 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     const { upgrade } = this.#message
     if (!upgrade) return this.#malformed('it changes protocols (101) although it was not asked to')
     const { transport, address, alarm } = this.#connection
-    this.#phase = 'over'
+    this.#life.on('switched')
     alarm.close()
     transport.handTo(undefined)
     transport.give(behind)
-    this.#owner.over(false)
-    this.#owner.answered({ fields: head.fields, transport, address })
+    this.#owner.onDone(false)
+    this.#owner.onHead({ fields: head.fields, transport, address })
   }
 
   #malformed(problem: string, tooLarge = false): void {
@@ -236,24 +244,23 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
 
   #fail(failure: OriginFailure): void {
     if (this.#content !== undefined) return this.#content.fail(failure)
-    if (this.#phase === 'over') return
-    this.#phase = 'over'
+    if (!this.#life.on('failed')) return
     this.#upload?.stop()
     this.#connection.destroy()
-    this.#owner.failed(failure)
+    this.#owner.onFailure(failure)
   }
 
   /** The content needs the connection no longer. A response that came before the whole request was sent leaves it unusable. */
-  over(whole: boolean): void {
+  onContentDone(whole: boolean): void {
     const connection = this.#connection
     // A small rest leaves before the next request does. TLS takes a write so late that the answer may come before.
     const waits = connection.transport.socket.writableLength > mostCopied
     const sent = this.#upload?.written !== false && !waits
-    this.#phase = 'over'
+    this.#life.on('ended')
     this.#upload?.stop()
     const free = whole && this.#stays && sent
     if (!free) connection.destroy()
-    this.#owner.over(free)
+    this.#owner.onDone(free)
   }
 }
 
@@ -267,7 +274,7 @@ interface ContentOwner {
   /** The longest silence while a piece is waited for. */
   readonly idle: Milliseconds
   /** Called once, when the content needs the connection no longer; `whole` if it was read to its end and not a byte further. */
-  over(whole: boolean): void
+  onContentDone(whole: boolean): void
 }
 
 /** So much is read to the end, rather than giving the connection up, when the reader leaves early. */
@@ -319,14 +326,19 @@ export class OriginContent implements Source, Reader {
   /** Read and not asked for. */
   readonly #pieces: Piece[] = []
   #take: Take | undefined
-  /** `left`: the reader wants no more, and a small rest is read. */
-  #state: 'open' | 'left' | 'ended' | 'failed' = 'open'
+  readonly #life: RequestLife
   #failure: OriginFailure | undefined
 
-  constructor(connection: OriginConnection, framing: Framing, owner: ContentOwner) {
+  /** Of a request whose life is `reading`. */
+  constructor(
+    connection: OriginConnection,
+    framing: Framing,
+    { owner, life }: { readonly owner: ContentOwner; readonly life: RequestLife },
+  ) {
     this.#connection = connection
     this.#framing = framing
     this.#owner = owner
+    this.#life = life
     this.#landing = new Landing(connection.transport.blocks)
     if (framing.kind === 'length') this.#rest = framing.length
     if (framing.kind === 'chunked') this.#chunks = new ChunkReader()
@@ -346,8 +358,9 @@ export class OriginContent implements Source, Reader {
 
   next(take: Take): void {
     const piece = this.#pieces.shift()
-    if (piece !== undefined || this.#state === 'ended') return take(undefined, piece)
+    if (piece !== undefined) return take(undefined, piece)
     if (this.#failure !== undefined) return take(this.#failure, undefined)
+    if (this.#isOver) return take(undefined, undefined)
     this.#take = take
     this.#connection.alarm.set(this.#owner.idle, this.#late)
     this.#connection.transport.resume()
@@ -357,11 +370,11 @@ export class OriginContent implements Source, Reader {
   close(): void {
     this.#take = undefined
     for (const piece of this.#pieces.splice(0)) piece.release()
-    if (this.#state !== 'open') return
-    if (this.#rest === undefined || this.#rest > worthReading) return this.#stop('left')
-    this.#state = 'left'
+    if (this.#life.state !== 'reading') return
+    if (this.#rest === undefined || this.#rest > worthReading) return this.#stop('ended')
+    this.#life.on('left')
     // The whole rest has the time that a piece has otherwise.
-    this.#connection.alarm.set(this.#owner.idle, () => this.#stop('left'))
+    this.#connection.alarm.set(this.#owner.idle, () => this.#stop('ended'))
     this.#connection.transport.resume()
   }
 
@@ -409,7 +422,7 @@ export class OriginContent implements Source, Reader {
   }
 
   get #isOver(): boolean {
-    return this.#state === 'ended' || this.#state === 'failed'
+    return this.#life.state === 'closed'
   }
 
   /** One byte more than is to come: should it arrive, the connection is not used again. */
@@ -419,7 +432,7 @@ export class OriginContent implements Source, Reader {
 
   #add(bytes: Buffer): void {
     this.#received += bytes.length
-    if (this.#state !== 'open' || bytes.length === 0) return
+    if (this.#life.state !== 'reading' || bytes.length === 0) return
     const piece = this.#landing.piece(bytes)
     const last = this.#pieces.at(-1)
     if (last?.precedes(piece)) this.#pieces[this.#pieces.length - 1] = last.joined(piece)
@@ -449,9 +462,10 @@ export class OriginContent implements Source, Reader {
   #give(): void {
     const take = this.#take
     if (take === undefined) return
-    if (this.#pieces.length === 0 && this.#state === 'open') return
+    const reading = this.#life.state === 'reading'
+    if (this.#pieces.length === 0 && reading) return
     this.#take = undefined
-    if (this.#state === 'open') this.#connection.alarm.clear()
+    if (reading) this.#connection.alarm.clear()
     this.next(take)
   }
 
@@ -475,16 +489,16 @@ export class OriginContent implements Source, Reader {
   }
 
   /** The connection is of no use any more; what was read before may still be asked for. */
-  #stop(state: 'left' | 'failed'): void {
+  #stop(by: 'ended' | 'failed'): void {
     if (this.#isOver) return
     this.#connection.destroy()
-    this.#finish(state === 'left' ? 'ended' : 'failed', false)
+    this.#finish(by, false)
   }
 
-  #finish(state: 'ended' | 'failed', whole: boolean): void {
-    this.#state = state
+  #finish(by: 'ended' | 'failed', whole: boolean): void {
+    this.#life.on(by)
     this.#landing.close()
     this.#connection.alarm.clear()
-    this.#owner.over(whole)
+    this.#owner.onContentDone(whole)
   }
 }

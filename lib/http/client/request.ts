@@ -8,11 +8,11 @@ import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import { type Content, lengthOf, noContent, type SendInterim } from '../message/message.ts'
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
-import { requestHead } from '../wire/message-writer.ts'
+import { requestHead } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { DialledConnection } from './connection.ts'
 import type { DialDeadlines } from './dialling/dialler.ts'
-import { type Parent, proxyAuthorization } from './dialling/parent-proxy.ts'
+import { type Parent, proxyAuthorization } from './dialling/parents.ts'
 import { OriginFailure } from './errors.ts'
 
 export interface OriginDeadlines extends DialDeadlines {

@@ -7,16 +7,16 @@ import { type WriteListener, writeNow, writeSoon } from '../../bytes/small-write
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import type { StreamedContent } from '../message/message.ts'
-import { chunkEnd, chunkStart, lastChunk } from '../wire/message-writer.ts'
+import { chunkEnd, chunkStart, lastChunk } from '../wire/framing.ts'
 import type { Transport } from './connection.ts'
 
 export interface UploadOwner {
   /** The origin is to take something now. */
-  writing(): void
+  onWriting(): void
   /** The source of the content is to say something now. */
-  waiting(): void
+  onWaiting(): void
   /** The kernel has the last byte. */
-  sent(): void
+  onSent(): void
   /** Ends the exchange: the source of the content broke off, or gave more or less than was announced. */
   cancel(cause: unknown): void
 }
@@ -58,7 +58,7 @@ export class Upload {
   }
 
   /** Content that is still held back is not wanted any more. */
-  answered(): void {
+  onHead(): void {
     if (this.#state === 'held') this.#state = 'stopped'
   }
 
@@ -70,7 +70,7 @@ export class Upload {
 
   #ask(): void {
     if (this.#state !== 'sending') return
-    this.#owner.waiting()
+    this.#owner.onWaiting()
     this.#source?.next(this.#take)
   }
 
@@ -88,7 +88,7 @@ export class Upload {
       else if (!broken) this.#ask()
     }
     if (tooLong || bytes.length === 0) return taken()
-    this.#owner.writing()
+    this.#owner.onWriting()
     this.#write(length === undefined ? [chunkStart(bytes.length), bytes, chunkEnd] : [bytes], taken)
   }
 
@@ -105,8 +105,8 @@ export class Upload {
     }
     this.#state = 'written'
     this.#source?.close()
-    this.#owner.writing()
-    this.#write(last, () => this.#owner.sent())
+    this.#owner.onWriting()
+    this.#write(last, () => this.#owner.onSent())
   }
 
   /** One write for the kernel, behind the head if that has not left. `taken` is told when it is over, and if it broke. */

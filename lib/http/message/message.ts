@@ -3,9 +3,9 @@
  * turns bytes into a Request and a Response into bytes.
  */
 import type { Lifetime } from '../../async/lifetime.ts'
+import type { Pace } from '../../bytes/pace.ts'
 import type { Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
-import type { ClientPlace } from '../server/clients.ts'
 import { type Fields, listMembers } from './field.ts'
 import type { Authority, Problem, Target } from './target.ts'
 
@@ -34,6 +34,14 @@ export interface Peer {
   /** IP address without brackets or zone; IPv4-mapped IPv6 is given as IPv4. */
   readonly address: string
   readonly port: number
+}
+
+/** The place of a connection among those of its client, when that has limits of its own. */
+export interface ClientPlace {
+  /** Whether a request on this connection may be answered. When the client has too many, it waits a moment for another one to end. */
+  admits(): boolean | Promise<boolean>
+  /** At which pace its client gets content; undefined when it has no limit. */
+  readonly pace: Pace | undefined
 }
 
 export interface Request {

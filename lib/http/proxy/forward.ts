@@ -19,7 +19,7 @@ import { formatAuthority, type TargetUri } from '../message/target.ts'
 import { hasContent } from '../message/upgrade.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
-import { responseText } from '../wire/message-writer.ts'
+import { responseText } from '../wire/framing.ts'
 import { endToEnd } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
 

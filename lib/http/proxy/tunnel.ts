@@ -11,11 +11,11 @@ import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { socketBlock } from '../../bytes/block-pool.ts'
 import { Landing } from '../../bytes/landing.ts'
+import type { Pace } from '../../bytes/pace.ts'
 import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Reader, Transport } from '../client/connection.ts'
 import { mostCopied } from '../client/upload.ts'
-import { leaveReads, takeReads } from '../server/accepted.ts'
-import type { Pace } from '../server/fairness/pace.ts'
+import { leaveReads, takeReads } from '../server/connections.ts'
 
 /** Why a tunnel ended: both sides were done, nothing was said, a connection broke, or we were told to stop. */
 export type TunnelEnd = 'ended' | 'idle' | 'client-broke' | 'far-broke' | 'aborted'

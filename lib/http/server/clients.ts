@@ -12,9 +12,10 @@
  */
 import type { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { burst, Pace } from '../../bytes/pace.ts'
 import { networkOf, normaliseAddress } from '../../ip.ts'
 import { recent } from '../../recent.ts'
-import { burst, Pace } from './fairness/pace.ts'
+import type { ClientPlace } from '../message/message.ts'
 
 export interface ClientLimits {
   /** Connections at a time; undefined: any number. */
@@ -69,7 +70,7 @@ export class Clients {
   }
 
   /** A place for a connection of a client; undefined for a client without limits. The connection is to be closed at once when there is none. */
-  enter(address: string): ClientPlace | 'none' | undefined {
+  enter(address: string): ConnectionPlace | 'none' | undefined {
     const { limitsOf, onTooMany } = this.#options
     if (isUnlimited(limitsOf(address))) return undefined
     const name = networkOf(normaliseAddress(address) ?? address)
@@ -117,7 +118,7 @@ interface ClientOptions {
 class Client {
   readonly options: ClientOptions
   readonly pace: Pace
-  readonly #counted = new Set<ClientPlace>()
+  readonly #counted = new Set<ConnectionPlace>()
   /** The places whose requests wait for one within the limit, in their order. */
   readonly #waiting = new Set<Waiting>()
   #beyond = 0
@@ -128,8 +129,8 @@ class Client {
     this.pace = new Pace({ clock, rate: () => limits().rate, paid })
   }
 
-  enter(): ClientPlace | undefined {
-    const place = new ClientPlace(this)
+  enter(): ConnectionPlace | undefined {
+    const place = new ConnectionPlace(this)
     const most = this.#most
     if (this.#counted.size < most) this.#counted.add(place)
     else if (this.#beyond < Math.max(most, leastBeyond)) this.#beyond += 1
@@ -138,7 +139,7 @@ class Client {
   }
 
   /** Whether the place is within the limit, for which an idle connection may have to go. */
-  counts(place: ClientPlace): boolean {
+  counts(place: ConnectionPlace): boolean {
     if (this.#counted.has(place)) return true
     if (this.#counted.size >= this.#most && !this.#endIdle()) return false
     this.#beyond -= 1
@@ -147,7 +148,7 @@ class Client {
   }
 
   /** Whether the place comes to be within the limit in time. */
-  await(place: ClientPlace): Promise<boolean> {
+  await(place: ConnectionPlace): Promise<boolean> {
     const { clock } = this.options
     return new Promise(settle => {
       if (this.#waiting.size === 0) clock.after(interval, () => this.#look())
@@ -175,7 +176,7 @@ class Client {
     if (this.#waiting.size > 0) clock.after(interval, () => this.#look())
   }
 
-  leave(place: ClientPlace): void {
+  leave(place: ConnectionPlace): void {
     if (!this.#counted.delete(place)) this.#beyond -= 1
     if (this.#counted.size === 0 && this.#beyond === 0) this.options.onGone()
   }
@@ -198,13 +199,13 @@ class Client {
 
 /** A place whose request waits, and until when. */
 interface Waiting {
-  readonly place: ClientPlace
+  readonly place: ConnectionPlace
   readonly until: Milliseconds
   readonly settle: (admitted: boolean) => void
 }
 
 /** The place of one connection among those of its client. */
-export class ClientPlace {
+export class ConnectionPlace implements ClientPlace {
   readonly #client: Client
   #holder: Holder | undefined
   /** The answer to the requests that wait on this connection. */
@@ -222,7 +223,6 @@ export class ClientPlace {
     return this.#left
   }
 
-  /** At which pace its client gets content; undefined when it has no limit. */
   get pace(): Pace | undefined {
     const { options, pace } = this.#client
     return options.limits().rate === undefined ? undefined : pace
@@ -233,7 +233,6 @@ export class ClientPlace {
     this.#holder = holder
   }
 
-  /** Whether a request on this connection may be answered. When the client has too many, it waits a moment for another one to end. */
   admits(): boolean | Promise<boolean> {
     if (this.#left) return false
     if (this.#client.counts(this)) return true

@@ -1,18 +1,18 @@
 /**
- * Keeps the client connections of one server: the address of each client, its requests under way, and how to end it.
+ * Keeps the client connections of one server: the address of each client, its requests under way, and how to end it. Reads accepted
+ * connections into memory that all of them share (`sharingReads`, docs/decisions/0035).
  */
-
 import type { IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
+import { Socket, type SocketConstructorOpts } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
 import { type Member, Members } from '../../members.ts'
 import { Fields } from '../message/field.ts'
-import type { Peer, Request, SendInterim, TunnelEnd } from '../message/message.ts'
+import type { ClientPlace, Peer, Request, SendInterim, TunnelEnd } from '../message/message.ts'
 import type { Target, TargetReader } from '../message/target.ts'
-import { checkRequest, type Refusal } from '../wire/request-rules.ts'
-import type { ClientPlace, Clients } from './clients.ts'
+import { checkRequest, type Refusal } from '../wire/request-head.ts'
+import type { Clients, ConnectionPlace } from './clients.ts'
 import {
   bytesTaken,
   confirmedSince,
@@ -23,7 +23,7 @@ import {
   notLooked,
   readUnconfirmed,
   type UnconfirmedBytes,
-} from './fairness/movement.ts'
+} from './movement.ts'
 import type { HttpServerLimits, HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
 
@@ -340,12 +340,12 @@ interface NewConnection {
   readonly secure: boolean
   readonly client?: Peer
   /** Its place among those of its client, if it has one already. */
-  readonly place?: ClientPlace | 'none' | undefined
+  readonly place?: ConnectionPlace | 'none' | undefined
 }
 
 /** Both ends of the connection a request came on. */
-export interface Ends
-  extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd' | 'clientPlace'> {
+export interface Ends extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
+  readonly clientPlace?: ConnectionPlace
   /** Ends when it is closed. */
   readonly life: Lifetime
 }
@@ -465,4 +465,95 @@ export function requestIds(random: (size: number) => Buffer): () => string {
     count += 1
     return `${run}-${count.toString(36)}`
   }
+}
+
+/*
+ * The shared memory of reads. Node makes 64 KiB of memory for each read of a connection that it accepts, even if five bytes come.
+ * For connections that a program opens there is the option `onread`; for those it accepts there is none, so what Node accepted is
+ * moved to a socket that has it.
+ *
+ * - A read is synchronous: what lies in the shared memory is understood or copied before another connection can be read.
+ * - The memory is these sockets' own: the handler of a request may have a connection to an origin give what it kept
+ *   (`Transport.resume`), which writes to the memory of those connections before the next request is understood.
+ */
+
+/** Bytes of the memory, and how many of them a read may bring as a rule: what Node offers for one as well. */
+const sharedBytes = 256 * 1024
+const usualBytes = 64 * 1024
+
+let memory: { readonly all: Buffer; readonly usual: Buffer } | undefined
+
+function shared() {
+  if (memory === undefined) {
+    const all = Buffer.allocUnsafeSlow(sharedBytes)
+    memory = { all, usual: all.subarray(0, usualBytes) }
+  }
+  return memory
+}
+
+/**
+ * Understands or copies the bytes of a read before it returns. True: many more are to come, and the next read may bring as many as
+ * there is memory for.
+ */
+type Taker = (bytes: Buffer) => boolean
+
+/** What Node keeps of a socket and does not document. */
+interface Inside {
+  _handle: Handle | null
+  /** The server that counts the connection until it has closed. */
+  _server: object | null
+}
+
+interface Handle {
+  reading: boolean
+  readStop(): void
+  useUserBuffer?(memory: Buffer): void
+}
+
+class AcceptedSocket extends Socket {
+  /** Who is given the bytes of a read; without one they are copied into the stream. */
+  taker: Taker | undefined
+
+  constructor(handle: Handle) {
+    const { all, usual } = shared()
+    let next = usual
+    const onread = {
+      // Asked for before the first read, and after each for the next.
+      buffer: () => next,
+      callback: (count: number) => {
+        const bytes = all.subarray(0, count)
+        const { taker } = this
+        next = taker?.(bytes) ? all : usual
+        return taker !== undefined || this.push(Buffer.from(bytes))
+      },
+    }
+    super({ handle, allowHalfOpen: true, onread } as SocketConstructorOpts)
+  }
+}
+
+/** Moves a connection that was accepted this moment to a socket that reads into the shared memory; others stay as they are. */
+export function sharingReads(accepted: Socket): Socket {
+  const inside = accepted as unknown as Inside
+  const { _handle: handle, _server } = inside
+  if (typeof handle?.useUserBuffer !== 'function') return accepted
+  handle.readStop()
+  handle.reading = false
+  const socket = new AcceptedSocket(handle)
+  Object.assign(socket, { _server })
+  inside._handle = null
+  inside._server = null
+  return socket
+}
+
+/** Has `take` told of each read, and lets the bytes flow. */
+export function takeReads(socket: Socket, take: Taker): void {
+  if (socket instanceof AcceptedSocket) socket.taker = take
+  else socket.on('data', take)
+  socket.resume()
+}
+
+/** Leaves what is read from now on to the stream. */
+export function leaveReads(socket: Socket, take: Taker): void {
+  if (socket instanceof AcceptedSocket) socket.taker = undefined
+  else socket.off('data', take)
 }

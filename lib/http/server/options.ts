@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import type { SecureContext, TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Exchange, Handler, Peer, Request, Response, TunnelEnd } from '../message/message.ts'
-import type { HeadLimits } from '../wire/request-rules.ts'
+import type { HeadLimits } from '../wire/request-head.ts'
 import type { Clients } from './clients.ts'
 
 export interface HttpServerOptions {

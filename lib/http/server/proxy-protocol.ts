@@ -13,7 +13,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { GatheredBytes } from '../../bytes/gathered.ts'
 import { normaliseAddress } from '../../ip.ts'
 import type { Peer } from '../message/message.ts'
-import { leaveReads, takeReads } from './accepted.ts'
+import { leaveReads, takeReads } from './connections.ts'
 
 /** From the connection to the end of these bytes: a balancer sends them at once, and one packet may be lost. */
 const TIME: Milliseconds = 5000

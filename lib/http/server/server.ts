@@ -1,6 +1,6 @@
 /**
  * The HTTP server: makes a Request of bytes on a connection, and bytes of the handler's Response. Stricter than Node's parser
- * (request-rules.ts). Limits head size and time, field count, connections, requests in a pipeline, idle and stalled clients.
+ * (`checkRequest`). Limits head size and time, field count, connections, requests in a pipeline, idle and stalled clients.
  *
  * Handlers of pipelined requests run at the same time (on the fast path those of safe requests without content); Node's server or the
  * fast path sends their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
@@ -17,8 +17,7 @@ import { noContent, type Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
-import { sharingReads } from './accepted.ts'
-import type { ClientPlace } from './clients.ts'
+import type { ConnectionPlace } from './clients.ts'
 import {
   afterLast,
   type Connection,
@@ -26,16 +25,17 @@ import {
   type LiveRequest,
   nodeRequest,
   peerOf,
+  sharingReads,
 } from './connections.ts'
 import {
   Exchanges,
   interimSender,
+  LoopShare,
   malformedResponse,
   NodeResponseWriter,
   wholeResponse,
 } from './exchanges.ts'
-import { LoopShare } from './fairness/loop-share.ts'
-import { notLooked } from './fairness/movement.ts'
+import { notLooked } from './movement.ts'
 import type {
   ConnectHandler,
   HttpServerLimits,
@@ -55,7 +55,7 @@ export class HttpServer {
   /** Connections below those of a TLS listener, and those whose handshake is under way. */
   readonly #raw = new Set<Socket>()
   /** The places of those whose handshake is under way, by `endsOf`. */
-  readonly #places = new Map<string, ClientPlace>()
+  readonly #places = new Map<string, ConnectionPlace>()
   readonly #connections: Connections
   readonly #options: HttpServerOptions
   /** What requests are read with. */

@@ -1,9 +1,11 @@
 /**
- * Where the content of a response ends and whether its connection may be used again, RFC 9112 sections 6.3 and 9.3. What two
- * recipients could read in two ways is no framing but the origin's error.
+ * Heads and framing of messages, RFC 9112: where the content of a response ends and whether its connection may be used again
+ * (sections 6.3 and 9.3), and the text of what we write, in Latin-1 (sections 3 to 7). What two recipients could read in two ways
+ * is no framing but the origin's error, and what could be read as something else than it was meant as is not written.
  */
 
-import { type Fields, listMembers } from '../message/field.ts'
+import { STATUS_CODES } from 'node:http'
+import { type Fields, isToken, isWritable, listMembers } from '../message/field.ts'
 import { parseContentLength } from '../message/message.ts'
 import type { Problem } from '../message/target.ts'
 import type { ResponseHead } from './response-head.ts'
@@ -58,4 +60,50 @@ export function keepAliveTime(fields: Fields): number | undefined {
   if (value === undefined) return undefined
   const [, timeout] = /(?:^|[,\s])timeout=(\d+)/i.exec(value) ?? []
   return timeout === undefined ? undefined : Number(timeout) * 1000
+}
+
+/** The head of a request. Throws a TypeError for a method, target or field that HTTP/1.1 does not allow. */
+export function requestHead(method: string, target: string, ...fields: readonly Fields[]): string {
+  if (!isToken(method)) throw new TypeError('the method is no token')
+  if (!TARGET.test(target)) throw new TypeError('the target has characters beyond visible ASCII')
+  let lines = ''
+  for (const some of fields) lines += some.lines
+  return `${method} ${target} HTTP/1.1\r\n${lines}\r\n`
+}
+
+/** Section 3.2, as RFC 3986 section 2 has it: the characters of a URI are visible ASCII. */
+const TARGET = /^[\x21-\x7e]+$/
+
+/** The head of a response to be written. */
+export interface OutgoingHead {
+  readonly status: number
+  /** The standard phrase when undefined. */
+  readonly reason: string | undefined
+  readonly fields: Fields
+  /** Content-Length; undefined for none. */
+  readonly length: number | undefined
+  /** Whether content follows, of whatever length. */
+  readonly hasContent: boolean
+}
+
+/** The head of a response, with `own`, complete field lines of the connection. Throws a TypeError for what cannot be written. */
+export function responseText(head: OutgoingHead, own: string): string {
+  const { status, reason, fields, length, hasContent } = head
+  const phrase = reason ?? STATUS_CODES[status] ?? 'unknown'
+  if (!isWritable(phrase)) throw new TypeError('the reason phrase cannot be written')
+  const framing = length === undefined ? '' : `Content-Length: ${length}\r\n`
+  const chunked = length === undefined && hasContent ? 'Transfer-Encoding: chunked\r\n' : ''
+  return `HTTP/1.1 ${status} ${phrase}\r\n${fields.lines}${framing}${own}${chunked}\r\n`
+}
+
+/** What stands before the data of a chunk; `chunkEnd` stands behind it. */
+export function chunkStart(size: number): string {
+  return `${size.toString(16)}\r\n`
+}
+
+export const chunkEnd = '\r\n'
+
+/** The last chunk and the trailer fields. Throws a TypeError for a field that cannot be written. */
+export function lastChunk(trailers: Fields): string {
+  return `0\r\n${trailers.lines}\r\n`
 }

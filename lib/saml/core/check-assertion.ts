@@ -54,7 +54,7 @@ export interface Expected {
   readonly asks?: ReadonlyMap<string, LoginAsks | undefined>
 }
 
-type AssertionReason =
+export type AssertionReason =
   | 'version'
   | 'issuer'
   | 'destination'

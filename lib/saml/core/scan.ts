@@ -23,7 +23,8 @@ import {
   type XmlLimits,
 } from './xml.ts'
 
-const problems = {
+/** What can be wrong with a document, in words, by its reason. */
+export const xmlProblems = {
   'too-large': 'the document is too large',
   'not-utf8': 'the document is not UTF-8, nor UTF-16 with a byte order mark where that is taken',
   declaration: 'the XML declaration is malformed or names another version or encoding',
@@ -41,7 +42,7 @@ const problems = {
   'duplicate-attribute': 'an attribute occurs twice in one element',
   'not-well-formed': 'the XML is not well-formed',
 }
-export type XmlReason = keyof typeof problems | 'parser'
+export type XmlReason = keyof typeof xmlProblems | 'parser'
 
 /**
  * Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. `around` has
@@ -135,8 +136,8 @@ class Stop extends Error {
 }
 
 /** Ends the scan; `at` is an offset in characters, without the byte order mark. */
-function stop(because: keyof typeof problems, at: number): never {
-  throw new Stop(because, `${problems[because]} (at character ${at})`)
+function stop(because: keyof typeof xmlProblems, at: number): never {
+  throw new Stop(because, `${xmlProblems[because]} (at character ${at})`)
 }
 
 /** Reads a document piece by piece from `#at` on. */
@@ -307,7 +308,7 @@ class Scan {
     return pattern.test(this.#text) ? pattern.lastIndex : undefined
   }
 
-  #stop(because: keyof typeof problems): never {
+  #stop(because: keyof typeof xmlProblems): never {
     stop(because, this.#at)
   }
 }

@@ -16,22 +16,13 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import type { Seconds } from '../../async/clock.ts'
 import type { CarriedNode } from './carried-node.ts'
+import type { PackageBuild } from './package-build.ts'
 import type { Product } from './products.ts'
-import { type ProgramFile, packagesAmong } from './program-files.ts'
+import { packagesAmong } from './program-files.ts'
 import { settle } from './settled-tree.ts'
 
-interface Build {
-  /** The root of the repository. */
-  readonly root: string
-  readonly output: string
-  /** The version as package.json writes it. */
-  readonly version: string
-  /** The program and the files it needs at run time. */
-  readonly files: readonly ProgramFile[]
-  /** The time of every file, since 1970. */
-  readonly at: Seconds
+interface DebianBuild extends PackageBuild {
   /** The Node.js in the package, which then needs none of the system. */
   readonly node?: CarriedNode | undefined
 }
@@ -45,7 +36,7 @@ export function debianVersion(version: string, node?: CarriedNode): string {
 }
 
 /** Builds the package and returns the path of its file. Throws when `dpkg-deb` is missing or fails. */
-export function buildDebianPackage(product: Product, build: Build): string {
+export function buildDebianPackage(product: Product, build: DebianBuild): string {
   const written: Manifest = JSON.parse(readFileSync(join(build.root, 'package.json'), 'utf8'))
   const manifest = { ...written, version: build.version }
   const version = debianVersion(build.version, build.node)
@@ -67,7 +58,7 @@ interface Staged extends Product {
   readonly version: string
   readonly architecture: string
   readonly manifest: Manifest
-  readonly build: Build
+  readonly build: DebianBuild
   readonly tree: string
 }
 

@@ -8,22 +8,11 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import type { Seconds } from '../../async/clock.ts'
 import { type LockedPackages, lockedPackages } from './locked-packages.ts'
+import type { PackageBuild } from './package-build.ts'
 import type { Product } from './products.ts'
 import { type ProgramFile, packagesAmong } from './program-files.ts'
 import { settle } from './settled-tree.ts'
-
-interface Build {
-  /** The root of the repository. */
-  readonly root: string
-  readonly output: string
-  readonly version: string
-  /** The program and the files it needs at run time. */
-  readonly files: readonly ProgramFile[]
-  /** The time of every file, since 1970. */
-  readonly at: Seconds
-}
 
 /** The fields of package.json that a package repeats. */
 const repeated = ['homepage', 'bugs', 'repository', 'author', 'license', 'type', 'engines']
@@ -33,7 +22,7 @@ type Manifest = Readonly<Record<string, unknown>> & {
 }
 
 /** Builds the package and returns the path of its file, `NAME-VERSION.tgz`. Throws when `tar` is missing or fails. */
-export function buildNpmPackage(product: Product, build: Build): string {
+export function buildNpmPackage(product: Product, build: PackageBuild): string {
   const { name } = product
   const tree = join(build.output, name)
   rmSync(tree, { recursive: true, force: true })
@@ -68,7 +57,7 @@ export function dependenciesOf(
   return { direct: Object.fromEntries(direct), all: lockedPackages(root, names) }
 }
 
-function stage(product: Product, build: Build, place: string): void {
+function stage(product: Product, build: PackageBuild, place: string): void {
   const { root } = build
   const { name } = product
   const put = (to: string, content: string | Buffer, mode = 0o644) => {

@@ -15,6 +15,7 @@ import { ownDirectory } from '../../fixtures/gateway/whole-gateway.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { accepts, freePort } from '../../fixtures/process/ports.ts'
 import { startStore, storeProgram } from '../../fixtures/state/real-store.ts'
+import { until } from '../../fixtures/time/until.ts'
 
 t.setTimeout(300_000)
 const skip = storeProgram === undefined ? 'needs redis-server or valkey-server' : false
@@ -29,21 +30,13 @@ async function instance(t: Test, state: Partial<StateConfig>) {
       ...{ password: undefined, sentinelPassword: undefined, certificates: undefined },
       ...{ sentinels: [], onOutage: 'continue', instance: 'app', ...state },
     },
-    ...{ revocations: list, reportEnds: () => undefined, clock: systemClock, log },
+    ...{ revocations: list, clock: systemClock, log },
   })
   t.teardown(async () => {
     await shared.close()
     await list.close()
   })
   return { log, list, shared }
-}
-
-async function until(condition: () => boolean, most = 60_000): Promise<void> {
-  const begun = Date.now()
-  while (!condition()) {
-    if (Date.now() - begun > most) throw new Error('it does not come about')
-    await new Promise(resolve => setTimeout(resolve, 10))
-  }
 }
 
 t.test(
@@ -103,7 +96,7 @@ t.test('a node that dies: the sentinel names the other, and nothing is lost', { 
     sentinel.kill('SIGKILL')
     await gone
   })
-  while (!(await accepts(port))) await new Promise(resolve => setTimeout(resolve, 20))
+  await until(() => accepts(port))
   const state = {
     host: 'mymaster',
     sentinels: [

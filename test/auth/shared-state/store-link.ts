@@ -27,11 +27,10 @@ async function linked(t: Test, store: ScriptedStore) {
   const address = { ...plain, host: '127.0.0.1', port: store.port }
   const link = new StoreLink({
     dial: within => connect(address, { clock, within }),
-    prepare: async connection => void arrivals.push(connection),
     probe: 'probe',
     ...{ clock, log },
   })
-  const opened = link.open()
+  const opened = link.open(async connection => void arrivals.push(connection))
   t.teardown(() => link.close())
   return { clock, log, link, arrivals, opened }
 }
@@ -154,14 +153,15 @@ t.test(
     await opened
     t.equal(link.state, 'away')
     t.same(await link.ask(['GET', 'a']), { ok: false, because: 'away' })
-    for (const wait of [100, 200, 500]) {
-      clock.advance(wait)
-      await new Promise(resolve => setTimeout(resolve, 20))
-    }
+    const later = (condition: () => boolean) =>
+      until(() => {
+        clock.advance(10)
+        return condition()
+      })
+    await later(() => store.refused >= 4)
     store.refusing = false
     store.answers.set('SET', () => 'hang')
-    clock.advance(2000)
-    await until(() => store.commands.some(([name]) => name === 'SET'))
+    await later(() => store.commands.some(([name]) => name === 'SET'))
     clock.advance(LONGEST)
     store.answers.set('SET', () => '+OK\r\n')
     while (link.state !== 'here') {

@@ -15,6 +15,7 @@ import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtu
 import { alice, type ScriptedIdp, sp } from '../../fixtures/saml/idp.ts'
 import { startStore, storeProgram } from '../../fixtures/state/real-store.ts'
 import { browserAt, startBalancer, startThree } from '../../fixtures/state/three-instances.ts'
+import { until } from '../../fixtures/time/until.ts'
 
 t.setTimeout(600_000)
 const missing = storeProgram === undefined ? 'redis-server' : whereIs('haproxy') ? '' : 'haproxy'
@@ -35,15 +36,6 @@ function copyAt(t: Test, browser: WholeBrowser, port: number): WholeBrowser {
   const copy = browserAt(t, port)
   for (const [name, value] of browser.cookies) copy.cookies.set(name, value)
   return copy
-}
-
-async function until(condition: () => Promise<boolean> | boolean, most = 20_000): Promise<number> {
-  const begun = performance.now()
-  while (!(await condition())) {
-    if (performance.now() - begun > most) throw new Error('it does not come about')
-    await new Promise(resolve => setTimeout(resolve, 10))
-  }
-  return performance.now() - begun
 }
 
 async function admin(t: Test, port: number, path: string): Promise<string> {

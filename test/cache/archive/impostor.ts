@@ -2,8 +2,7 @@
  * Content that is plainly not the file asked for, by table.
  */
 import t from 'tap'
-import { impostor, promisesNothing } from '../../../lib/cache/archive/impostor.ts'
-import { classify } from '../../../lib/cache/archive/path.ts'
+import { classify, impostor, promisesNothing } from '../../../lib/cache/archive/path.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
 const pool = '/debian/pool/main/h/hello'

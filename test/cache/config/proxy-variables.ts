@@ -1,6 +1,6 @@
 /** The note about `http_proxy` and its like. */
 import t from 'tap'
-import { ignoredProxyNote } from '../../../lib/cache/config/proxy-variables.ts'
+import { ignoredProxyNote } from '../../../lib/cache/cli/serve.ts'
 
 t.test('a proxy of the environment is ignored, and the log says what to set', async t => {
   const none = { parentProxy: undefined }

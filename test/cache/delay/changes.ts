@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { changesBetween, countOfChanges } from '../../../lib/cache/delay/changes.ts'
-import { Layout } from '../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import type { ListedContent } from '../../../lib/cache/suites/generation.ts'
 import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
 

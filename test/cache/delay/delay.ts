@@ -11,8 +11,7 @@ import {
   suiteName,
   withWaiting,
 } from '../../../lib/cache/delay/delay.ts'
-import { Disk } from '../../../lib/cache/store/disk/disk.ts'
-import { Layout } from '../../../lib/cache/store/disk/layout.ts'
+import { Disk, Layout } from '../../../lib/cache/store/disk/disk.ts'
 import { type WaitingGeneration, withNextGeneration } from '../../../lib/cache/suites/generation.ts'
 import { KnownSuites } from '../../../lib/cache/suites/known-suites.ts'
 import { configOf } from '../../fixtures/cache/cache.ts'

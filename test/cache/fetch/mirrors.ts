@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Lifetime } from '../../../lib/async/lifetime.ts'
-import { Mirrors } from '../../../lib/cache/fetch/mirrors.ts'
+import { Mirrors } from '../../../lib/cache/fetch/origin-question.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { Failure } from '../../../lib/errors.ts'
 import type { OriginResponse } from '../../../lib/http/client/client.ts'

@@ -1,6 +1,5 @@
 import t from 'tap'
 import type { HostPattern, Ports } from '../../../lib/cache/config/setting-kinds.ts'
-import type { Own } from '../../../lib/cache/policy/hosts.ts'
 import {
   type Admission,
   admitClient,
@@ -9,6 +8,7 @@ import {
   compilePolicy,
   type PolicySettings,
 } from '../../../lib/cache/policy/policy.ts'
+import type { Own } from '../../../lib/cache/policy/routing.ts'
 import { parseAuthority } from '../../../lib/http/message/target.ts'
 
 const own: Own = {

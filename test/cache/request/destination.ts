@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
-import type { Own } from '../../../lib/cache/policy/hosts.ts'
 import { compilePolicy, type Rules } from '../../../lib/cache/policy/policy.ts'
+import type { Own } from '../../../lib/cache/policy/routing.ts'
 import { Destinations } from '../../../lib/cache/request/destination.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { parseTarget, type Target } from '../../../lib/http/message/target.ts'

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import t from 'tap'
-import { Layout } from '../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import { seeded } from '../../fixtures/chance/seeded-random.ts'
 import { startChild } from '../../fixtures/store/child.ts'
 import { contentBytes, opened, sha256 } from '../../fixtures/store/opened.ts'

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { rootOf } from '../../../lib/cache/archive/suite-layout.ts'
-import { Layout } from '../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import {
   baseOf,
   type Generation,

@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { Layout } from '../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import type { Progress, Wrong } from '../../../lib/cache/verify/report.ts'
 import { verifyInThread } from '../../../lib/cache/verify/thread.ts'
 import { Archive, noArchive } from '../../fixtures/archive/archive.ts'

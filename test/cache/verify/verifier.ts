@@ -1,7 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { Layout } from '../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import {
   type Files,
   hexOf,

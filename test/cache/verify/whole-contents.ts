@@ -1,7 +1,7 @@
 /** What a verification has hashed is not hashed again when it is read, until that check is too old. */
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { Layout } from '../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import { verifyInThread } from '../../../lib/cache/verify/thread.ts'
 import { silentLog } from '../../../lib/log/log.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'

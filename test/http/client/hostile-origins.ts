@@ -10,6 +10,7 @@ import { defaultOriginDeadlines } from '../../../lib/http/client/client.ts'
 import { OriginConnection, Transport } from '../../../lib/http/client/connection.ts'
 import { OriginExchange } from '../../../lib/http/client/exchange.ts'
 import { onWire } from '../../../lib/http/client/request.ts'
+import { RequestLife } from '../../../lib/http/client/request-life.ts'
 import { ResponseHeadReader } from '../../../lib/http/wire/response-head.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
@@ -83,13 +84,16 @@ t.test('what is said ahead of the request is no response to it', async t => {
     { clock: systemClock, heads },
   )
   const message = onWire(asking(origin.url('/')), undefined, false)
-  const failure = await new Promise((failed, answered) => {
+  const life = new RequestLife()
+  life.on('connected')
+  const failure = await new Promise((onFailure, onHead) => {
     const owner = {
       ...{ origin: 'a', parent: undefined, deadlines: defaultOriginDeadlines },
-      ...{ answered, failed, over() {} },
+      ...{ onHead, onFailure, onDone() {} },
     }
-    new OriginExchange(connection, message, owner).begin()
+    new OriginExchange(connection, message, { owner, life }).begin()
   })
+  t.equal(life.state, 'closed')
   t.match(failure, { code: 'ORIGIN_MALFORMED' })
   t.equal(origin.requests.length, 0)
 })

@@ -19,6 +19,7 @@ import { serveForTest } from '../../fixtures/http/server.ts'
 import { eventually } from '../../fixtures/process/ports.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+import { atRest } from '../../fixtures/time/until.ts'
 
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(600_000)
@@ -125,7 +126,7 @@ t.test('content that is not read stays with the client', async t => {
     taken = true
   })
   t.ok(await eventually(() => content !== undefined))
-  await new Promise(resolve => setTimeout(resolve, 100))
+  await atRest(() => client.socket.bytesWritten)
   t.notOk(taken)
   gate.open()
   t.equal((await client.response()).text, String(size))

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { HttpServerLimits } from '../../../lib/http/server/options.ts'
@@ -8,6 +9,7 @@ import { sourceOf } from '../../fixtures/http/source-of.ts'
 import { eventually } from '../../fixtures/process/ports.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+import { atRest } from '../../fixtures/time/until.ts'
 
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(600_000)
@@ -114,8 +116,8 @@ t.test('the last answer of a pipeline says that the server closes', async t => {
   })
   const client = await RawClient.connect(t, port)
   await client.write(get('/').repeat(2))
-  t.ok(await eventually(() => server.connections === 1))
-  await new Promise(resolve => setTimeout(resolve, 20))
+  // Both requests have come in one piece.
+  await gate.reached
   const closed = server.close(AbortSignal.timeout(5000))
   gate.open()
   t.equal((await client.response()).fields.get('Connection'), 'keep-alive')
@@ -143,7 +145,7 @@ t.test('a client that does not read makes its content wait', async t => {
   const client = await RawClient.connect(t, port)
   await client.write(get('/'))
   await client.head()
-  await new Promise(resolve => setTimeout(resolve, 200))
+  await atRest(() => yielded)
   t.ok(yielded < 20, `${yielded} MiB`)
   await client.reset()
 })
@@ -181,8 +183,9 @@ t.test('who pipelines without reading is not read any further', async t => {
   const client = await RawClient.connect(t, port)
   for (let i = 0; i < 40; i += 1) {
     await client.write(get('/'))
-    await new Promise(resolve => setTimeout(resolve, 2))
+    await turn()
   }
+  await atRest(() => begun)
   t.ok(begun < 10, `${begun} of 40 were read`)
   for (let i = 0; i < 40; i += 1) t.equal((await client.response()).content.length, block.length)
   t.equal((await client.finish()).length, 0)

@@ -11,6 +11,7 @@ import { serveForTest } from '../../fixtures/http/server.ts'
 import { eventually } from '../../fixtures/process/ports.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+import { atRest } from '../../fixtures/time/until.ts'
 
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(600_000)
@@ -28,7 +29,7 @@ t.test('a connection holds the content of one request', async t => {
   const one = `GET / HTTP/1.1\r\nHost: a\r\nContent-Length: ${content.length}\r\n\r\n${content}`
   const written = client.write(one.repeat(10))
   await gate.reached
-  await new Promise(resolve => setTimeout(resolve, 50))
+  await atRest(() => begun)
   t.equal(begun, 1)
   gate.open()
   for (let i = 0; i < 10; i += 1) t.equal((await client.response()).text, '60000')
@@ -37,26 +38,35 @@ t.test('a connection holds the content of one request', async t => {
 
 t.test('a request that can have no answer is not begun', async t => {
   const ends = {
-    'the server stops': (server: HttpServer) => void server.close(AbortSignal.timeout(5000)),
-    'the client ends its side': (_: HttpServer, client: RawClient) => client.end(),
+    'the server stops': async (server: HttpServer) => void server.close(AbortSignal.timeout(5000)),
+    'the client ends its side': async (
+      _: HttpServer,
+      { client, another }: Readonly<Record<'client' | 'another', RawClient>>,
+    ) => {
+      client.end()
+      // The server has read the end when it answers what came after it.
+      for (let n = 0; n < 3; n += 1) await another.get('/later', { Host: 'a' })
+    },
   }
   for (const [name, end] of Object.entries(ends)) {
     const begun: string[] = []
     const gate = new Gate()
     const handler: Handler = async request => {
+      if (pathOf(request) === '/later') return text('x')
       begun.push(pathOf(request))
       await gate.pass()
       return text('x')
     }
     const { port, server, exchanges } = await serveForTest(t, handler)
+    const another = await RawClient.connect(t, port)
     const client = await RawClient.connect(t, port)
     await client.write(`${get('/1')}${post('/2', 'two')}`)
     await gate.reached
-    end(server, client)
-    await new Promise(resolve => setTimeout(resolve, 20))
+    await end(server, { client, another })
     gate.open()
     await client.rest()
-    t.ok(await eventually(() => exchanges.length === 1))
+    const own = () => exchanges.filter(({ request }) => pathOf(request) !== '/later')
+    t.ok(await eventually(() => own().length === 1))
     t.strictSame(begun, ['/1'], name)
   }
 })

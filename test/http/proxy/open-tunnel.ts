@@ -6,7 +6,7 @@ import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/connection.ts'
 import { openTunnel } from '../../../lib/http/proxy/tunnel.ts'
-import { sharingReads } from '../../../lib/http/server/accepted.ts'
+import { sharingReads } from '../../../lib/http/server/connections.ts'
 import { listener } from '../../fixtures/http/listener.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 

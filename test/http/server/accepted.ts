@@ -6,7 +6,7 @@ import { createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
 import t, { type Test } from 'tap'
-import { leaveReads, sharingReads, takeReads } from '../../../lib/http/server/accepted.ts'
+import { leaveReads, sharingReads, takeReads } from '../../../lib/http/server/connections.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 

@@ -2,14 +2,14 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { BlockPool } from '../../../lib/bytes/block-pool.ts'
+import { Pace } from '../../../lib/bytes/pace.ts'
 import { Piece } from '../../../lib/bytes/piece.ts'
 import type { Source } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Handler, Response } from '../../../lib/http/message/message.ts'
 import { textResponse } from '../../../lib/http/message/reply.ts'
-import { type ClientLimits, ClientPlace, Clients } from '../../../lib/http/server/clients.ts'
-import { Pace } from '../../../lib/http/server/fairness/pace.ts'
-import { pacedResponse } from '../../../lib/http/server/fairness/paced-content.ts'
+import { type ClientLimits, Clients, ConnectionPlace } from '../../../lib/http/server/clients.ts'
+import { pacedResponse } from '../../../lib/http/server/exchanges.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
@@ -30,8 +30,8 @@ function clientsWith(limits: ClientLimits | undefined, clock = new ManualClock(0
   return { clients, clock, tooMany }
 }
 
-function placeOf(place: ClientPlace | 'none' | undefined): ClientPlace {
-  if (place instanceof ClientPlace) return place
+function placeOf(place: ConnectionPlace | 'none' | undefined): ConnectionPlace {
+  if (place instanceof ConnectionPlace) return place
   throw new Error(`no place: ${place}`)
 }
 
@@ -207,11 +207,15 @@ for (const way of [{}, { fastPath: false }, { tls: true }]) {
     const fourth = await client()
     t.equal((await fourth.get('/page')).status, 200, 'what does not ask is answered')
     await fourth.request('GET', '/fast')
-    for (let looks = 0; looks < 25; looks += 1) {
-      await new Promise(resolve => setTimeout(resolve, 5))
-      clock.advance(250)
+    let answered = false
+    const answer = fourth.response().finally(() => {
+      answered = true
+    })
+    while (!answered) {
+      clock.advance(100)
+      await turn()
     }
-    const refused = await fourth.response()
+    const refused = await answer
     t.equal(refused.status, 429)
     t.equal(refused.fields.get('Connection'), 'close')
     t.match(await fourth.ended, /fin|reset/)

@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Content, Request, Response } from '../../../lib/http/message/message.ts'
@@ -6,6 +7,7 @@ import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
 import { sourceOf } from '../../fixtures/http/source-of.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 function text(words: string): Response {
   return {
@@ -145,35 +147,38 @@ t.test('a client that leaves ends the content and is reported once', async t => 
 })
 
 t.test('a client that takes nothing is cut, whatever it sends meanwhile', async t => {
+  const clock = new ManualClock(0)
   const { port, exchanges } = await serveForTest(
     t,
     async () =>
       streamed(undefined, async function* () {
         for (;;) yield Buffer.alloc(64 * 1024)
       }),
-    { limits: { taking: 400 } },
+    { limits: { taking: 400 }, clock },
   )
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
   socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
   socket.once('data', () => socket.pause())
-  const lines = setInterval(() => socket.write('\r\n'), 50)
-  t.teardown(() => {
-    clearInterval(lines)
-    socket.destroy()
-  })
-  while (exchanges.length === 0) await new Promise(resolve => setTimeout(resolve, 20))
+  t.teardown(() => socket.destroy())
+  while (exchanges.length === 0) {
+    socket.write('\r\n')
+    clock.advance(50)
+    await turn()
+  }
   t.equal(exchanges[0]?.complete, false)
 })
 
 t.test('a client that waits for a slow handler is not a stalled one', async t => {
+  const clock = new ManualClock(0)
   const { port } = await serveForTest(
     t,
     async () => {
-      await new Promise(resolve => setTimeout(resolve, 300))
+      clock.advance(300)
+      await turn()
       return text('at last')
     },
-    { limits: { stalled: 500 } },
+    { limits: { stalled: 500 }, clock },
   )
   const client = await RawClient.connect(t, port)
   for (let i = 0; i < 3; i += 1) {

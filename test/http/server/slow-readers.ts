@@ -11,7 +11,7 @@ import {
   movedSince,
   notLooked,
   readUnconfirmed,
-} from '../../../lib/http/server/fairness/movement.ts'
+} from '../../../lib/http/server/movement.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'

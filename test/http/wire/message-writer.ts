@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { lastChunk, requestHead } from '../../../lib/http/wire/message-writer.ts'
+import { lastChunk, requestHead } from '../../../lib/http/wire/framing.ts'
 
 t.test('a request is written as it is told', t => {
   const fields = Fields.of(['Host', 'a'], ['X', '\xe4\tb'])

@@ -8,8 +8,12 @@ import { Duplex } from 'node:stream'
 import t from 'tap'
 import { TargetReader } from '../../../lib/http/message/target.ts'
 import { FieldLines, valueBytes } from '../../../lib/http/wire/field-lines.ts'
-import { type PlainHead, PlainHeadReader } from '../../../lib/http/wire/request-head.ts'
-import { checkRequest, defaultHeadLimits } from '../../../lib/http/wire/request-rules.ts'
+import {
+  checkRequest,
+  defaultHeadLimits,
+  type PlainHead,
+  PlainHeadReader,
+} from '../../../lib/http/wire/request-head.ts'
 import { Noise } from '../../fixtures/chance/noise.ts'
 import { hostileRequest } from '../../fixtures/http/hostile-requests.ts'
 

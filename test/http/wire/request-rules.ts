@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { checkRequest, defaultHeadLimits } from '../../../lib/http/wire/request-rules.ts'
+import { checkRequest, defaultHeadLimits } from '../../../lib/http/wire/request-head.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 type Row = readonly [

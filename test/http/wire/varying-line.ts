@@ -5,11 +5,11 @@
 import t from 'tap'
 import { TargetReader } from '../../../lib/http/message/target.ts'
 import {
+  defaultHeadLimits,
   type Framing,
   type PlainHead,
   PlainHeadReader,
 } from '../../../lib/http/wire/request-head.ts'
-import { defaultHeadLimits } from '../../../lib/http/wire/request-rules.ts'
 import { VaryingLine } from '../../../lib/http/wire/varying-line.ts'
 import { Noise } from '../../fixtures/chance/noise.ts'
 

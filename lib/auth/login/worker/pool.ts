@@ -78,13 +78,13 @@ export interface Client {
   readonly hasBegunLogin: boolean
 }
 
+export type WorkerReason = `verifier_${'deadline' | 'busy' | 'crashed'}`
+
 /** There is no result: the job took too long, too many waited, or the thread died. For the log. */
 export class WorkerFailure extends Failure {
-  constructor(
-    code: `verifier_${'deadline' | 'busy' | 'crashed'}`,
-    message: string,
-    cause?: unknown,
-  ) {
+  declare readonly code: WorkerReason
+
+  constructor(code: WorkerReason, message: string, cause?: unknown) {
     const fault = code === 'verifier_crashed' ? 'internal' : 'downstream'
     const publicText = 'The answer of the identity provider could not be checked.'
     super(message, { code, fault, publicText, cause })

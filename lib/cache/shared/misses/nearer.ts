@@ -16,15 +16,17 @@ import type { OriginResponse } from '../../../http/client/client.ts'
 import { Fields } from '../../../http/message/field.ts'
 import type { TargetUri } from '../../../http/message/target.ts'
 import type { Logger } from '../../../log/log.ts'
-import { expectedOf, isSuperseded, type WantedFile } from '../../fetch/found.ts'
-import type { Answer } from '../../fetch/mirrors.ts'
-import type {
-  NearContent,
-  Nearer,
-  Nearest,
-  NearQuestion,
-  StaleContent,
-} from '../../fetch/nearer.ts'
+import {
+  expectedOf,
+  isSuperseded,
+  type NearContent,
+  type Nearer,
+  type Nearest,
+  type NearQuestion,
+  type StaleContent,
+  type WantedFile,
+} from '../../fetch/found.ts'
+import type { Answer } from '../../fetch/origin-question.ts'
 import type { Rules } from '../../policy/policy.ts'
 import { allowsStale, freshnessOf } from '../../rfc9111/lookup.ts'
 import type { NearPlace } from '../../rfc9111/outcome.ts'

@@ -15,18 +15,19 @@ import { isCount } from '../../../json.ts'
 import { DiskHung, type Surroundings } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
 import { nameOf } from '../key.ts'
-import { EntryLog, type LogLine } from './entry-log.ts'
-import { dumpedWords, EntryTable, notWritten } from './entry-table.ts'
 import {
   type Durable,
   decodeRecord,
+  EntryLog,
   isDigests,
   isName,
   isSealed,
   keyInLine,
+  type LogLine,
   seal,
   unseal,
-} from './record.ts'
+} from './entry-log.ts'
+import { dumpedWords, EntryTable, notWritten } from './entry-table.ts'
 
 /** An entry with the moment a client last asked for it. */
 export interface UsedEntry extends Entry {
@@ -305,7 +306,7 @@ const inPiece = 16_384
  * The table of entries as a file, so that a start need not read the whole log.
  *
  * # Format
- * 4,096 bytes with a line of JSON and its checksum (record.ts), then 64 bytes for each entry: the first sixteen words of
+ * 4,096 bytes with a line of JSON and its checksum (entry-log.ts), then 64 bytes for each entry: the first sixteen words of
  * its row in the table (entry-table.ts), in this machine's byte order.
  *
  *     {"snapshot":3,"order":"LE","generation":"8d41…","covered":81920,"durable":…,"rows":1000,"crc":…}

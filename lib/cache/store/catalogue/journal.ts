@@ -14,9 +14,16 @@ import type { Entry } from '../entry.ts'
 import type { StoreEvents } from '../events.ts'
 import { nameOf } from '../key.ts'
 import { Catalogue, writeSnapshot } from './catalogue.ts'
-import { EntryLog, type LogLine } from './entry-log.ts'
+import {
+  type Durable,
+  decodeRecord,
+  EntryLog,
+  encodeRecord,
+  keyInLine,
+  type LogLine,
+  type Use,
+} from './entry-log.ts'
 import { type EntryTable, notWritten } from './entry-table.ts'
-import { type Durable, decodeRecord, encodeRecord, keyInLine, type Use } from './record.ts'
 
 interface JournalParts extends Surroundings {
   /** Told when the disk did not take lines; they wait. */

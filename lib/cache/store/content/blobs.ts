@@ -1,5 +1,6 @@
 /**
- * Contents as files named by their SHA-256: how they get their names, and how they go when no entry names them.
+ * Contents as files named by their SHA-256: how they get their names, and how they go when no entry names them. Owns the state of
+ * each content (content-life.ts), except what the table of entries shows: which are named.
  *
  * # Names and power cuts
  * A new content is not flushed when it gets its name: an entry that names it counts only after a checkpoint has flushed both,
@@ -24,6 +25,16 @@ import type { Journal } from '../catalogue/journal.ts'
 import { type DiskFile, DiskHung, isForbidden, type Surroundings } from '../disk/disk.ts'
 import { diskProblem } from '../disk/health.ts'
 import type { StoreEvents } from '../events.ts'
+import {
+  afterEvent,
+  type ContentEvent,
+  type ContentState,
+  isServed,
+  isUnnamed,
+  mayBeNamedAfterCut,
+  type UnnamedContent,
+  type WhyStays,
+} from './content-life.ts'
 
 interface BlobsParts extends Surroundings {
   /** Contents stay until an entry has named them. */
@@ -35,41 +46,20 @@ interface BlobsParts extends Surroundings {
   readonly events: Pick<StoreEvents, 'tell'>
 }
 
-/** A content that no entry names, not yet or not any more. When it is named and freed again there is a new one of these. */
-export interface UnnamedContent {
-  readonly digest: string
-  readonly size: number
-  readonly since: Milliseconds
-}
-
-/** Why a file stays: what the disk says, and whose the directory of the file is when it says that this process may not. */
-export interface WhyStays {
-  readonly because: string
-  readonly owner?: number
-}
-
-/** A content without an entry whose file could not be removed. */
-export interface StayingContent {
-  readonly size: number
-  readonly why: WhyStays
-}
+/** Contents that are not flushed; of some, the file is still open. */
+export type FreshContents = ReadonlyMap<string, DiskFile | undefined>
 
 /** Of so many contents that are not flushed the files stay open. */
 const mostOpen = 512
 
 export class Blobs {
-  /** Contents that have their names and are not flushed; of some, the file is still open. */
-  fresh = new Map<string, DiskFile | undefined>()
-  /** Contents that are removed, until a checkpoint has come after the removal of their entries. */
-  readonly removed = new Map<string, UnnamedContent>()
+  /** Bytes of contents without an entry. */
   unnamedBytes = 0
-  /** Contents without an entry whose files could not be removed: nothing is served from them. */
-  readonly unremovable = new Map<string, StayingContent>()
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
-  /** Contents that were found wrong, until verified content takes their place. */
-  readonly #wrong = new Set<string>()
-  readonly #unnamed = new Map<string, UnnamedContent>()
+  /** The contents that are neither absent nor named. */
+  readonly #lives = new Map<string, UnnamedContent>()
+  #fresh = new Map<string, DiskFile | undefined>()
 
   constructor(parts: BlobsParts) {
     this.#parts = parts
@@ -80,33 +70,65 @@ export class Blobs {
     return this.#parts.journal.table.bytes + this.unnamedBytes
   }
 
+  state(digest: string): ContentState {
+    return this.#lives.get(digest)?.state ?? (this.#isNamed(digest) ? 'named' : 'absent')
+  }
+
   has(digest: string): boolean {
-    return this.#there(digest) && !this.#wrong.has(digest)
+    return isServed(this.state(digest))
+  }
+
+  /** Contents that have their names and are not flushed. */
+  get fresh(): FreshContents {
+    return this.#fresh
+  }
+
+  /** The same for a checkpoint that flushes them; what comes from now on is for the next one. */
+  takeFresh(): FreshContents {
+    const fresh = this.#fresh
+    this.#fresh = new Map()
+    return fresh
   }
 
   /** The next checkpoint flushes it, without opening the file again when it is given. */
   flushLater(digest: string, file?: DiskFile): void {
-    const open = this.fresh.get(digest) ?? (this.fresh.size < mostOpen ? file : undefined)
-    this.fresh.set(digest, open)
+    const open = this.#fresh.get(digest) ?? (this.#fresh.size < mostOpen ? file : undefined)
+    this.#fresh.set(digest, open)
     if (file !== open) file?.close()
   }
 
-  freed(digest: string, size: number, since = this.#parts.clock.elapsed()): void {
-    this.taken(digest)
-    this.#unnamed.set(digest, { digest, size, since })
-    this.unnamedBytes += size
-    this.#parts.events.tell('unused', digest)
+  /** An entry names it. */
+  named(digest: string): void {
+    this.#live(digest, 'named')
   }
 
-  taken(digest: string): void {
-    this.unnamedBytes -= this.#unnamed.get(digest)?.size ?? 0
-    this.#unnamed.delete(digest)
-    this.unremovable.delete(digest)
+  /** The last entry that named it is gone. */
+  freed(digest: string, size: number): void {
+    this.#live(digest, 'freed', { size })
   }
 
   /** Contents that no entry has named since `before`. */
   unnamed(before: Milliseconds = Number.POSITIVE_INFINITY): readonly UnnamedContent[] {
-    return [...this.#unnamed.values()].filter(({ since }) => since <= before)
+    return [...this.#lives.values()].filter(
+      ({ state, since }) => isUnnamed(state) && since <= before,
+    )
+  }
+
+  /** Contents whose files could not be removed: nothing is served from them. */
+  staying(): readonly UnnamedContent[] {
+    return this.#in('staying')
+  }
+
+  /** Contents that were removed since the last checkpoint. */
+  removed(): readonly UnnamedContent[] {
+    return this.#in('removed')
+  }
+
+  /** A checkpoint came after these were removed. */
+  marked(removed: readonly UnnamedContent[]): void {
+    for (const content of removed) {
+      if (this.#lives.get(content.digest) === content) this.#live(content.digest, 'marked')
+    }
   }
 
   /**
@@ -120,7 +142,7 @@ export class Blobs {
   ): Promise<boolean> {
     const { disk, layout } = this.#parts
     return this.#turns.run(digest, async () => {
-      if (this.#there(digest) || this.removed.has(digest)) return false
+      if (mayBeNamedAfterCut(this.state(digest))) return false
       const path = layout.blob(digest)
       const file = await unlessMissing(disk.open(path, 'creating'), ['EEXIST'])
       if (file === undefined) return false
@@ -135,7 +157,7 @@ export class Blobs {
       }
       if (!whole) return false
       this.flushLater(digest, file)
-      this.#arrived({ digest, size })
+      this.#stored(digest, size)
       return true
     })
   }
@@ -148,34 +170,32 @@ export class Blobs {
     const { disk, layout } = this.#parts
     await this.#turns.run(digest, async () => {
       const place = layout.blob(digest)
-      const flushed = this.#there(digest) || this.removed.has(digest)
+      const flushed = mayBeNamedAfterCut(this.state(digest))
       if (flushed) await file.sync()
       await disk.rename(path, place)
       this.#changed(digest)
       if (flushed) await disk.syncDirectory(dirname(place))
       else this.flushLater(digest)
-      this.#wrong.delete(digest)
-      this.#arrived({ digest, size })
+      this.#stored(digest, size)
     })
   }
 
   /** Removes a content unless it was named meanwhile. Answers whether it is gone. Where the disk refuses, it is not used any more. */
   remove(unnamed: UnnamedContent): Promise<boolean> {
-    const { digest } = unnamed
+    const { digest, size, since } = unnamed
     return this.#turns.run(digest, async () => {
-      if (this.#unnamed.get(digest) !== unnamed) return false
+      if (this.#lives.get(digest) !== unnamed || !isUnnamed(unnamed.state)) return false
       // From here on no entry is put for it.
-      this.taken(digest)
-      this.#wrong.delete(digest)
-      this.removed.set(digest, unnamed)
+      this.#live(digest, 'removal', { size, since })
       try {
         await this.#remove(digest)
         return true
       } catch (error) {
-        this.#unnamed.set(digest, unnamed)
-        this.unnamedBytes += unnamed.size
         const { layout } = this.#parts
-        this.#stays(unnamed, await this.#whyStays(error, dirname(layout.blob(digest))))
+        // It counts again while it is found out why.
+        this.#live(digest, 'refused', { size, since, why: { because: diskProblem(error) } })
+        const why = await this.#whyStays(error, dirname(layout.blob(digest)))
+        this.#live(digest, 'refused', { size, since, why })
         throw error
       }
     })
@@ -185,15 +205,11 @@ export class Blobs {
   async setAside(contents: readonly UnnamedContent[], error: unknown): Promise<void> {
     const why = await this.#whyStays(error, this.#parts.layout.root)
     for (const unnamed of contents) {
-      if (this.#unnamed.get(unnamed.digest) !== unnamed) continue
-      this.#stays(unnamed, why)
-      this.#changed(unnamed.digest)
+      const { digest, size, since } = unnamed
+      if (this.#lives.get(digest) !== unnamed) continue
+      this.#live(digest, 'refused', { size, since, why })
+      this.#changed(digest)
     }
-  }
-
-  #stays({ digest, size }: UnnamedContent, why: WhyStays): void {
-    this.unremovable.set(digest, { size, why })
-    this.#wrong.add(digest)
   }
 
   /** `directory` is the one in which the disk did not let this process do something. */
@@ -241,26 +257,57 @@ export class Blobs {
   discard(digest: string): Promise<void> {
     const { disk, layout, journal } = this.#parts
     journal.removeRows(journal.table.referring(digest))
-    this.#wrong.add(digest)
+    this.#live(digest, 'found-wrong')
     this.#changed(digest)
     return this.#turns.run(digest, async () => {
-      if (!this.#wrong.has(digest)) return
+      const { state } = this.#lives.get(digest) ?? {}
+      if (state !== 'wrong' && state !== 'staying') return
       this.#changed(digest)
       await disk.removeTree(layout.blob(digest))
-      // What comes under this digest next is flushed first: entries from before may still name it after a power cut.
-      this.freed(digest, 0)
+      // It stays `wrong`, without a file: what comes under this digest next is flushed before it takes the name.
+      this.#live(digest, 'emptied', { size: 0 })
     })
   }
 
-  #arrived({ digest, size }: { digest: string; size: number }): void {
-    const { journal, keepUnnamed } = this.#parts
-    if (journal.table.references(digest)) return
-    this.freed(digest, size, keepUnnamed ? Number.POSITIVE_INFINITY : undefined)
+  #stored(digest: string, size: number): void {
+    const since = this.#parts.keepUnnamed ? Number.POSITIVE_INFINITY : undefined
+    this.#live(digest, 'stored', { size, since })
+    if (this.#isNamed(digest)) this.#live(digest, 'named')
   }
 
-  /** The log names it, or did until lately. */
-  #there(digest: string): boolean {
-    return this.#unnamed.has(digest) || this.#parts.journal.table.references(digest)
+  /**
+   * Takes an event into the life of a content; what is not given stays as it was. The store is told of each that comes to be, or still
+   * is, without an entry, so that its upkeep looks for it.
+   */
+  #live(
+    digest: string,
+    event: ContentEvent,
+    { size, since, why }: { size?: number; since?: Milliseconds | undefined; why?: WhyStays } = {},
+  ): void {
+    const before = this.#lives.get(digest)
+    const state = afterEvent(this.state(digest), event)
+    if (before !== undefined && isUnnamed(before.state)) this.unnamedBytes -= before.size
+    this.#lives.delete(digest)
+    if (state === 'absent' || state === 'named') return
+    const life: UnnamedContent = {
+      digest,
+      state,
+      size: size ?? before?.size ?? 0,
+      since: since ?? this.#parts.clock.elapsed(),
+      ...(state === 'staying' && why !== undefined && { why }),
+    }
+    this.#lives.set(digest, life)
+    if (!isUnnamed(state)) return
+    this.unnamedBytes += life.size
+    if (event !== 'refused') this.#parts.events.tell('unused', digest)
+  }
+
+  #in(state: ContentState): readonly UnnamedContent[] {
+    return [...this.#lives.values()].filter(life => life.state === state)
+  }
+
+  #isNamed(digest: string): boolean {
+    return this.#parts.journal.table.references(digest)
   }
 
   #changed(digest: string): void {
@@ -271,7 +318,7 @@ export class Blobs {
     const { disk, layout } = this.#parts
     this.#changed(digest)
     await disk.remove(layout.blob(digest))
-    this.fresh.get(digest)?.close()
-    this.fresh.delete(digest)
+    this.#fresh.get(digest)?.close()
+    this.#fresh.delete(digest)
   }
 }

@@ -6,21 +6,20 @@ import type { Entry } from '../entry.ts'
 import type { StoreEvents } from '../events.ts'
 import type { UpkeepParts } from '../upkeep/removal.ts'
 import type { Arrivals, Room } from '../upkeep/room.ts'
-import type { Checks } from './checks.ts'
+import { type Checks, Expectation, type ExpectedContent } from './checks.ts'
 import { Download } from './download.ts'
-import { Expectation, type ExpectedContent } from './expectation.ts'
 import type { SharedBlocks } from './open-content.ts'
+import type { Contents } from './stored-contents.ts'
 import {
   type Continuation,
+  type Destination,
   isOf,
   type Partial,
   type Partials,
   savePartial,
   sidecarOf,
   worthKeeping,
-} from './partial.ts'
-import type { Contents } from './stored-contents.ts'
-import type { Destination } from './write-behind.ts'
+} from './write-behind.ts'
 
 export interface DownloadOptions {
   /** With `fields`, those of the origin's response: a large download can be continued after a crash. */

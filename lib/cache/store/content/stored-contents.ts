@@ -13,7 +13,7 @@ import type { Source } from '../../../bytes/source.ts'
 import type { Content } from '../../../http/message/message.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { Checks } from './checks.ts'
-import type { ContentPart, OpenFiles } from './open-files.ts'
+import type { ContentPart, OpenFiles } from './open-content.ts'
 
 /** Largest content that is kept in memory, and that is read whole even the first time. */
 const mostInMemory = 4 * 1024 * 1024

@@ -6,8 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
-import type { Disk, DiskFile } from './disk.ts'
-import { cacheDirectoryTag, type Layout, layoutVersion } from './layout.ts'
+import { cacheDirectoryTag, type Disk, type DiskFile, type Layout, layoutVersion } from './disk.ts'
 
 /** Creates what is missing of the layout. Throws what the file system throws. */
 export async function createDirectories(disk: Disk, layout: Layout): Promise<void> {

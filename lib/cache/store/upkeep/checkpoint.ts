@@ -81,9 +81,8 @@ export class Checkpoints {
     await journal.tidy()
     // From here to the mark nothing may come between what is counted and what is flushed.
     const durable = journal.position
-    const { fresh } = blobs
-    blobs.fresh = new Map()
-    const removed = [...blobs.removed]
+    const fresh = blobs.takeFresh()
+    const removed = blobs.removed()
     const left = [...checks.unproven]
     try {
       const rest = fresh.entries()
@@ -101,9 +100,7 @@ export class Checkpoints {
       for (const ended of lanes) if (ended.status === 'rejected') throw ended.reason
       if (!clean && (await downloads.save())) this.soon()
       await journal.mark({ durable, unproven: left, clean })
-      for (const [digest, content] of removed) {
-        if (blobs.removed.get(digest) === content) blobs.removed.delete(digest)
-      }
+      blobs.marked(removed)
     } catch (error) {
       for (const [digest, file] of fresh) {
         file?.close()

@@ -5,7 +5,8 @@ import type { Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs, UnnamedContent } from '../content/blobs.ts'
+import type { Blobs } from '../content/blobs.ts'
+import type { UnnamedContent } from '../content/content-life.ts'
 import { isForbidden, type Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 
@@ -71,7 +72,7 @@ export async function removeContents(
   signal: AbortSignal,
 ): Promise<{ readonly contents: number; readonly bytes: number }> {
   const removed = { contents: 0, bytes: 0 }
-  const before = blobs.unremovable.size
+  const before = blobs.staying().length
   let due = clock.elapsed()
   for (let at = 0; at < contents.length; at += filesInBurst) {
     if (at > 0) await pause(clock, Math.max(0, due - clock.elapsed()), signal)
@@ -91,7 +92,7 @@ export async function removeContents(
     }
     await Promise.all(Array.from({ length: filesAtOnce }, lane))
   }
-  const kept = blobs.unremovable.size
+  const kept = blobs.staying().length
   if (kept > before) {
     log.warn('removed contents stay on the disk: permission denied', {
       contents: kept,

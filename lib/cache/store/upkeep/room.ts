@@ -10,9 +10,9 @@
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
-import type { UnnamedContent } from '../content/blobs.ts'
+import type { UnnamedContent } from '../content/content-life.ts'
 import type { Download } from '../content/download.ts'
-import type { Partials } from '../content/partial.ts'
+import type { Partials } from '../content/write-behind.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
@@ -198,7 +198,7 @@ export class Room {
     const due: UnnamedContent[] = []
     for (const one of blobs.unnamed(clock.elapsed() - unnamedGrace)) {
       if (bytes >= excess || due.length === batch) break
-      if (one.size === 0 || blobs.unremovable.has(one.digest)) continue
+      if (one.size === 0 || one.state === 'staying') continue
       due.push(one)
       bytes += one.size
     }

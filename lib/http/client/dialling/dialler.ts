@@ -9,7 +9,13 @@
  * TLS: 1.2 or newer, certificates verified, `http/1.1` by ALPN, sessions resumed.
  */
 import { connect as connectTcp, type Socket } from 'node:net'
-import { connect as connectTls, createSecureContext, type SecureContext } from 'node:tls'
+import {
+  connect as connectTls,
+  createSecureContext,
+  rootCertificates,
+  type SecureContext,
+  type SecureContextOptions,
+} from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
@@ -19,9 +25,15 @@ import { type DialledConnection, Transport } from '../connection.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from '../errors.ts'
 import { connectFirst } from './happy-eyeballs.ts'
 import { type Lookup, NameLookup } from './name-lookup.ts'
-import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
-import { hurried, type ParentRules, Parents, type Way } from './parents.ts'
-import { contextTrusting, trustOptions } from './trusted.ts'
+import {
+  ConnectRefused,
+  connectThrough,
+  hurried,
+  type Parent,
+  type ParentRules,
+  Parents,
+  type Way,
+} from './parents.ts'
 
 export interface DialDeadlines {
   /** Time for the addresses of a name. */
@@ -324,3 +336,24 @@ const DEADLINE_OF = {
   'parent-proxy': 'parent',
   tls: 'tls',
 } as const
+
+/*
+ * What TLS connections to origins trust: the authorities Node comes with, and others. OpenSSL reads some 150 certificates for that, which takes
+ * 40 ms, so what was made last is kept for who trusts the same.
+ */
+
+let last: { readonly ca: readonly string[]; readonly context: SecureContext } | undefined
+
+/** The options of a context that trusts these certificates (PEM) besides the well-known ones. */
+function trustOptions(ca: readonly string[]): SecureContextOptions {
+  // A list replaces the well-known authorities, so they are named again.
+  return { minVersion: 'TLSv1.2', ca: [...rootCertificates, ...ca] }
+}
+
+/** A context that trusts these certificates (PEM) besides the well-known ones, and shows none. */
+export function contextTrusting(ca: readonly string[]): SecureContext {
+  const same = last?.ca.length === ca.length && ca.every((pem, i) => pem === last?.ca[i])
+  if (last === undefined || !same)
+    last = { ca: [...ca], context: createSecureContext(trustOptions(ca)) }
+  return last.context
+}

@@ -1,6 +1,6 @@
 import { appendFile, readFile, stat, truncate, writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { encodeRecord } from '../../../../lib/cache/store/catalogue/record.ts'
+import { encodeRecord } from '../../../../lib/cache/store/catalogue/entry-log.ts'
 import { nameOf } from '../../../../lib/cache/store/key.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {

@@ -5,7 +5,7 @@ import {
   encodeRecord,
   keyInLine,
   type LogRecord,
-} from '../../../../lib/cache/store/catalogue/record.ts'
+} from '../../../../lib/cache/store/catalogue/entry-log.ts'
 import { entryOf, sha256 } from '../../../fixtures/store/opened.ts'
 
 const entry = entryOf('http://archive.example.org/pool/a_1_all.deb', Buffer.from('content'), {

@@ -3,7 +3,7 @@
  */
 import { existsSync } from 'node:fs'
 import t from 'tap'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import type { Store } from '../../../../lib/cache/store/store.ts'
 import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
 import { type Call, type Fate, scriptedFiles, sizedFiles } from '../../../fixtures/store/files.ts'

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { iterate } from '../../../../lib/bytes/source.ts'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import type { Content } from '../../../../lib/http/message/message.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, contentBytes, keep, opened, until } from '../../../fixtures/store/opened.ts'

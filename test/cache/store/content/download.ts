@@ -2,7 +2,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { BlockPool, socketBlock } from '../../../../lib/bytes/block-pool.ts'
 import { Piece } from '../../../../lib/bytes/piece.ts'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import { type Grown, grown, hand, KiB, pieceIn, settle } from '../../../fixtures/store/growing.ts'
 import {
   bytesOf,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import t from 'tap'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import { grown, hand, KiB, settle } from '../../../fixtures/store/growing.ts'
 import { bytesOf, openBelow, opened, pour, sha256, until } from '../../../fixtures/store/opened.ts'
 

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, truncate, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import type { Store } from '../../../../lib/cache/store/store.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import { hand } from '../../../fixtures/store/growing.ts'

@@ -1,7 +1,7 @@
 import { mkdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { iterate } from '../../../../lib/bytes/source.ts'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import type { Content, StreamedContent } from '../../../../lib/http/message/message.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {

@@ -2,7 +2,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { Piece } from '../../../../lib/bytes/piece.ts'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import { type ScriptedFiles, scriptedFiles, sizedFiles } from '../../../fixtures/store/files.ts'
 import { grown, hand, KiB, settle } from '../../../fixtures/store/growing.ts'
 import {

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import t from 'tap'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import { seeded } from '../../../fixtures/chance/seeded-random.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {

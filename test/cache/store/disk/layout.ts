@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isDigest, Layout, shards } from '../../../../lib/cache/store/disk/layout.ts'
+import { isDigest, Layout, shards } from '../../../../lib/cache/store/disk/disk.ts'
 
 t.test('names are what docs/disk-layout.md says', t => {
   const layout = new Layout('/cache')

@@ -11,7 +11,13 @@ function checkpointsOver(journal: { flush(): Promise<void>; mark(): Promise<void
   const clock = new ManualClock(0)
   const blobs = {
     fresh: new Map<string, undefined>(),
-    removed: new Map(),
+    takeFresh() {
+      const { fresh } = blobs
+      blobs.fresh = new Map()
+      return fresh
+    },
+    removed: () => [],
+    marked: () => undefined,
     flushLater: (digest: string) => blobs.fresh.set(digest, undefined),
     flush: async () => undefined,
   }

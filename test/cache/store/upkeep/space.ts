@@ -1,6 +1,5 @@
 import t from 'tap'
-import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
-import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { Disk, Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import { Space } from '../../../../lib/cache/store/upkeep/room.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { sizedFiles } from '../../../fixtures/store/files.ts'

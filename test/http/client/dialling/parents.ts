@@ -4,7 +4,7 @@
 import { createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import type { OriginOptions } from '../../../../lib/http/client/client.ts'
-import type { Parent } from '../../../../lib/http/client/dialling/parent-proxy.ts'
+import type { Parent } from '../../../../lib/http/client/dialling/parents.ts'
 import type { OriginFailure } from '../../../../lib/http/client/errors.ts'
 import { Fields } from '../../../../lib/http/message/field.ts'
 import { asking, makeClient, textOf, until } from '../../../fixtures/http/origin-client.ts'

@@ -1,6 +1,6 @@
 /** What TLS connections trust is made once for all who trust the same. */
 import t from 'tap'
-import { contextTrusting } from '../../../../lib/http/client/dialling/trusted.ts'
+import { contextTrusting } from '../../../../lib/http/client/dialling/dialler.ts'
 import { makeAuthority } from '../../../fixtures/certificates/certificate.ts'
 
 t.test('the same for the same certificates, and for no others', async t => {

@@ -12,7 +12,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import type { Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 
 /** How far the bytes of a connection have moved. The times are of the monotonic clock. */
 export interface MovedBytes {

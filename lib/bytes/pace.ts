@@ -8,7 +8,9 @@
  * - One number says how much a client may have: the moment at which all that it got is paid for by its rate. It lies at most
  *   `burst` in the past, so a client that was silent gets that much at once.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Clock, Milliseconds } from '../async/clock.ts'
+import type { Piece } from './piece.ts'
+import type { Source, Take } from './source.ts'
 
 /** How much of its rate a silent client saves up. */
 export const burst: Milliseconds = 1000
@@ -97,5 +99,58 @@ export class Pace {
   #stop(): void {
     this.#cancel?.()
     this.#cancel = undefined
+  }
+}
+
+/** Content that comes in parts, each when the pace lets it. Holds one piece of the content behind it. */
+export class PacedSource implements Source {
+  readonly #source: Source
+  readonly #pace: Pace
+  #piece: Piece | undefined
+  /** The part that comes next: where it begins in the piece and ends. */
+  #from = 0
+  #to = 0
+  #take: Take | undefined
+
+  constructor(source: Source, pace: Pace) {
+    this.#source = source
+    this.#pace = pace
+  }
+
+  next(take: Take): void {
+    this.#take = take
+    if (this.#piece === undefined) this.#source.next(this.#arrived)
+    else this.#offer(this.#piece)
+  }
+
+  close(): void {
+    this.#pace.forget(this.#give)
+    this.#piece?.release()
+    this.#piece = undefined
+    this.#source.close()
+  }
+
+  readonly #arrived: Take = (error, piece) => {
+    if (piece === undefined) return this.#take?.(error, undefined)
+    this.#piece = piece
+    this.#to = 0
+    this.#offer(piece)
+  }
+
+  #offer({ bytes }: Piece): void {
+    this.#from = this.#to
+    this.#to = Math.min(bytes.length, this.#from + this.#pace.part)
+    if (this.#pace.take(this.#to - this.#from, this.#give)) this.#give()
+  }
+
+  readonly #give = (): void => {
+    const piece = this.#piece
+    if (piece === undefined) return
+    const part = piece.slice(this.#from, this.#to)
+    if (this.#to === piece.bytes.length) {
+      piece.release()
+      this.#piece = undefined
+    }
+    this.#take?.(undefined, part)
   }
 }

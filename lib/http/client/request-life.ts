@@ -1,0 +1,88 @@
+/**
+ * The life of one try of a request to an origin: its states, and what each event makes of them. Pure. The request, its exchange and
+ * the content of its response have one such life between them and ask it; none of them keeps a state of its own.
+ *
+ *     idle ──> queued ──> dialling ──> sending ──sent──> waiting ──head──> reading ──left──> draining ──> closed
+ *
+ * | State | Who acts | What ends it |
+ * |---|---|---|
+ * | idle | the request asks the pool, or has a connection of its own opened | |
+ * | queued | the pool: other requests have all connections | its turn; the deadline `queue` |
+ * | dialling | the dialler: name, address, parent proxy, TLS | a connection, or a failure that says which step failed |
+ * | sending | the exchange writes the request, and its content as the origin takes it | the last byte; a head that comes earlier; the deadline `send` |
+ * | waiting | the origin | the head; the deadline `fields` |
+ * | reading | whoever reads the content; what is not asked for stays in the kernel | the last byte; the deadline `content`, while a piece is asked for |
+ * | draining | the content reads a small rest that is not wanted, so that the connection can be used again | the last byte; the deadline `content` |
+ * | closed | nobody: the request needs no connection any more | |
+ *
+ * # Who closes the connection
+ * `ended`, with a response that lets the connection stay, gives it back to the pool. Every other way to `closed` destroys it, but
+ * for `switched`: it is the caller's then. A client that leaves ends the request (`failed`), whichever state it is in; when only
+ * the content is closed, a small rest is read (`left`) and more is not (`ended`, and the connection is destroyed).
+ *
+ * # Tries
+ * A try that a kept connection swallowed is followed by another with a life of its own, so nothing that comes late from the connection
+ * of the first is taken for the second. A response can come before the request is sent: the upload goes on beside it.
+ */
+
+export type RequestState =
+  | 'idle'
+  | 'queued'
+  | 'dialling'
+  | 'sending'
+  | 'waiting'
+  | 'reading'
+  | 'draining'
+  | 'closed'
+
+/**
+ * - wait: the pool has no connection for it now; dial: one is opened; connected: it has one
+ * - sent: the kernel has the last byte of the request
+ * - head: the final head is here, with content to come; switched: it changes the protocol
+ * - left: the reader wants no more, and little is left; ended: the connection is needed no longer
+ * - failed: it was broken off, by either side, a deadline or who asked
+ */
+export type RequestEvent =
+  | 'wait'
+  | 'dial'
+  | 'connected'
+  | 'sent'
+  | 'head'
+  | 'switched'
+  | 'left'
+  | 'ended'
+  | 'failed'
+
+/** What each event makes of each state; where nothing stands, the state stays: what comes late changes nothing. */
+const transitions: Readonly<
+  Record<RequestState, Readonly<Partial<Record<RequestEvent, RequestState>>>>
+> = {
+  idle: { wait: 'queued', dial: 'dialling', connected: 'sending', failed: 'closed' },
+  queued: { dial: 'dialling', connected: 'sending', failed: 'closed' },
+  dialling: { connected: 'sending', failed: 'closed' },
+  sending: { sent: 'waiting', head: 'reading', switched: 'closed', failed: 'closed' },
+  waiting: { head: 'reading', switched: 'closed', failed: 'closed' },
+  reading: { left: 'draining', ended: 'closed', failed: 'closed' },
+  draining: { ended: 'closed', failed: 'closed' },
+  closed: {},
+}
+
+/** The state after an event. */
+export function afterEvent(state: RequestState, event: RequestEvent): RequestState {
+  return transitions[state][event] ?? state
+}
+
+export class RequestLife {
+  #state: RequestState = 'idle'
+
+  get state(): RequestState {
+    return this.#state
+  }
+
+  /** Takes an event. Answers whether it changed the state. */
+  on(event: RequestEvent): boolean {
+    const before = this.#state
+    this.#state = afterEvent(before, event)
+    return this.#state !== before
+  }
+}
