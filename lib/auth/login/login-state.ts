@@ -1,6 +1,6 @@
 /**
  * Keeps the logins a browser has under way, each in a sealed cookie of its own. The server keeps nothing, so a restart in the
- * middle of a login loses none, and strangers cannot fill any memory.
+ * middle of a login loses none, and clients cannot fill its memory.
  *
  * # Facts
  * - The IdP answers by a form post from its own site, so the cookies have to be SameSite=None; `__Host-` keeps neighbours of our

@@ -4,7 +4,7 @@
  * # States
  * | State | Event | Next | Besides |
  * |---|---|---|---|
- * | away | a connection is open, has signed in and may write | here | the log says how long it was away; `arrived` is told |
+ * | away | a connection is open, has signed in and may write | here | the log says how long it was away; `arrived` gets the connection |
  * | here | a question of a request has no answer after `PATIENCE` | slow | the question is answered `away` |
  * | slow | an answer comes | here | |
  * | here, slow | a question has no answer after `LONGEST`, an answer is of another kind, the connection ends, the node is of no use | away | the connection is destroyed; the log says why, once |
@@ -85,8 +85,8 @@ export class StoreLink {
   }
 
   /**
-   * Connects, and from then on again whenever the connection is lost. `arrived` is told of each new connection; what it throws ends
-   * that connection. Settles after the first attempt.
+   * Connects, and connects again whenever the connection is lost. `arrived` gets each new connection; an error it throws ends that
+   * connection. The promise settles after the first attempt.
    */
   async open(arrived: (connection: Connection) => Promise<void>): Promise<void> {
     this.#arrived = arrived

@@ -17,7 +17,7 @@ import type { WorkerPool } from '../worker/pool.ts'
 
 const DOWNLOAD_TIME: Milliseconds = 30_000
 
-/** Metadata could not be had, or is of no use. The message says which, and where it was looked for. */
+/** The error for metadata that cannot be fetched or used. The message has the reason and the source. */
 export class MetadataFailure extends Failure {
   constructor(message: string, cause?: unknown) {
     const publicText = 'The identity provider is not known at the moment.'
@@ -25,14 +25,14 @@ export class MetadataFailure extends Failure {
   }
 }
 
-/** What a server says of a document, to be asked later whether it is another one (RFC 9110 sections 8.8.2 and 8.8.3). */
+/** The validators of a document, by which a later request asks whether it has changed (RFC 9110 sections 8.8.2 and 8.8.3). */
 export interface DocumentValidators {
   readonly etag: string | undefined
   readonly lastModified: string | undefined
 }
 
 /**
- * Downloads a document; undefined when the server says that it is the one `known` is of (304). Throws a MetadataFailure.
+ * Downloads a document; undefined when the server answers that it still has these validators (304). Throws a MetadataFailure.
  */
 export async function fetchMetadata(
   url: string,
@@ -82,7 +82,7 @@ function isSaid(known: DocumentValidators | undefined): boolean {
   return known?.etag !== undefined || known?.lastModified !== undefined
 }
 
-/** A validator that is sent back as it came, when it is one that any server takes. */
+/** The validator, if it has a form that every server accepts in a condition. */
 function sendable(validator: string | undefined): string | undefined {
   return validator !== undefined && /^[\x20-\x7e]{1,500}$/.test(validator) ? validator : undefined
 }
@@ -96,17 +96,19 @@ export async function readMetadata(path: string): Promise<Buffer> {
   }
 }
 
-/** Bytes that are read in some milliseconds, and in some dozens at the worst: in less time than a thread takes to start. */
+/** The size of documents that are read in less time than a thread takes to start. */
 const SMALL = 32_768
 
-/** The IdP a document describes, as far as it may be believed at `now`. Messages name `from`. Throws a MetadataFailure. */
+/**
+ * The IdP of a document, after its signature and dates are checked at `now`. Messages name `from`. Throws a MetadataFailure.
+ */
 export async function judgeMetadata(
   bytes: Uint8Array,
   from: string,
   by: {
     readonly config: SamlConfig
     readonly now: Milliseconds
-    /** Reads large documents. */
+    /** The pool of threads that reads large documents. */
     readonly pool: WorkerPool
   },
 ): Promise<IdpMetadata> {

@@ -26,18 +26,18 @@ import { Failure } from '../../../errors.ts'
 import type { MayDecrypt } from '../../../saml/core/verify-response.ts'
 import type { DecryptionQuestion, Job, JobAnswer, ResultOf } from './jobs.ts'
 
-/** How many threads do a kind of job, how long a job may take or wait, and how much memory it may have. */
+/** The bounds of a pool: the number of threads, the time a job may take or wait, and the memory it may use. */
 export interface PoolBounds {
-  /** Threads at a time; all but the first only while many jobs wait. */
+  /** The most threads. All but the first run only while many jobs wait. */
   readonly threads: number
   /** The time for one job in its thread. */
   readonly deadline: Milliseconds
   /** How long a job may wait for a thread. */
   readonly patience: Milliseconds
-  /** Bytes of all jobs that wait; none waits with 0. */
+  /** The most bytes of all waiting jobs. With 0 no job waits. */
   readonly waitingBytes: number
   readonly heapMegabytes: number
-  /** How long a thread without a job is kept for the next one. */
+  /** The time for which a thread without a job is kept. */
   readonly idleTime: Milliseconds
 }
 
@@ -74,13 +74,13 @@ export const metadataBounds: PoolBounds = {
 export interface Client {
   /** The client's address, or the network that counts as one client. */
   readonly address: string
-  /** Whether it has begun a login at this gateway. */
+  /** Whether the client has begun a login at this gateway. */
   readonly hasBegunLogin: boolean
 }
 
 export type WorkerReason = `verifier_${'deadline' | 'busy' | 'crashed'}`
 
-/** There is no result: the job took too long, too many waited, or the thread died. For the log. */
+/** The error when a job has no result: it took too long, too many jobs waited, or the thread died. */
 export class WorkerFailure extends Failure {
   declare readonly code: WorkerReason
 
@@ -93,7 +93,7 @@ export class WorkerFailure extends Failure {
 
 /** A job that waits. */
 interface Waiter {
-  /** Its client's address. */
+  /** The address of the job's client. */
   readonly client: string
   readonly size: number
   readonly begin: () => void
@@ -103,10 +103,10 @@ interface Waiter {
 /** How long a thread waits for a browser that has gone to the IdP. */
 const expected: Milliseconds = 60_000
 
-/** So many jobs that wait are worth another thread: they take the one thread as long as another takes to start. */
+/** The number of waiting jobs that starts another thread. They take one thread as long as another takes to start. */
 const WORTH_A_THREAD = 8
 
-/** What a job takes beside its bytes. */
+/** The memory of a job besides its bytes. */
 const ENTRY = 4096
 
 export class WorkerPool {
@@ -118,16 +118,16 @@ export class WorkerPool {
   readonly #strangers = new Line<Waiter>()
   readonly #closing = new AbortController()
   #running = 0
-  /** Bytes of the jobs that wait. */
+  /** The bytes of the waiting jobs. */
   #waiting = 0
-  /** Browsers that have gone to the IdP, and until when they are waited for. */
+  /** The browsers that have gone to the IdP, with the moment until which they are awaited. */
   #awaited = 0
   #awaitedUntil: Milliseconds = 0
 
   constructor(clock: Clock, bounds: PoolBounds) {
     this.#clock = clock
     this.#bounds = bounds
-    // One listener for every job, and their number is bounded by their bytes alone.
+    // Every job adds a listener, and only the bytes of the jobs bound their number.
     setMaxListeners(0, this.#closing.signal)
   }
 
@@ -170,7 +170,7 @@ export class WorkerPool {
     return within({ clock: this.#clock, after, signal, late, aborted }, work)
   }
 
-  /** Ends the threads; what is under way fails. */
+  /** Ends the threads. Jobs under way fail. */
   async close(): Promise<void> {
     this.#closing.abort()
     await Promise.all([...this.#threads].map(thread => thread.end()))
@@ -203,13 +203,13 @@ export class WorkerPool {
     })
   }
 
-  /** A job is over. */
+  /** Counts the end of a job, and begins the next ones. */
   #release(): void {
     this.#running -= 1
     this.#begin()
   }
 
-  /** Begins jobs that wait, as far as there are threads for them. */
+  /** Begins waiting jobs while there are threads for them. */
   #begin(): void {
     while (this.#hasPlace) {
       const next = this.#known.take() ?? this.#strangers.take()
@@ -261,7 +261,7 @@ export class WorkerPool {
     thread.rest.set(this.#bounds.idleTime, () => this.#rested(thread))
   }
 
-  /** No job came. The last thread stays while a browser is awaited. */
+  /** No job came in time, so the thread ends. The last one stays while a browser is awaited. */
   #rested(thread: Thread): void {
     if (thread.alive && this.#alive === 1 && this.#awaits > 0) {
       const left = this.#awaitedUntil - this.#clock.elapsed()
@@ -284,12 +284,12 @@ export class WorkerPool {
   }
 }
 
-/** The client of what the gateway does on its own behalf. */
+/** The client of jobs of the gateway itself. */
 const ourselves: Client = { address: '', hasBegunLogin: true }
 
 /** One thread: is asked one job at a time, and says when it has died. It keeps the process alive only while it works. */
 class Thread {
-  /** Ends its time without a job. */
+  /** Cancels the timer for the time without a job. */
   readonly rest: Alarm
   readonly #worker: Worker
   #alive = true
@@ -310,11 +310,11 @@ class Thread {
     })
     this.#worker.on('error', cause => this.#die('the thread has died', cause))
     this.#worker.on('exit', () => this.#die('the thread ended early'))
-    // Last, because a listener for messages keeps the process alive again.
+    // This comes last, because a listener for messages keeps the process alive again.
     this.#worker.unref()
   }
 
-  /** Whether it can be asked again. */
+  /** Whether the thread can do another job. */
   get alive(): boolean {
     return this.#alive
   }
@@ -338,7 +338,7 @@ class Thread {
     this.#worker.postMessage(await this.#mayDecrypt(encryptedKeys))
   }
 
-  /** Ends it, and what it is asked with it. */
+  /** Ends the thread, and fails its job. */
   async end(): Promise<void> {
     this.#die('the thread was ended')
     await this.#worker.terminate()
