@@ -3,7 +3,7 @@
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { nearest, quoted, type Read, right } from './config/reading.ts'
+import { nearest, quoteText, type ReadResult, right } from './config/reading.ts'
 import { packageVersion } from './package.ts'
 import { type ExitCode, exitCodes, print } from './program.ts'
 
@@ -13,7 +13,7 @@ export interface Option {
   /** How messages call the value: `FILE`. An option without it is a switch. */
   readonly value?: string
   /** Reads the value; a relative path is taken from `directory`. */
-  readonly read?: (text: string, directory: string) => Read<unknown>
+  readonly read?: (text: string, directory: string) => ReadResult<unknown>
   /** Read in place of a value that is not given. */
   readonly default?: string
   /** Whether it may be repeated. */
@@ -58,7 +58,7 @@ type ValueOf<O extends Option> = O extends { readonly value: string }
     : ReadBy<O> | (O extends { readonly default: string } ? never : undefined)
   : boolean
 
-type ReadBy<O> = O extends { readonly read: (...of: never[]) => Read<infer T> } ? T : string
+type ReadBy<O> = O extends { readonly read: (...of: never[]) => ReadResult<infer T> } ? T : string
 
 /** What the arguments ask for. */
 type Invocation<P extends Program> =
@@ -118,7 +118,7 @@ export function readArguments<P extends Program>(
       const near = token.rawName.startsWith('--')
         ? nearest(token.name, Object.keys(options))
         : undefined
-      throw unknown(table.name, `option ${quoted(token.rawName)}`, near && `--${near}`)
+      throw unknown(table.name, `option ${quoteText(token.rawName)}`, near && `--${near}`)
     }
     given.set(token.name, [...(given.get(token.name) ?? []), readValue(option, token, directory)])
   }
@@ -193,7 +193,7 @@ function readValue(
 }
 
 /** An option's value as a path, relative ones taken from the directory of the caller. */
-export function pathOption(text: string, directory: string): Read<string> {
+export function pathOption(text: string, directory: string): ReadResult<string> {
   return right(resolve(directory, text))
 }
 
@@ -212,11 +212,11 @@ function commandOf(
   if (!named && words.length > expected.length) {
     const near = nearest(typed, [...names, ...Object.keys(ownOptions)])
     const option = near !== undefined && Object.hasOwn(ownOptions, near)
-    throw unknown(name, `command ${quoted(typed)}`, option ? `--${near}` : near)
+    throw unknown(name, `command ${quoteText(typed)}`, option ? `--${near}` : near)
   }
   if (operands.length > expected.length) {
     const most = expected.length === 0 ? 'no argument' : expected.join(' ')
-    throw new WrongUsage(`${run} takes ${most}, found ${quoted(operands.join(' '))}`)
+    throw new WrongUsage(`${run} takes ${most}, found ${quoteText(operands.join(' '))}`)
   }
   if (expected.slice(operands.length).some(word => !word.startsWith('['))) {
     throw new WrongUsage(`${run} needs an argument: ${name} ${run} ${expected.join(' ')}`)

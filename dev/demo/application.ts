@@ -58,7 +58,7 @@ export function createApplication(): Server {
     ['/cookie', cookie],
     ['/form', async (request, response) => page(response, 'form', await formOf(request))],
   ])
-  // As large as the gateway forwards them.
+  // The heads may be as large as the gateway forwards them.
   const server = createServer({ maxHeaderSize: 2 * 1024 * 1024 }, async (request, response) => {
     const { path, query } = targetOf(request)
     try {
@@ -75,7 +75,7 @@ export function createApplication(): Server {
   return server
 }
 
-/** Never throws: a request may have any target, such as `//`. */
+/** The URL of a request. Never throws, although a request may have any target, such as `//`. */
 function targetOf({ url = '/' }: IncomingMessage) {
   const [path = '', query] = url.split(/\?(.*)/s)
   return { path, query: new URLSearchParams(query) }
@@ -133,7 +133,7 @@ const download: Answer = (_, response, query) => {
 
 const block = Buffer.alloc(64 * 1024, 'A line of the sample download. ')
 
-/** A stream of exactly so many bytes, the same block again and again. */
+/** A stream of exactly this many bytes, which repeats one block. */
 export function flow(size: number): Readable {
   const blocks = function* () {
     for (let left = size; left > 0; left -= block.length) yield block.subarray(0, left)
@@ -146,7 +146,7 @@ function cookie({ headers }: IncomingMessage, response: ServerResponse): void {
   json(response, { cookies: (headers.cookie ?? '').split(/; ?/).filter(Boolean) })
 }
 
-/** For templates/demo/form.mustache. */
+/** The values for templates/demo/form.mustache. */
 async function formOf(request: IncomingMessage) {
   const blocks: Buffer[] = []
   let size = 0
@@ -180,16 +180,19 @@ function identityOf(request: IncomingMessage): readonly Field[] {
   return fieldsOf(request).filter(isIdentity)
 }
 
-/** For templates/demo/application.mustache. */
+/** The values for templates/demo/application.mustache. */
 function pageView(request: IncomingMessage): Readonly<Record<string, unknown>> {
   const all = fieldsOf(request)
   const identity = all.filter(field => isIdentity(field) && !/-instance-id$/i.test(field.name))
   const user = identity.find(({ name }) => /^x-authproxy-user$/i.test(name))?.value
   const others = all.filter(field => !identity.includes(field))
   return {
-    ...{ user: user ?? '', known: user !== undefined },
-    ...{ identity: identity.map(shown), others: others.map(shown) },
-    ...{ method: request.method ?? '', target: request.url ?? '' },
+    user: user ?? '',
+    known: user !== undefined,
+    identity: identity.map(shown),
+    others: others.map(shown),
+    method: request.method ?? '',
+    target: request.url ?? '',
   }
 }
 
@@ -203,7 +206,7 @@ function fieldsOf({ rawHeaders }: IncomingMessage): readonly Field[] {
   )
 }
 
-/** Node.js takes each byte of a field for a character; the gateway sends UTF-8. */
+/** Decodes a field as UTF-8, which the gateway sends. Node.js takes each byte of a field as a character. */
 function asUtf8(value: string): string {
   return Buffer.from(value, 'latin1').toString()
 }

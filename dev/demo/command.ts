@@ -18,7 +18,7 @@ import { createLog, type Log } from '../../lib/log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
 import { selfSigned } from '../../lib/x509/self-signed.ts'
 import { type DemoOptions, demo } from '../idp/arguments.ts'
-import { listening, peopleOf, peopleTable, startDevIdp } from '../idp/command.ts'
+import { peopleOf, peopleTable, startDevIdp, startListening } from '../idp/command.ts'
 import type { Person } from '../idp/people.ts'
 import { profiles } from '../idp/profile.ts'
 import { createApplication } from './application.ts'
@@ -48,18 +48,22 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
   try {
     const application = createApplication()
     const anyPort = { address: '127.0.0.1', port: 0 }
-    const applicationPort = await listening(application, anyPort, '--port')
+    const applicationPort = await startListening(application, anyPort, '--port')
     stopping('close the application', async () => application.closeAllConnections())
 
     let certificate: string | undefined
-    // A fixed port beside the public one, so that bookmarks and packet filters hold.
+    // The port is fixed beside the public one, so that bookmarks and packet filters stay valid.
     const { port: wanted } = settings
     const idpPort = wanted === 0 || wanted === 65_535 ? 0 : wanted + 1
     const idp = await startDevIdp(
       { ...anyPort, port: idpPort, option: '--port' },
       {
-        ...{ profile, people, wantSigned: false, hosts: [] },
-        ...{ encryptTo: () => certificate, encryptParts: false },
+        profile,
+        people,
+        wantSigned: false,
+        hosts: [],
+        encryptTo: () => certificate,
+        encryptParts: false,
       },
     )
     stop.unshift(...idp.service.stop)
@@ -67,7 +71,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     // The edge comes first: the gateway has to know the public port.
     let inside = 0
     const edge = await createTlsEdge(() => inside)
-    const port = await listening(edge.server, { ...anyPort, port: settings.port }, '--port')
+    const port = await startListening(edge.server, { ...anyPort, port: settings.port }, '--port')
     stopping('close the TLS edge', edge.close)
 
     const domain = port === 443 ? 'localhost' : `localhost:${port}`
@@ -83,14 +87,17 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     })
     const reload = async () => ({ config })
     const gateway = await startService({
-      ...{ config, log, start, reload },
+      config,
+      log,
+      start,
+      reload,
       makePair: wanted => selfSigned({ ...wanted, modulusLength: 2048 }),
       explainCommand: reference => `authproxy explain ${reference} --config ${file}`,
     })
     stop.unshift(...gateway.stop)
     inside = gateway.port
     if (settings.encrypt) {
-      // The gateway publishes the certificate that assertions are to be encrypted to.
+      // The gateway publishes the certificate for encrypted assertions.
       const published = await fetch(`http://127.0.0.1:${inside}/saml/certificate.crt`)
       certificate = await published.text()
     }
@@ -103,7 +110,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
   }
 }
 
-/** One part of the application is for one group, so that a visitor meets the page that refuses. */
+/** One part of the application is for one group, so that a visitor can see the page of a refusal. */
 const rules = [
   {
     path: '/engineering/',
@@ -129,8 +136,11 @@ async function configOf(file: string, settings: unknown): Promise<Config> {
  */
 async function createTlsEdge(to: () => number) {
   const { privateKey: key, certificate: cert } = await selfSigned({
-    ...{ name: 'localhost', hosts: ['localhost', '127.0.0.1'], modulusLength: 2048 },
-    ...{ now: systemClock.now(), lifetime: 7 * day },
+    name: 'localhost',
+    hosts: ['localhost', '127.0.0.1'],
+    modulusLength: 2048,
+    now: systemClock.now(),
+    lifetime: 7 * day,
   })
   const open = new Set<TLSSocket>()
   const server = createServer({ key, cert, ALPNProtocols: ['http/1.1'] }, outside => {
@@ -138,7 +148,7 @@ async function createTlsEdge(to: () => number) {
     outside.on('close', () => open.delete(outside))
     const inside = connect(to(), '127.0.0.1')
     outside.pipe(inside).pipe(outside)
-    // When one side ends or fails, both are closed; the demonstration has nothing to say about it.
+    // When one side ends or fails, both are closed, and nothing is logged.
     outside.on('error', () => outside.destroy()).on('close', () => inside.destroy())
     inside.on('error', () => inside.destroy()).on('close', () => outside.end())
   })

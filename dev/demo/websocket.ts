@@ -1,6 +1,6 @@
 /**
- * A WebSocket that echoes, as much of RFC 6455 as a sample application needs. Each frame is answered by itself, so fragments
- * keep their order.
+ * A WebSocket that echoes. It implements as much of RFC 6455 as a sample application needs. Each frame is answered separately,
+ * so fragments keep their order.
  */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -38,7 +38,7 @@ export function echo(
       unread = unread.subarray(read.size)
       if (!answer(socket, read)) return
     }
-    // The client decides the pace: no more is read while answers wait to be sent.
+    // Reading pauses while answers wait to be sent, so that a slow client cannot fill the memory.
     if (!socket.writableNeedDrain) return
     socket.pause()
     socket.once('drain', () => socket.resume())
@@ -48,10 +48,10 @@ export function echo(
 }
 
 interface Frame {
-  /** FIN, reserved bits and opcode as they came. */
+  /** FIN, reserved bits and opcode of the frame. */
   readonly first: number
   readonly content: Buffer
-  /** Bytes it has on the wire. */
+  /** The bytes of the frame on the wire. */
   readonly size: number
 }
 

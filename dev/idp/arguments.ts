@@ -3,14 +3,16 @@
  */
 import { type CommandLine, pathOption, program, WrongUsage } from '../../lib/command-line.ts'
 import { readListenAddress } from '../../lib/config/address-kinds.ts'
-import { expected, type Read, right, wrong } from '../../lib/config/reading.ts'
+import { mismatch, type ReadResult, right, wrong } from '../../lib/config/reading.ts'
 import type { ListenAddress } from '../../lib/http/server/listen.ts'
 import { type ProfileName, profiles } from './profile.ts'
 
 const profileNames = Object.keys(profiles)
 
 const profile = {
-  ...{ value: 'NAME', default: 'entra', read: readProfile },
+  value: 'NAME',
+  default: 'entra',
+  read: readProfile,
   help: `whose way of answering: ${profileNames.join(', ')} (entra)`,
 } as const
 
@@ -22,16 +24,20 @@ export const devIdp = program({
   commands: { 'dev-idp': { summary: '' } },
   options: {
     listen: {
-      ...{ value: 'ADDRESS:PORT', default: '127.0.0.1:8989', read: readLoopback },
+      value: 'ADDRESS:PORT',
+      default: '127.0.0.1:8989',
+      read: readLoopback,
       help: 'where to listen (127.0.0.1:8989)',
     },
     profile,
     users: {
-      ...{ value: 'FILE', read: pathOption },
+      value: 'FILE',
+      read: pathOption,
       help: 'YAML with people: users: [{ name, password, email, displayName, givenName, surname, sAMAccountName, groups }]',
     },
     'encrypt-to': {
-      ...{ value: 'FILE', read: pathOption },
+      value: 'FILE',
+      read: pathOption,
       help: 'encrypt assertions to this certificate; a gateway serves its own at /saml/certificate.crt',
     },
     'encrypt-parts': {
@@ -39,7 +45,8 @@ export const devIdp = program({
     },
     'want-signed': { help: 'say in the metadata that requests are to be signed' },
     for: {
-      ...{ value: 'HOST', many: true },
+      value: 'HOST',
+      many: true,
       help: 'also serve a gateway with the domain HOST, which is no name of this machine alone; may be repeated',
     },
   },
@@ -55,12 +62,15 @@ export const demo = program({
   commands: { demo: { summary: '' } },
   options: {
     port: {
-      ...{ value: 'PORT', default: '8443', read: readDemoPort },
+      value: 'PORT',
+      default: '8443',
+      read: readDemoPort,
       help: 'the public port (8443); the identity provider has the next one',
     },
     profile,
     users: {
-      ...{ value: 'FILE', read: pathOption },
+      value: 'FILE',
+      read: pathOption,
       help: 'people, as for authproxy dev-idp',
     },
     encrypt: { help: 'encrypt assertions' },
@@ -76,7 +86,7 @@ export function checkDevIdp(options: DevIdpOptions): void {
   }
 }
 
-function readLoopback(text: string): Read<ListenAddress> {
+function readLoopback(text: string): ReadResult<ListenAddress> {
   const read = readListenAddress(text)
   const { address } = read.ok ? read.value : {}
   if (!read.ok || address === '::1' || address?.startsWith('127.')) return read
@@ -85,12 +95,12 @@ function readLoopback(text: string): Read<ListenAddress> {
   )
 }
 
-function readProfile(text: string): Read<ProfileName> {
+function readProfile(text: string): ReadResult<ProfileName> {
   const isName = (name: string): name is ProfileName => Object.hasOwn(profiles, name)
-  return isName(text) ? right(text) : expected(text, `one of ${profileNames.join(', ')}`)
+  return isName(text) ? right(text) : mismatch(text, `one of ${profileNames.join(', ')}`)
 }
 
-function readDemoPort(text: string): Read<number> {
+function readDemoPort(text: string): ReadResult<number> {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 65_536
-  return port <= 65_535 ? right(port) : expected(text, 'a port such as 8443')
+  return port <= 65_535 ? right(port) : mismatch(text, 'a port such as 8443')
 }

@@ -36,8 +36,12 @@ async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
       const certificate = file === undefined ? undefined : await certificateIn(file)
       const { listen, profile, for: hosts } = options
       const idp = await startDevIdp(listen, {
-        ...{ profile, people, hosts, wantSigned: options['want-signed'] },
-        ...{ encryptTo: () => certificate, encryptParts: options['encrypt-parts'] },
+        profile,
+        people,
+        hosts,
+        wantSigned: options['want-signed'],
+        encryptTo: () => certificate,
+        encryptParts: options['encrypt-parts'],
       })
       await print(banner(idp.baseUrl, options, people))
       return idp.service
@@ -65,7 +69,7 @@ function keyTypeOf(certificate: string): string | undefined {
   }
 }
 
-/** The people of a file, or the cast. Undefined when the file is wrong: what is wrong has been printed. */
+/** The people of a file, or the built-in ones. Undefined when the file has problems, which have then been printed. */
 export async function peopleOf(file: string | undefined): Promise<readonly Person[] | undefined> {
   if (file === undefined) return cast
   const loaded = await readPeople(file)
@@ -74,7 +78,10 @@ export async function peopleOf(file: string | undefined): Promise<readonly Perso
   return undefined
 }
 
-/** Starts it on a loopback address, port 0 is any free one; `option` names another. Answers with its origin, such as `http://127.0.0.1:8989`. */
+/**
+ * Starts the provider on a loopback address; port 0 means any free port, and `option` names the option for another. Answers the
+ * origin, such as `http://127.0.0.1:8989`.
+ */
 export async function startDevIdp(
   {
     address = '127.0.0.1',
@@ -86,12 +93,17 @@ export async function startDevIdp(
   let provider: DevProvider | undefined
   // The server comes first: the addresses in the metadata need its port.
   const server = createDevIdpServer(() => provider)
-  const port = await listening(server, { address, port: wanted }, option)
+  const port = await startListening(server, { address, port: wanted }, option)
   const baseUrl = `http://${formatAuthority({ host: address, port })}`
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   provider = new DevProvider({
-    ...{ ...rules, baseUrl, key, strangerKey },
-    ...{ page: pageMaker(randomBytes), clock: systemClock, random: randomBytes },
+    ...rules,
+    baseUrl,
+    key,
+    strangerKey,
+    page: pageMaker(randomBytes),
+    clock: systemClock,
+    random: randomBytes,
   })
   const close = stopStep('close the identity provider', 1000, async () => {
     server.closeAllConnections()
@@ -106,8 +118,8 @@ function makeKey(name: string) {
   return selfSigned({ name, now: systemClock.now(), lifetime: 400 * day, modulusLength: 2048 })
 }
 
-/** Listens, and answers with the port. Throws a Failure that says why not, and which option names another port. */
-export async function listening(
+/** Listens, and answers the port. Throws a Failure with the reason and the option for another port when that fails. */
+export async function startListening(
   server: Server,
   place: ListenAddress,
   option: string,

@@ -23,7 +23,7 @@ export interface DevMetadata {
   readonly logoutBindings?: readonly Binding[]
   readonly wantAuthnRequestsSigned?: boolean
   readonly validUntil?: Milliseconds
-  /** Marks it, so that no gateway in production takes it. */
+  /** Whether the metadata is marked, so that no gateway in production accepts it. */
   readonly forDevelopment?: boolean
 }
 
@@ -61,9 +61,9 @@ export interface ReadAuthnRequest {
   readonly destination: string
   readonly forceAuthn: boolean
   readonly isPassive: boolean
-  /** The format of NameID that is asked for. */
+  /** The requested format of NameID. */
   readonly nameIdFormat: string | undefined
-  /** The contexts of which one is asked for. */
+  /** The requested contexts, of which one has to be used. */
   readonly contexts: readonly string[]
 }
 

@@ -2,7 +2,7 @@
  * The people a development IdP knows, from a YAML file or one of its own for each kind of identity.
  */
 import { type Loaded, loadConfigFile } from '../../lib/config/config-file.ts'
-import { type Check, expected, right } from '../../lib/config/reading.ts'
+import { type Check, mismatch, right } from '../../lib/config/reading.ts'
 import { text } from '../../lib/config/setting-kinds.ts'
 import {
   checkSettings,
@@ -55,7 +55,7 @@ export const cast: readonly Person[] = [
 ]
 
 const phrase = kind({ name: 'text', json: { type: 'string', minLength: 1 } }, found =>
-  typeof found === 'string' && found !== '' ? right(found) : expected(found, 'text'),
+  typeof found === 'string' && found !== '' ? right(found) : mismatch(found, 'text'),
 )
 
 const settings = group('People of a development identity provider.', {

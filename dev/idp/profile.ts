@@ -30,18 +30,18 @@ export interface DevProfile {
   readonly signs: 'assertion' | 'response' | 'both'
   /** The NameID of a request that asks for no format. */
   readonly nameId: (user: DevUser) => DevNameId
-  /** What becomes of a request that asks for another format of NameID than that one. */
+  /** The answer to a request for another format of NameID. */
   readonly otherNameId: 'given' | 'ignored' | 'refused'
   readonly attributes: (user: DevUser) => readonly DevAttribute[]
   readonly encryption: { readonly content: ContentMethod; readonly key: KeyMethod }
-  /** Milliseconds added to NotBefore: 0 for those that allow for no difference of clocks. */
+  /** The milliseconds added to NotBefore; 0 for products that allow no difference of clocks. */
   readonly notBefore: number
   readonly singleLogout: boolean
   /** Whether the metadata asks for signed requests. */
   readonly wantSigned: boolean
-  /** Settings that a gateway needs for it. */
+  /** The settings that a gateway needs for this profile. */
   readonly settings: { readonly saml?: { readonly nameIDFormat: string } }
-  /** The recipe that describes it, in docs/recipes. */
+  /** The recipe for the product, in docs/recipes. */
   readonly recipe: string
 }
 
@@ -59,7 +59,7 @@ export type ProfileName =
   | 'shibboleth'
   | 'simplesamlphp'
 
-/** A row of attributes: the Name, what of the user is its value, and the FriendlyName. */
+/** A row of attributes: the Name, the value from the user, and the FriendlyName. */
 type Row = readonly [
   name: string,
   of: keyof DevUser | ((user: DevUser) => string | readonly string[] | undefined),
@@ -241,7 +241,9 @@ export const profiles: Readonly<Record<ProfileName, DevProfile>> = {
       // An Attribute element for every group and role, all of the same Name.
       ...(user.groups ?? []).map(group => ({ name: 'member', values: [group], format: basic })),
       ...['default-roles-example', 'offline_access', 'uma_authorization'].map(role => ({
-        ...{ name: 'Role', values: [role], format: basic },
+        name: 'Role',
+        values: [role],
+        format: basic,
       })),
     ],
     encryption: { content: 'aes256-gcm', key: 'rsa-oaep-sha256' },

@@ -19,9 +19,9 @@ import {
 import type { Person } from './people.ts'
 import { type DevNameId, nameIdOf, type ProfileName, profiles } from './profile.ts'
 import { type AssertionValues, responseXml, ways, writeResponse } from './response.ts'
-import { type Asked, type Page, type Reply, sessionCookie } from './server.ts'
+import { type IdpRequest, type Page, type Reply, sessionCookie } from './server.ts'
 
-/** How a development IdP answers, and whom. */
+/** The rules by which a development IdP answers. */
 export interface DevIdpRules {
   readonly profile: ProfileName
   readonly people: readonly Person[]
@@ -55,7 +55,7 @@ interface Session {
   readonly id: string
   readonly person: Person
   readonly since: Milliseconds
-  /** The answer that was chosen at the login. */
+  /** The way of answering that was chosen at the login. */
   readonly way: string
   /** Service providers that have to learn of its end, by entity ID. */
   readonly services: Map<string, { readonly to: ServiceProvider; readonly nameId: DevNameId }>
@@ -64,14 +64,17 @@ interface Session {
 /** Logins under way, and sessions, that are kept; the oldest are dropped first. */
 const MOST = 1000
 const VALID: Milliseconds = 300_000
-/** How long a session answers as was chosen: a gateway that does not know the key of an answer asks once more, by itself. */
+/**
+ * The time for which a session answers in the chosen way. A gateway that does not know the key of an answer begins the login
+ * again by itself.
+ */
 const AS_CHOSEN: Milliseconds = 10_000
 
 export class DevProvider {
   readonly #options: ProviderOptions
   readonly #pending = new Map<string, Pending>()
   readonly #sessions = new Map<string, Session>()
-  readonly #routes = new Map<string, (asked: Asked) => Reply>([
+  readonly #routes = new Map<string, (asked: IdpRequest) => Reply>([
     ['/', asked => this.#index(asked)],
     ['/metadata', () => this.#metadata()],
     ['/sso', asked => this.#signOn(asked)],
@@ -94,12 +97,12 @@ export class DevProvider {
   }
 
   /** The reply to a request for `path`. */
-  answer(path: string, asked: Asked): Reply {
+  answer(path: string, asked: IdpRequest): Reply {
     const reply = this.#routes.get(path)
     return reply?.(asked) ?? this.#refusal('There is no such page.', 404)
   }
 
-  #index(asked: Asked): Reply {
+  #index(asked: IdpRequest): Reply {
     const { baseUrl, profile, people } = this.#options
     const name = this.#session(asked)?.person.name ?? ''
     return this.#options.page('index', { baseUrl, profile, people, name, known: name !== '' })
@@ -120,7 +123,7 @@ export class DevProvider {
   }
 
   /** An AuthnRequest by either binding. */
-  #signOn(asked: Asked): Reply {
+  #signOn(asked: IdpRequest): Reply {
     const message = messageOf(asked)
     if (typeof message === 'string') return this.#refusal(message)
     let request: ReadAuthnRequest
@@ -144,15 +147,15 @@ export class DevProvider {
   }
 
   /** A login that starts here, without a request. */
-  #unsolicited({ query }: Asked): Reply {
+  #unsolicited({ query }: IdpRequest): Reply {
     const entityId = new URLSearchParams(query).get('service') ?? ''
     const to = serviceOf(entityId, this.#options.hosts)
     if (typeof to === 'string') return this.#refusal(to)
     return this.#loginPage({ to, request: undefined, relayState: undefined }, '')
   }
 
-  /** What the login page sent. */
-  #logIn({ form = new URLSearchParams() }: Asked): Reply {
+  /** Answers the form of the login page. */
+  #logIn({ form = new URLSearchParams() }: IdpRequest): Reply {
     const login = form.get('login') ?? ''
     const pending = this.#pending.get(login)
     if (pending === undefined) {
@@ -174,7 +177,7 @@ export class DevProvider {
   }
 
   /** A logout message by either binding. A signature is not checked: nothing here depends on the sender. */
-  #logout(asked: Asked): Reply {
+  #logout(asked: IdpRequest): Reply {
     const message = messageOf(asked)
     if (typeof message === 'string') return this.#refusal(message)
     const rules = { certificates: [], decryptionKeys: [], signedOutside: false, allowSha1: false }
@@ -199,7 +202,7 @@ export class DevProvider {
   }
 
   /** Tells the next service provider of a logout that started here; `said` is the status the last one answered. */
-  #nextLogout(asked: Asked, said: string): Reply {
+  #nextLogout(asked: IdpRequest, said: string): Reply {
     const session = this.#session(asked)
     const [service] = session?.services.values() ?? []
     if (session === undefined || service === undefined || !this.#profile.singleLogout) {
@@ -247,9 +250,13 @@ export class DevProvider {
     const certificate = encryptTo()
     const head = { ...this.#head(to.acs), inResponseTo: request?.id }
     const assertion: AssertionValues = {
-      ...{ ...head, id: this.#id(), recipient: to.acs, audience: to.entityId },
-      ...{ authenticated: session.since, sessionIndex: session.id },
-      // Whatever way is asked for, the person has just used it.
+      ...head,
+      id: this.#id(),
+      recipient: to.acs,
+      audience: to.entityId,
+      authenticated: session.since,
+      sessionIndex: session.id,
+      // The person has just authenticated in the requested way.
       context: request?.contexts[0],
       nameId,
       attributes: profile.attributes(session.person),
@@ -257,7 +264,11 @@ export class DevProvider {
       notOnOrAfter: head.issued + VALID,
     }
     const right = {
-      ...{ response: head, assertion, signs: profile.signs, key, encryptParts },
+      response: head,
+      assertion,
+      signs: profile.signs,
+      key,
+      encryptParts,
       encryption: profile.encryption,
       ...(certificate !== undefined && { encryptTo: certificate }),
     }
@@ -290,7 +301,7 @@ export class DevProvider {
     return { id: this.#id(), issuer: this.#entityId, issued, destination }
   }
 
-  #session({ session }: Asked): Session | undefined {
+  #session({ session }: IdpRequest): Session | undefined {
     return this.#sessions.get(session ?? '')
   }
 
@@ -303,7 +314,7 @@ export class DevProvider {
   }
 }
 
-function messageOf({ query, form }: Asked) {
+function messageOf({ query, form }: IdpRequest) {
   const missing = 'There is no SAML message in the address. Start at the application.'
   if (form === undefined) return readRedirect(query) ?? missing
   const encoded = form.get('SAMLRequest') ?? form.get('SAMLResponse') ?? ''

@@ -1,6 +1,6 @@
 /**
- * Writes Responses of a development IdP, signed and encrypted (saml-core-2.0-os), right, or wrong to show how the gateway
- * refuses them. Every value can be set, so that tests write forged ones with the same code.
+ * Writes Responses of a development IdP, signed and encrypted (saml-core-2.0-os). They can be correct, or wrong to show how the
+ * gateway refuses them. Every value can be set, so that tests write forged ones with the same code.
  */
 import { hour, type Milliseconds } from '../../lib/async/clock.ts'
 import { bearer, ns, status } from '../../lib/saml/core/vocabulary.ts'
@@ -29,9 +29,9 @@ export interface AssertionValues {
   readonly version?: string
   /** More children of Conditions, as XML. */
   readonly conditions?: string
-  /** Instead of the NameID, as XML. */
+  /** XML in place of the NameID. */
   readonly nameIdXml?: string
-  /** Instead of the attributes, as XML. */
+  /** XML in place of the attributes. */
   readonly attributesXml?: string
 }
 

@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { packageRoot } from '../../lib/package.ts'
 import { Templates, type View } from '../../lib/template.ts'
 
-/** What a request asks. */
-export interface Asked {
-  /** As it stood in the target. */
+/** The parts of a request that a provider needs. */
+export interface IdpRequest {
+  /** The query as the target has it. */
   readonly query: string | undefined
   /** The values of a form; undefined when the request is no POST. */
   readonly form: URLSearchParams | undefined
@@ -32,7 +32,7 @@ const FORM_LIMIT = 256 * 1024
 
 /** The server, not listening yet; 503 while there is no provider. */
 export function createDevIdpServer(
-  provider: () => { answer(path: string, asked: Asked): Reply } | undefined,
+  provider: () => { answer(path: string, asked: IdpRequest): Reply } | undefined,
 ): Server {
   return createServer(async (request, response) => {
     const ready = provider()
@@ -50,7 +50,7 @@ export function createDevIdpServer(
   })
 }
 
-async function read(request: IncomingMessage): Promise<Asked & { readonly path: string }> {
+async function read(request: IncomingMessage): Promise<IdpRequest & { readonly path: string }> {
   const { method, url = '/', headers } = request
   const [path = '', query] = url.split(/\?(.*)/s)
   const cookie = new RegExp(`(?:^|; ?)${sessionCookie}=(_[0-9a-f]{32})`)

@@ -12,9 +12,9 @@ import { keySetHandler, keySetPath } from './pages/own-document.ts'
 
 /** The handler of the admin listener. */
 export function admin(sources: {
-  /** What keeps the service from doing its work, a sentence each. */
+  /** The problems that keep the service from its work, a sentence each. */
   readonly problems: () => readonly string[]
-  /** What a person should know besides, a sentence each. */
+  /** Further facts for the administrator, a sentence each. */
   readonly remarks: () => readonly string[]
   readonly metrics: AuthMetrics
   /** Keys of the signed identity; undefined while it is off. */
@@ -46,7 +46,9 @@ export function admin(sources: {
   }
 }
 
-/** The answer to OPTIONS, whatever the path: checks of load balancers ask so, HAProxy's for `/` unless told. */
+/**
+ * The answer to OPTIONS for any path. Health checks of load balancers send OPTIONS; that of HAProxy asks for `/` by default.
+ */
 function checked(answer: Response): Response {
   const { fields, ...rest } = withoutContent(answer)
   return { ...rest, fields: fields.plus('Allow', 'GET, HEAD, OPTIONS') }

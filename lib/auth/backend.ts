@@ -3,13 +3,10 @@
  * Knows nothing of logins.
  */
 
-import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock } from '../async/clock.ts'
 import { whenReady } from '../async/ready.ts'
 import type { Source, Take } from '../bytes/source.ts'
-import { Failure, whyUnreadable } from '../errors.ts'
 import { OriginClient } from '../http/client/client.ts'
 import type { ShownCertificate } from '../http/client/dialling/dialler.ts'
 import { Fields } from '../http/message/field.ts'
@@ -19,6 +16,7 @@ import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwa
 import { Allowance } from '../http/server/gather.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
+import { authoritiesIn } from '../x509/authorities.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
 import { tokenField } from './access/passthrough.ts'
@@ -37,7 +35,7 @@ interface BackendOptions {
   readonly tokens: IdentityTokens
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
-  /** Gets the requests of WebSockets and event streams, each as it came. */
+  /** The backend adds the requests of WebSockets and event streams to this set, each as it arrived. */
   readonly endless: WeakSet<object>
 }
 
@@ -50,13 +48,13 @@ export interface Admitted {
   readonly place: Place
   /** IP address of the client as far as it can be believed. */
   readonly client: string
-  /** Undefined: it passes without one. */
+  /** The session of the request; undefined when the request passes without one. */
   readonly session: Session | undefined
-  /** Whether anybody may ask for it: it passes for its path alone. */
+  /** Whether the request passes because of its path alone, without a session or a token. */
   readonly public: boolean
 }
 
-/** What a field block becomes, and what that was made of. */
+/** The fields that go to the backend for a field block, and the facts they were made of. */
 interface Sent {
   readonly identity: Fields | undefined
   readonly client: string
@@ -73,18 +71,18 @@ export class Backend {
   readonly #trusted: AddressSet
   readonly #room = new Allowance(SMALL_CONTENTS)
   /**
-   * What requests with these very fields are sent on with, all but their ID. Made by one function for every way in
-   * (identity/backend-fields.ts); a connection hands equal field blocks on as one object.
+   * The fields that requests with these very fields are forwarded with, all but the request ID. A connection hands on equal
+   * field blocks as one object, so the fields are made once (identity/backend-fields.ts).
    */
   readonly #sent = new WeakMap<Fields, Sent>()
   /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
   readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
-  /** Names of all fields an identity can have, and that of the token, which no backend is to see. */
+  /** The names of all identity fields, and of the token's field, which the backend must not see. */
   readonly #names: readonly string[]
-  /** What tells an edge that there is no identity: every field that one can have, empty. */
+  /** The fields that tell an edge that there is no identity: all identity fields, each of them empty. */
   readonly noIdentity: Fields
-  /** What edges are told of sessions, without the signed identity. */
+  /** The fields that edges get for a session, without the signed identity. */
   readonly #whole = new WeakMap<Session, Fields>()
 
   /** Trailer fields that may be passed on. */
@@ -111,23 +109,30 @@ export class Backend {
       identity: readClientIdentity(config),
       serverName: config.targetServerName,
       deadlines: {
-        ...{ queue: connect, lookup: connect, connect, tls: connect },
+        queue: connect,
+        lookup: connect,
+        connect,
+        tls: connect,
         send: Math.max(60_000, connect),
         fields: timeouts.response,
         content: timeouts.content === 0 ? Number.POSITIVE_INFINITY : timeouts.content,
       },
       limits: {
-        ...{ perOrigin: backendConnections, passed, lasting: backendConnections },
+        perOrigin: backendConnections,
+        passed,
+        lasting: backendConnections,
         all: 2 * (backendConnections + passed),
-        // As many as were in use at once: to close some of them and open others for the next requests costs more than the requests.
-        ...{ freePerOrigin: backendConnections, free: backendConnections + passed },
+        // The pool keeps as many free connections as there may be at once. Closing some and opening others for the next
+        // requests would cost more than the requests themselves.
+        freePerOrigin: backendConnections,
+        free: backendConnections + passed,
         waiting: 10_000,
         head: limits.responseHead,
       },
     })
   }
 
-  /** Who the client is as far as it can be believed, and whether a trusted proxy said so. */
+  /** The client of a request as far as the fields can be believed, and whether a trusted proxy named it. */
   client(request: Pick<Request, 'client' | 'fields'>): ClientView {
     return clientOf(request, this.#trusted)
   }
@@ -186,7 +191,7 @@ export class Backend {
     return this.#origin.close()
   }
 
-  /** Where the request goes, and what the backend is told: ours first, then what a client may say. */
+  /** The target of the request and its fields: our own fields first, then those a client may send. */
   #forwarding(admitted: Admitted): Forwarding | Promise<Forwarding> {
     const { session } = admitted
     const identity = session === undefined ? undefined : this.identityOf(session)
@@ -218,7 +223,8 @@ export class Backend {
       uri: { scheme, host: name, port, path, query },
       host,
       client,
-      // What anybody may ask for keeps nothing from the backend for which a session or a token is needed.
+      // Public requests have a line of their own, so that they cannot take the connections from requests that have a session or
+      // a token.
       line: isPublic ? 'passed' : 'shared',
       // The edge sends requests of many users over one connection. Those without a session are of users it cannot tell apart.
       owner: connection && { connection, identity: session?.id },
@@ -231,7 +237,7 @@ export class Backend {
     }
   }
 
-  /** What requests of a session are sent on with: the fields that say whose it is. */
+  /** The identity fields with which the requests of a session are forwarded. */
   identityOf(session: Session): Fields | Promise<Fields> {
     const { config, tokens } = this.#options
     const token = config.identityToken === undefined ? undefined : tokens.of(session)
@@ -245,8 +251,9 @@ export class Backend {
   }
 
   /**
-   * What an edge is to tell the backend of a request it asks about: every field an identity can have here, empty where there is
-   * nothing, so that none of the client takes its place. The signed identity is for this request alone.
+   * The identity fields that an edge has to send to the backend for a checked request. Every identity field is among them,
+   * empty where there is no value, so that no field of the client takes its place. The signed identity is for this request
+   * alone.
    */
   wholeIdentityOf(session: Session | undefined, asked: TokenRequest): Fields | Promise<Fields> {
     if (session === undefined) return this.noIdentity
@@ -263,7 +270,7 @@ export class Backend {
     })
   }
 
-  /** Event streams never end by themselves: they end in good order when the service does. */
+  /** Event streams do not end by themselves, so the service ends them in good order when it stops. */
   #endless({ content, fields }: Response, { original }: Admitted): Response['content'] {
     if (content.kind !== 'stream') return content
     if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
@@ -273,7 +280,7 @@ export class Backend {
   }
 }
 
-/** The fields, and those of these names that they lack with an empty value. */
+/** The fields, with an empty field added for each of these names that is missing. */
 function withEmpty(fields: Fields, names: readonly string[]): Fields {
   const missing = names.filter(name => !fields.has(name))
   return Fields.fromFlat([...fields.flat, ...missing.flatMap(name => [name, ''])])
@@ -289,7 +296,7 @@ function withTrailers(
   return { ...content, trailers: () => harmless(trailers()) }
 }
 
-/** The same content, which also ends when `closing` fires. */
+/** The content, which also ends when `closing` fires. */
 function until(source: Source, closing: AbortSignal): Source {
   let waiting: Take | undefined
   const end = () => {
@@ -315,35 +322,10 @@ function until(source: Source, closing: AbortSignal): Source {
   }
 }
 
-/** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
+/**
+ * The authorities (PEM) that may have signed the backend's certificate, besides the well-known ones. Throws a Failure when
+ * their file is of no use.
+ */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
   return file === undefined ? [] : authoritiesIn(file, 'proxy.targetCertificates')
-}
-
-/** The authorities in a PEM file; throws a Failure that names the setting. */
-export function authoritiesIn(file: string, name: string): readonly string[] {
-  const code = 'TARGET_CERTIFICATES'
-  const setting = `${name} ${file}`
-  let text: string
-  try {
-    text = readFileSync(file, 'utf8')
-  } catch (cause) {
-    throw new Failure(`cannot read ${setting}: ${whyUnreadable(cause)}`, { code, cause })
-  }
-  // Node would pass over anything else in silence, and every request would fail.
-  const blocks = text.match(PEM_BLOCKS) ?? []
-  if (blocks.length === 0) throw new Failure(`${setting} holds no certificate in PEM`, { code })
-  if (blocks.every(isCertificate)) return [text]
-  throw new Failure(`${setting} holds a certificate that is damaged or cut off`, { code })
-}
-
-/** Blocks of PEM with a certificate, also those whose end is missing. */
-const PEM_BLOCKS = /-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*(?:-----END \1-----)?/g
-
-function isCertificate(pem: string): boolean {
-  try {
-    return new X509Certificate(pem).raw.length > 0
-  } catch {
-    return false
-  }
 }

@@ -2,8 +2,8 @@
  * The certificate by which the backend knows this service (mutual TLS): reads it with its key, and reads both again when they change.
  *
  * # Facts
- * - Programs that renew a certificate replace its two files one after the other. So files that have changed are read when they have
- *   stood still from one look to the next, and a pair that does not fit leaves the old one in use.
+ * - Programs that renew a certificate replace its two files one after the other. So the watch reads changed files when they
+ *   were the same in two checks in a row, and keeps the old pair in use when the new one does not fit together.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
@@ -28,7 +28,10 @@ const INTERVAL: Milliseconds = 1000
 /** Bytes of either file. */
 const LARGEST = 256 * 1024
 
-/** Certificate and key as they stand in their files; undefined when none are configured. Throws a Failure when they are of no use. */
+/**
+ * The certificate and the key in the configured files; undefined when none are configured. Throws a Failure when they cannot be
+ * used.
+ */
 export function readClientIdentity({ targetClient: files }: Config): ShownCertificate | undefined {
   if (files === undefined) return undefined
   const cert = textOf('proxy.targetClientCertificate', files.certificate)
@@ -56,10 +59,10 @@ export function endOf({ cert }: ShownCertificate): Milliseconds {
   return Date.parse(new X509Certificate(cert).validTo)
 }
 
-/** Sees to it that the backend is shown what the files hold, when they have changed. */
+/** Watches the files of the certificate, and shows the backend the new certificate when they change. */
 export class ClientIdentityWatch {
   readonly #of: WatchOptions
-  /** The files whose appearance the next two are of. */
+  /** The files that the next two members describe. */
   #files: Config['targetClient']
   #taken: string | undefined
   #seen: string | undefined
@@ -68,12 +71,12 @@ export class ClientIdentityWatch {
     this.#of = of
   }
 
-  /** Looks at the files each second from now on; the answer ends it. */
+  /** Checks the files each second from now on. Returns the function that ends this. */
   begin(clock: Clock): () => void {
     return repeat(clock, INTERVAL, () => this.look())
   }
 
-  /** Looks at the files. Never throws. */
+  /** Checks the files once. Never throws. */
   async look(): Promise<void> {
     const { log, current } = this.#of
     const { config, show } = current()

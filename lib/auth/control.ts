@@ -31,11 +31,11 @@ interface ControlParts {
     readonly admin?: ListenAddress
     readonly checks?: CheckAddress
   }
-  /** What keeps the instance from being ready. */
+  /** The problems that keep the instance from being ready. */
   readonly problems: () => readonly string[]
   /** Settings that wait for a restart. */
   readonly waiting: () => readonly string[]
-  /** What else a person should know. */
+  /** Further facts for the administrator. */
   readonly remarks: () => readonly string[]
   readonly readings: () => SamlReadings
   readonly counts: () => { readonly clients: number; readonly websockets: number }
@@ -44,7 +44,7 @@ interface ControlParts {
   readonly endUser: (user: string) => Promise<EndedUser | undefined>
   /** The last failures, the oldest first. */
   readonly failures: () => readonly FailureRecord[]
-  /** Those of all instances that share a store. */
+  /** The last failures of all instances that share a store. */
   readonly sharedFailures: () => Promise<readonly FailureRecord[]>
   readonly log: Logger
 }
@@ -52,7 +52,7 @@ interface ControlParts {
 /** The most characters of a user whose sessions are to end, and of a reference: none is longer. */
 export const longestUser = 1000
 
-/** Throws what the command that asked prints as its failure. */
+/** The handler of the admin socket. It throws the error that the asking command prints. */
 export function control(parts: ControlParts): RequestHandler {
   return async (request): Promise<CommandAnswer> => {
     const { do: act, user, by, reference } = isRecord(request) ? request : {}
@@ -115,13 +115,13 @@ async function endSessions(
       'no session has ended: session.revocation is off, so this instance keeps no list of ended sessions; delete the dynamic configuration and restart to end all sessions of all users',
     )
   }
-  const { seen, isWritten } = ended
-  log.info('sessions of a user ended', { user, by, seen })
+  const { seenSessions, isWritten } = ended
+  log.info('sessions of a user ended', { user, by, seen: seenSessions })
   const text = [
     `All sessions of ${user} that were made until now have ended.\n`,
-    seen === 0
+    seenSessions === 0
       ? 'None of them was seen of late: see that the name is that of `user` in the log.\n'
-      : `${seen} of them ${seen === 1 ? 'was' : 'were'} seen of late; WebSockets and event streams end within a second.\n`,
+      : `${seenSessions} of them ${seenSessions === 1 ? 'was' : 'were'} seen of late; WebSockets and event streams end within a second.\n`,
     'The identity provider may sign the user in again: to keep the user out, lock the account there first.\n',
   ]
   const notWritten =

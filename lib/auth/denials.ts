@@ -1,5 +1,6 @@
 /**
- * The answers to what the gate does not let pass: the same for requests that are forwarded here and for those an edge asks about.
+ * The answers to requests that the gate does not let pass. They are the same for requests that are forwarded here and for those
+ * an edge asks about.
  */
 
 import type { Request, Response } from '../http/message/message.ts'
@@ -13,7 +14,7 @@ import { challenge, type FailurePage, needsLogin } from './pages/failure-page.ts
 import { type NotKept, whyNotKept } from './pages/failures.ts'
 import { accessRefused } from './pages/refused-access.ts'
 
-/** A request that does not pass, and what its answer is made with. */
+/** A request that does not pass, and the parts that make its answer. */
 export interface Denied {
   readonly request: Request
   readonly place: Place
@@ -24,7 +25,7 @@ export interface Denied {
 
 type LoginNeeded = Extract<Verdict, { verdict: 'login-needed' }>
 
-/** The answer to what the rules refuse. */
+/** The answer to a request that the rules refuse. */
 export function refusedByRule(
   { access, session }: Extract<Verdict, { verdict: 'refused' }>,
   { request, place, config, saml, failurePage }: Denied,
@@ -45,7 +46,10 @@ export function refusedSocket(
   return failurePage({ request, code: 'websocket_origin', facts })
 }
 
-/** Where a person signs in for a request that cannot be repeated after the login: it leads to the page that has sent it. */
+/**
+ * The address of a login for a request that cannot be repeated after it. The login leads back to the page that has sent the
+ * request.
+ */
 export function loginOfPage(
   { rule }: LoginNeeded,
   { request, place, config, saml }: Denied,
@@ -59,7 +63,10 @@ export function programNeedsLogin(verdict: LoginNeeded, denied: Denied): Respons
   return needsLogin(denied.request, loginOfPage(verdict, denied), verdict.session !== undefined)
 }
 
-/** The page for a person whose form cannot be kept over a login: said before it, while the browser still has what was filled in. */
+/**
+ * The page for a person whose form cannot be kept over a login. It comes before the login, while the browser still has the
+ * filled-in form.
+ */
 export function formNotKept(because: NotKept, verdict: LoginNeeded, denied: Denied): Response {
   const { request, config, failurePage } = denied
   const { fields } = request
@@ -83,7 +90,7 @@ export function formNotKept(because: NotKept, verdict: LoginNeeded, denied: Deni
   })
 }
 
-/** What the log says of a request that needs a login. */
+/** The facts for the log about a request that needs a login. */
 export function loginFacts({ because, session, token }: LoginNeeded): OutcomeFacts {
   return {
     because,

@@ -20,52 +20,52 @@ import { type OwnPage, signedInPath, whoamiPath } from './pages/whoami.ts'
 import type { ReadSession } from './session/token.ts'
 
 export type Verdict =
-  /** It has been here before. */
+  /** The request has passed this instance before. */
   | { readonly verdict: 'loop' }
-  /** It is for SAML itself. */
+  /** The request is for a path of SAML. */
   | { readonly verdict: 'saml' }
-  /** It asks for the keys of the signed identity, which are public. */
+  /** The request asks for the keys of the signed identity, which are public. */
   | { readonly verdict: 'key-set' }
-  /** It asks for the logo of the pages, which is public. */
+  /** The request asks for the logo of the pages, which is public. */
   | { readonly verdict: 'logo' }
-  /** It asks for the script for pages of the application, which is public. */
+  /** The request asks for the script for pages of the application, which is public. */
   | { readonly verdict: 'login-script' }
-  /** It asks who is signed in, or comes from a login in a window of its own. */
+  /** The request asks who is signed in, or comes from a login in a window of its own. */
   | {
       readonly verdict: 'own-page'
       readonly path: OwnPage['path']
       readonly session: ReadSession
     }
-  /** It comes by way of the renewal of its session, where an edge forwards the requests of the application. */
+  /** The browser renews its session on the way to a page, where an edge forwards the requests of the application. */
   | { readonly verdict: 'renewal'; readonly session: ReadSession }
   /** An edge shows this page for what the rules refuse. */
   | { readonly verdict: 'refused-page'; readonly session: ReadSession | undefined }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
-  /** It announces the call of a page of another origin, and the settings let it pass. */
+  /** The request is a preflight for a page of another origin, and the settings let it pass. */
   | { readonly verdict: 'preflight' }
   | { readonly verdict: 'authenticated'; readonly session: ReadSession }
   /** A rule lets anyone pass, and there is no session. */
   | { readonly verdict: 'anyone' }
-  /** No rule allows it, whoever asks and however they have signed in. */
+  /** No rule allows the request, and another login would not change that. */
   | {
       readonly verdict: 'refused'
       readonly session: ReadSession | undefined
       readonly access: AccessRefusal
     }
-  /** From a person who opens a page, or a program that can do nothing with one. */
+  /** The client: a person who opens a page, or a program that cannot show one. */
   | {
       readonly verdict: 'login-needed'
       readonly from: 'navigation' | 'api'
       readonly because: LoginReason
-      /** The token that is for other requests. */
+      /** The name of a token whose scope does not cover the request. */
       readonly token?: string
       /** The rule that asks for the login; undefined where there are none. */
       readonly rule?: AccessRule | undefined
-      /** Of a person whose login is not like that rule needs it. */
+      /** The session of a person whose login does not fulfil that rule. */
       readonly session?: ReadSession | undefined
     }
 
-/** Paths that are answered here and never forwarded, whatever the configuration says of them. */
+/** The paths that this service answers and never forwards, whatever the configuration says about them. */
 export const samlPaths: ReadonlySet<string> = new Set([
   '/saml/metadata.xml',
   '/saml/metadata',
@@ -75,7 +75,7 @@ export const samlPaths: ReadonlySet<string> = new Set([
   '/__authproxy-redirect',
 ])
 
-/** What the gate looks at besides the session. */
+/** The facts the gate needs besides the session. */
 export interface AskedOfGate {
   readonly request: Pick<Request, 'method' | 'fields' | 'version'>
   /** Path as it is forwarded. */
@@ -87,7 +87,7 @@ export interface AskedOfGate {
   readonly instanceId: string
 }
 
-/** The settings it decides by. */
+/** The settings the gate decides by. */
 type GateRules = Pick<
   Config,
   | 'passthroughPaths'
@@ -112,7 +112,7 @@ export function gate(
   return whenReady(asked.session(), session => withSession(asked, session, rules))
 }
 
-/** Decides again for the session a request was let through with: whether it still may, by the rules of now. */
+/** Whether a request may still pass with its session, by the rules now in force. */
 export function passesAgain(
   asked: AskedOfGate,
   session: ReadSession | undefined,
@@ -122,16 +122,16 @@ export function passesAgain(
   return verdict !== 'login-needed' && verdict !== 'refused'
 }
 
-/** What is decided whoever asks; undefined when the session is to be looked at. */
+/** The verdict that does not depend on the session; undefined when the session decides. */
 function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefined {
   const { request, path, query, now, instanceId } = asked
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
-  // Without signed identities, or a logo, that path is the backend's like any other.
+  // Without signed identities, or without a logo, the path belongs to the backend.
   if (path === keySetPath && rules.identityToken !== undefined) return { verdict: 'key-set' }
   if (path === logoPath && rules.pages.logo !== undefined) return { verdict: 'logo' }
   if (path === loginScriptPath) return { verdict: 'login-script' }
-  // Neither a prefix nor a token leads these to the backend.
+  // These paths never go to the backend, even with a prefix or a token that would let them pass.
   if (ownPage(path, rules) !== undefined) return undefined
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
@@ -154,7 +154,7 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
   return { verdict: 'passthrough', because: 'token', name }
 }
 
-/** What the rules say; without any, all who are signed in may. */
+/** The verdict of the rules for a session. Without rules, every signed-in person may pass. */
 function withSession(
   { request, path, query, now }: AskedOfGate,
   session: ReadSession | undefined,
@@ -163,7 +163,7 @@ function withSession(
   const { access } = rules
   const own = ownPage(path, rules)
   if (own !== undefined) {
-    // The rules are for what is forwarded.
+    // The rules apply only to forwarded requests, so the page of a refusal is not judged.
     if (own === refusedPath) return { verdict: 'refused-page', session }
     if (session === undefined) return loginNeeded(request, { because: 'no-session' })
     return own === renewalPath
@@ -196,7 +196,7 @@ function withSession(
 /** The path of a page of ours that looks at the session; undefined for others. */
 function ownPage(path: string, { forwardAuth }: GateRules) {
   if (path === whoamiPath || path === signedInPath) return path
-  // Without an edge that asks, these are the backend's like any other.
+  // Without an edge that asks, these paths belong to the backend.
   if (forwardAuth === undefined) return undefined
   return path === renewalPath || path === refusedPath ? path : undefined
 }

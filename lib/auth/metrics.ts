@@ -5,7 +5,7 @@ import type { Exchange } from '../http/message/message.ts'
 import { type MetricFacts, Metrics, measureProcess } from '../metrics.ts'
 import { checkOutcomes, outcomes } from './outcome.ts'
 
-/** Figures that are read when the metrics are asked for, with their help texts. */
+/** The figures that are read when a client asks for the metrics, with their help texts. */
 const gauges = {
   client_connections: 'Open connections of clients.',
   websockets: 'WebSockets under way.',
@@ -30,7 +30,7 @@ function moment(sentence: string): string {
   return `${sentence} Seconds since the epoch; 0 when unknown.`
 }
 
-/** What reads each of them. */
+/** The function that reads each figure. */
 export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
 const known: ReadonlySet<unknown> = new Set(outcomes)
@@ -68,7 +68,7 @@ export class AuthMetrics {
     labels: ['outcome'],
   })
 
-  /** What there is to measure, for the list of metrics. */
+  /** All metrics, for the list of metrics. */
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
     const metrics = new AuthMetrics()

@@ -36,18 +36,18 @@ import { gate, type Verdict } from './gate.ts'
 import type { SamlService } from './login/service.ts'
 import type { OutcomeFacts } from './outcome.ts'
 import type { Brand } from './pages/brand.ts'
-import { cannotLogIn, type FailurePage, failed } from './pages/failure-page.ts'
+import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { PageMaker } from './pages/page.ts'
 import { answerOwnPage, whoamiPath } from './pages/whoami.ts'
 import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
 
-/** What a reload replaces, all at once. */
+/** The parts that a reload replaces together. */
 export interface Rules {
   readonly config: Config
   readonly backend: Backend
-  /** What the pages show of the organisation. */
+  /** The parts of the pages that belong to the organisation. */
   readonly brand: Brand
 }
 
@@ -69,7 +69,7 @@ export interface PipelineParts {
   readonly clock: Clock
 }
 
-/** A request, and all that decides on its answer. */
+/** A request, and the facts that decide its answer. */
 interface Asked<A> {
   readonly request: Request
   readonly place: Place
@@ -80,10 +80,10 @@ interface Asked<A> {
   readonly forward: Forward<A>
 }
 
-/** Sends what has been let through to the backend. */
+/** Sends an admitted request to the backend. */
 type Forward<A> = (backend: Backend, admitted: Admitted) => Promise<A>
 
-/** The answer, at once when nothing has to be waited for: most requests wait for the backend alone. */
+/** The answer; it is not a promise when nothing has to be waited for. Most requests wait only for the backend. */
 type Answer<A> = A | Response | Promise<A | Response>
 
 /** Answers a request, or an upgrade. */
@@ -96,7 +96,7 @@ export function answer<A extends Response | TakenOver>(
   const { config, backend } = rules
   const { sessions, failurePage, clock, instanceId } = parts
 
-  // 1. What is asked for. Only this reading counts from here on.
+  // 1. The target is read. Only this reading counts from here on.
   const client = backend.client(request).address
   if (request.method === 'TRACE' || request.method === 'CONNECT') {
     return withFacts(methodNotAllowed(METHODS), { client })
@@ -106,7 +106,7 @@ export function answer<A extends Response | TakenOver>(
   const place = placeOf(request, config.domain)
   if (place === undefined) return failurePage({ request, code: 'foreign_target' })
 
-  // 2. What may it do? Most sessions are known, and are not to wait for a turn.
+  // 2. The gate decides. Most sessions are known, so this does not wait.
   const { path, query } = place
   const session = () => sessions.read(request)
   const now = clock.now()
@@ -115,7 +115,7 @@ export function answer<A extends Response | TakenOver>(
   return whenReady(verdict, judged => carryOut(judged, asked))
 }
 
-/** 3. The answer. */
+/** 3. The verdict is carried out. */
 function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked<A>): Answer<A> {
   const { request, place, client, parts } = asked
   const { saml, failurePage } = parts
@@ -142,8 +142,8 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       const { backend, config } = asked.rules
       const other = saml.loginAddress(whoamiPath, 'other')
       const about = { client, outcome: 'own-page', user: session.subject } as const
-      return whenReady(backend.identityOf(session), told => {
-        const own = { path, session, told, other, baseUrl: config.baseUrl }
+      return whenReady(backend.identityOf(session), sentFields => {
+        const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
     }
@@ -221,7 +221,7 @@ function deniedOf({ request, place, rules, parts }: Omit<Asked<unknown>, 'forwar
   return { request, place, config: rules.config, saml, failurePage }
 }
 
-/** Of a user who is signed in. */
+/** Answers a request of a signed-in user. */
 function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
   session: ReadSession,
@@ -230,7 +230,7 @@ function authenticated<A extends Response | TakenOver>(
   const { saml, sessions, failurePage, clock } = parts
   const refused = refusedSocket(request, rules.config, failurePage)
   if (refused !== undefined) return refused
-  // What lasts ends with it (session/ending.ts).
+  // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session
   const facts = {
     client,
@@ -240,7 +240,7 @@ function authenticated<A extends Response | TakenOver>(
   } as const
   return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
-      // Written out, not copied from `asked`: the copy costs an eighth of a small request.
+      // The members are written out, because copying them from `asked` costs an eighth of a small request.
       const admitted = {
         request: opened.request,
         original: request,
@@ -274,7 +274,7 @@ function pass<A extends Response | TakenOver>(
 ): Promise<A | Response> {
   return forward(rules.backend, admitted).then(
     answered => withFacts(answered, facts),
-    (error: unknown) => withFacts(failed(request, error, parts.failurePage), facts),
+    (error: unknown) => withFacts(errorResponse(request, error, parts.failurePage), facts),
   )
 }
 
@@ -303,7 +303,7 @@ async function renewed<A extends Response | TakenOver>(
 ): Promise<A | Response> {
   const answered = await answer
   if (!('fields' in answered) || isShared(answered.fields)) return answered
-  // A backend that was asked for no 304 and sends one all the same.
+  // Some backends send a 304 without a condition.
   if ('status' in answered && answered.status === 304) return answered
   const lines = await parts.sessions.renew(session, request)
   return lines === undefined
@@ -311,13 +311,13 @@ async function renewed<A extends Response | TakenOver>(
     : withLines({ ...answered, fields: asPrivate(answered.fields) }, lines)
 }
 
-/** With facts for the log; those of the answer win. */
+/** The answer with facts for the log. The facts it has already win. */
 function withFacts<T extends Response | TakenOver>(answered: T, facts: OutcomeFacts): T {
   const own = answered.facts
   return { ...answered, facts: own === undefined ? facts : { ...facts, ...own } }
 }
 
-/** The answer to a request without a session: the way to the identity provider, or how to come to it. */
+/** The answer to a request without a session: a redirect to the identity provider, or the address of a login. */
 async function login(
   verdict: Extract<Verdict, { verdict: 'login-needed' }>,
   asked: Omit<Asked<unknown>, 'forward'>,

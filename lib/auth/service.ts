@@ -40,7 +40,7 @@ import { KeyRing } from './keys/key-ring.ts'
 import { stateOf } from './login/login-state.ts'
 import { type CreateSamlService, createSamlService, type SamlReadings } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
-import { failed, failurePageMaker } from './pages/failure-page.ts'
+import { errorResponse, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { keySetHandler, loginScriptHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
@@ -56,15 +56,15 @@ export interface ServiceOptions {
   readonly config: Config
   readonly log: Log
   readonly start: Start
-  /** Reads the configuration again, or says what is wrong with it. */
+  /** Reads the configuration again, or answers its problems. */
   readonly reload: () => Promise<
     { readonly config: Config } | { readonly problems: readonly string[] }
   >
-  /** For tests that need no identity provider. */
+  /** The SAML service of tests that need no identity provider. */
   readonly createSaml?: CreateSamlService
-  /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
+  /** Reloads the whole daemon, for commands that ask for it; by default this service alone. */
   readonly reloadDaemon?: Reload
-  /** The command that failure pages name for a reference; that of an installed instance unless told. */
+  /** The command that failure pages name for a reference; by default that of an installed instance. */
   readonly explainCommand?: (reference: string) => string
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
@@ -74,17 +74,17 @@ export interface ServiceOptions {
 
 type OpenSharedState = typeof openSharedState
 
-/** A running instance, and where it listens. */
+/** A running instance, and its addresses. */
 export interface AuthService extends Service {
   readonly port: number
   readonly adminPort: number | undefined
-  /** Where an edge asks; undefined: nowhere. */
+  /** The address for checks of an edge; undefined when there is none. */
   readonly checks: CheckAddress | undefined
 }
 
 /** Starts an instance; throws a Failure with one sentence when it cannot. */
 export async function startService(options: ServiceOptions): Promise<AuthService> {
-  /** What has been started, the last first: the order in which it stops. */
+  /** The steps that stop the started parts. The last started part stops first. */
   const stop: StopStep[] = []
   try {
     return await start(options, stop)
@@ -94,7 +94,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
   }
 }
 
-/** The dynamic configuration and the files beside it: two instances would write over each other. */
+/** The dynamic configuration and the files beside it are locked, because two instances would overwrite each other's. */
 function propertyOf({ configPath }: Config): Property {
   return {
     ...lockOf(configPath),
@@ -113,18 +113,22 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   } = options
   const tools = { clock, log }
   const closing = new AbortController()
-  // Every WebSocket and event stream listens.
+  // Every WebSocket and event stream adds a listener, so their number is not limited.
   setMaxListeners(0, closing.signal)
-  /** WebSockets and event streams: a stop does not wait for them. */
+  /** The requests of WebSockets and event streams. A stop does not wait for them. */
   const endless = new WeakSet<object>()
   let stopping = false
   let tunnels = 0
 
   // Keys and files.
   const keys = await KeyRing.open({
-    ...{ path: config.sharedKeys ?? config.configPath, shared: config.sharedKeys !== undefined },
-    ...{ entityId: config.saml.entityId, domain: config.domain },
-    ...{ clock, random, log: log.child({ part: 'keys' }) },
+    path: config.sharedKeys ?? config.configPath,
+    shared: config.sharedKeys !== undefined,
+    entityId: config.saml.entityId,
+    domain: config.domain,
+    clock,
+    random,
+    log: log.child({ part: 'keys' }),
     ...(makePair === undefined ? {} : { makePair }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
@@ -160,7 +164,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
   const failurePage = failurePageMaker({
-    ...{ ...tools, page, explainCommand, clientAddress },
+    ...tools,
+    page,
+    explainCommand,
+    clientAddress,
     records: {
       add: record => {
         const kept = records.add(record)
@@ -169,7 +176,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     },
     sender: request => {
       if (lastOwner(opener, request) !== undefined) return 'user'
-      return stateOf(opener, request).found === 'state' ? 'login' : 'other'
+      return stateOf(opener, request).cookieState === 'state' ? 'login' : 'other'
     },
   })
   const sessions = new Sessions({
@@ -177,7 +184,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     config: () => rules.config,
     tokens: new SessionTokens({ keys, clock, entityId: config.saml.entityId }),
     revocations: shared?.revocations ?? revocations,
-    ...{ failurePage, random },
+    failurePage,
+    random,
     groupTable: () => rules.groupNames?.table,
   })
   const metrics = new AuthMetrics()
@@ -195,9 +203,17 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   // Servers.
   const probed = new ProbedChecks({ keys, clock })
   const steps: PipelineParts = {
-    ...{ rules: rules.current, saml, sessions, failurePage, instanceId, clock },
+    rules: rules.current,
+    saml,
+    sessions,
+    failurePage,
+    instanceId,
+    clock,
     probe: probeAnswerer({
-      ...{ ...parts, rules: rules.current, instanceId, waiting: () => rules.waiting },
+      ...parts,
+      rules: rules.current,
+      instanceId,
+      waiting: () => rules.waiting,
       checkOf: nonce => probed.of(nonce),
     }),
     keySet: keySetHandler(() => keys.identity()),
@@ -250,7 +266,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
         tunnels -= 1
       }
     },
-    onFailure: (request, error) => failed(request, error, failurePage),
+    onFailure: (request, error) => errorResponse(request, error, failurePage),
     onExchange: (exchange, error) => {
       metrics.exchange(exchange)
       if (rules.config.log.access) {
@@ -390,7 +406,7 @@ interface EndingParts {
 function endings({ rules, sessions, clientAddress, instanceId }: EndingParts) {
   const passes = (request: Request, session: ReadSession | undefined): boolean => {
     const place = placeOf(request, rules.config.domain)
-    // As old as the login was when the request came: it may last longer than its rule asks of new ones.
+    // The age of the login counts at the arrival of the request. An exchange may last longer than the age its rule allows.
     const now = request.received
     const client = clientAddress(request)
     return (
@@ -398,7 +414,7 @@ function endings({ rules, sessions, clientAddress, instanceId }: EndingParts) {
       passesAgain({ ...place, request, client, now, instanceId }, session, rules.config)
     )
   }
-  /** Why what a session let through ends with a later login in its browser, where rules look at who it is. */
+  /** The reason why an exchange of a session ends with a later login in its browser, where rules look at the person. */
   const whyReplaced = (session: ReadSession, request: Request) => {
     const later = rules.config.access && sessions.laterThan(session)
     if (later === undefined) return undefined
@@ -450,7 +466,7 @@ async function listenAll(
   return { main: listens, admin: adminListens, checks: checksListen }
 }
 
-/** What instances share. Without a store in the configuration none of it is loaded. */
+/** The state that instances share. Its code is loaded only when a store is configured. */
 async function sharedState(
   { state }: Config,
   parts: Omit<Parameters<OpenSharedState>[0], 'config'>,
@@ -461,13 +477,13 @@ async function sharedState(
   return openSharedState({ ...parts, log, config: state })
 }
 
-/** The listener for the checks of an edge. Without one in the configuration it is not loaded, and nothing listens. */
+/** The listener for the checks of an edge. Its code is loaded only when an edge is configured. */
 async function checkListener(
   config: Config,
   parts: Parameters<typeof checkServer>[0],
   common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
 ): Promise<{
-  /** At the socket, if there is one. */
+  /** Listens at the inherited socket, if there is one. */
   readonly listen: (socket: InheritedSocket | undefined) => Promise<CheckAddress | undefined>
   readonly close: (deadline: AbortSignal) => Promise<void>
 }> {
@@ -482,7 +498,10 @@ async function checkListener(
   }
 }
 
-/** What to do where systemd listens for checks elsewhere than the configuration says, or for none; undefined where they agree. */
+/**
+ * The advice when systemd listens for checks at another address than the configuration names, or for none that it names;
+ * undefined where they agree.
+ */
 function otherCheckSocket(
   { instance, forwardAuth }: Config,
   given: CheckAddress | undefined,
@@ -495,7 +514,10 @@ function otherCheckSocket(
   return otherSockets([given], [forwardAuth.listen], unit, socket)
 }
 
-/** Bounds of the public listener. Requests may take any time as long as pieces of content move; backend.ts and `taking` see to that. */
+/**
+ * The bounds of the public listener. A request may take any time as long as content moves; backend.ts and `taking` enforce
+ * that.
+ */
 function limitsOf({ limits, timeouts }: Config): HttpServerLimits {
   return {
     head: limits.head,

@@ -5,7 +5,7 @@ import { domainToASCII } from 'node:url'
 import { parseAuthority } from '../http/message/target.ts'
 import type { ListenAddress } from '../http/server/listen.ts'
 import { isIP, parseNetwork } from '../ip.ts'
-import { expected, type Read, right, wrong } from './reading.ts'
+import { mismatch, type ReadResult, right, wrong } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 
 /** `ADDRESS:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT`; port 0 lets the system choose one. */
@@ -15,28 +15,28 @@ export const listenAddress: Kind<ListenAddress> = kind(
 )
 
 /** Reads an address to listen on. */
-export function readListenAddress(found: unknown): Read<ListenAddress> {
+export function readListenAddress(found: unknown): ReadResult<ListenAddress> {
   const what = 'ADDRESS:PORT, [IPV6]:PORT or a port alone'
   const written = typeof found === 'number' ? String(found) : found
-  if (typeof written !== 'string' || written === '') return expected(found, what)
-  if (isIP(written) === 6) return expected(found, what, `write [${written}]:PORT`)
+  if (typeof written !== 'string' || written === '') return mismatch(found, what)
+  if (isIP(written) === 6) return mismatch(found, what, `write [${written}]:PORT`)
   const { host, port } = /^\d+$/.test(written) ? { host: '', port: written } : splitPort(written)
-  if (port === undefined) return expected(found, what, 'the port is missing')
+  if (port === undefined) return mismatch(found, what, 'the port is missing')
   const number = readPort(port, 0)
-  if (!number.ok) return expected(found, what, number.problem)
-  const address = unbracketed(host)
+  if (!number.ok) return mismatch(found, what, number.problem)
+  const address = withoutBrackets(host)
   if (address === '' || address === '*') return right({ address: undefined, port: number.value })
   if (isIP(address) !== 0) return right({ address, port: number.value })
   const mend = address === 'localhost' ? `write 127.0.0.1:${port}` : 'a name is not an address'
-  return expected(found, what, mend)
+  return mismatch(found, what, mend)
 }
 
 /** A network in CIDR notation, or a single address; the value always has its prefix length. */
 export const network: Kind<string> = kind({ name: 'network', json: { type: 'string' } }, found => {
   const what = 'a network such as 192.168.0.0/16 or fd00::/8, or one address'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   if (['*', 'all', 'any'].includes(found.toLowerCase())) {
-    return expected(found, what, 'write 0.0.0.0/0 and ::/0 for all addresses')
+    return mismatch(found, what, 'write 0.0.0.0/0 and ::/0 for all addresses')
   }
   const read = parseNetwork(found.trim().replace(/^\[(.*)\]/, '$1'))
   return typeof read === 'string'
@@ -44,7 +44,7 @@ export const network: Kind<string> = kind({ name: 'network', json: { type: 'stri
     : right(`${read.address}/${read.prefix}`)
 })
 
-/** Host and port apart; an IPv6 address without brackets has no port. */
+/** Splits host and port. An IPv6 address without brackets has no port. */
 export function splitPort(text: string): {
   readonly host: string
   readonly port: string | undefined
@@ -55,7 +55,7 @@ export function splitPort(text: string): {
 }
 
 /** Reads the number of a port. */
-export function readPort(text: string, least: 0 | 1): Read<number> {
+export function readPort(text: string, least: 0 | 1): ReadResult<number> {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : -1
   return port >= least && port <= 65_535
     ? right(port)
@@ -63,7 +63,7 @@ export function readPort(text: string, least: 0 | 1): Read<number> {
 }
 
 /** The text without the brackets around it. */
-export function unbracketed(host: string): string {
+export function withoutBrackets(host: string): string {
   return /^\[.*\]$/s.test(host) ? host.slice(1, -1) : host
 }
 

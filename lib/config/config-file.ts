@@ -46,8 +46,8 @@ export async function loadConfigFile<T>(path: string, check: Check<T>): Promise<
 }
 
 /**
- * What a file has, as far as it can be read: for the few values that are needed while the file has problems. Nothing of it is
- * checked. Empty when there is no file, or no mapping in it.
+ * The content of a file as far as it can be read, for the few values that are needed while the file has problems. The content
+ * is not checked. It is empty when there is no file, or no mapping in it.
  */
 export async function looseSettings(path: string): Promise<JsonObject> {
   try {
@@ -77,7 +77,7 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
 
   const errors = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
   if (errors.length > 0) {
-    // A mistake in the syntax makes further errors behind it. A deeply nested file has one for each level.
+    // A mistake in the syntax causes further errors after it. A deeply nested file has one for each level.
     const mistake = errors.findIndex(({ code }) => !meaningful.has(code))
     const first = errors.slice(0, mistake < 0 ? 5 : mistake + 1)
     const told = first.map(error => yamlProblem(error, document, text))
@@ -111,7 +111,7 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
     : { ...checked, warnings, problems: lines(checked.problems) }
 }
 
-/** Where a remark points: its value or key, or the nearest part of the file around it. */
+/** The offset that a remark points to: its value or key, or the nearest enclosing part of the file. */
 function offsetOf(document: Document, remark: Remark): number {
   let node: unknown = document.contents
   let offset = startOf(node) ?? 0
@@ -132,7 +132,7 @@ function offsetOf(document: Document, remark: Remark): number {
   return offset
 }
 
-/** Where the first alias of this name stands. */
+/** The offset of the first alias of this name. */
 function firstAlias(name: string, document: Document): number {
   let found = 0
   visit(document, {
@@ -180,7 +180,10 @@ const meaningful: ReadonlySet<string> = new Set([
   'RESOURCE_EXHAUSTION',
 ])
 
-/** What is wrong and where. What is never closed is told where it begins: the parser notices much later. */
+/**
+ * The problem and its place. For a text or list that is never closed, the place is its beginning, because the parser notices
+ * the mistake much later.
+ */
 function yamlProblem({ code, message, pos: [at] }: YAMLError, document: Document, text: string) {
   if (!/^(Missing closing|Flow (map|sequence) in block collection)/.test(message)) {
     return { at, problem: yamlSentence(code, message) }
@@ -192,7 +195,7 @@ function yamlProblem({ code, message, pos: [at] }: YAMLError, document: Document
   return { at: opened, problem }
 }
 
-/** Where the innermost quoted text, list or mapping begins that reaches up to an offset. */
+/** The beginning of the innermost quoted text, list or mapping that reaches up to an offset. */
 function openedBefore(at: number, document: Document): number {
   let found = at
   visit(document, {

@@ -1,47 +1,48 @@
 /**
- * Prints the settings in force as a file that one could use: each with its value and where that comes from. Secrets are hidden.
+ * Prints the settings in force in the form of a file, each with its value and the source of the value. Secrets are hidden.
  * Pure.
  *
  * # Facts
  * - JSON is YAML, so a value is written as JSON in one line.
- * - Text whose setting has a word for a secret at the end of its name is hidden, and so is its digest: a short secret can be guessed by
- *   that. A setting that names the file of a secret is shown. In all others, names and passwords within URLs are hidden.
+ * - Text is hidden when the name of its setting ends with a word for a secret. A digest of it is hidden too, because a short
+ *   secret can be guessed by its digest. A setting that names the file of a secret is shown. In all others, names and passwords
+ *   within URLs are hidden.
  */
 import { isRecord } from '../json.ts'
 import { redactUrl } from '../log/redact.ts'
 import type { Settings } from './settings.ts'
 
-/** A value that does not come from the file: of a variable or an option of the command line. */
+/** A value that does not come from the file, but from a variable or an option of the command line. */
 export interface Override {
   readonly value: unknown
   readonly source: string
 }
 
-/** What the settings are filled with. */
+/** The sources of the values of the settings. */
 interface Filling {
   /** The decoded file. */
-  readonly found: unknown
-  /** Where a value of it comes from, by the names of the groups and of the setting. */
+  readonly document: unknown
+  /** The source of a value, by the names of its groups and its setting. */
   readonly source: (path: readonly string[]) => string
-  /** By names of settings. */
+  /** The overrides, by names of settings. */
   readonly overrides: ReadonlyMap<string, Override>
 }
 
 /** The settings as YAML, a line each with its source as a comment. */
 export function dumpSettings(
   { members = {} }: Settings<unknown>,
-  { found, source, overrides }: Filling,
+  { document, source, overrides }: Filling,
 ): string {
   const lines: string[] = []
   const within = (
     tree: Settings<unknown>['members'],
     here: unknown,
-    { indent, above }: { readonly indent: string; readonly above: readonly string[] },
+    { indent, above: ancestors }: { readonly indent: string; readonly above: readonly string[] },
   ): void => {
     for (const [name, member] of Object.entries(tree ?? {})) {
       const value = isRecord(here) && Object.hasOwn(here, name) ? here[name] : undefined
-      const over = above.length === 0 ? overrides.get(name) : undefined
-      const path = [...above, name]
+      const over = ancestors.length === 0 ? overrides.get(name) : undefined
+      const path = [...ancestors, name]
       if (over !== undefined) {
         lines.push(line(indent, name, over.value, over.source))
       } else if ('group' in member.page) {
@@ -57,7 +58,7 @@ export function dumpSettings(
         lines.push(line(indent, name, value, source(path)))
       } else {
         const { default: usual, defaultText = 'none' } = member.page.setting
-        // An empty list of groups may be refused: for an access list it would mean that no one is let in.
+        // An empty list of groups may be invalid, because an empty access list would let in no client.
         const isList = member.members !== undefined && Array.isArray(usual) && usual.length === 0
         if (usual === undefined || isList) {
           lines.push(`${indent}# ${name}: not set; ${defaultText}`)
@@ -65,7 +66,7 @@ export function dumpSettings(
       }
     }
   }
-  within(members, found, { indent: '', above: [] })
+  within(members, document, { indent: '', above: [] })
   return `${lines.join('\n')}\n`
 }
 
@@ -73,7 +74,7 @@ function line(indent: string, name: string, value: unknown, source: string): str
   return `${indent}${name}: ${JSON.stringify(shown(name, value))}  # ${source}`
 }
 
-/** Names of settings whose texts are secrets, or may be by mistake. */
+/** The names of settings whose texts are secrets, or may be secrets by mistake. */
 const secret = /(?:token|secret|password|passphrase|sha256)$/i
 
 function shown(name: string, value: unknown): unknown {
@@ -86,8 +87,8 @@ function shown(name: string, value: unknown): unknown {
 }
 
 /**
- * URLs without what stands before the host; `user:password@host` and `user@host/path` without a scheme are taken for some, too. The
- * address of a person, `ann@example.org` or `mailto:ann@example.org`, is none.
+ * The text without the userinfo of its URLs. `user:password@host` and `user@host/path` without a scheme count as URLs. Mail
+ * addresses such as `ann@example.org` or `mailto:ann@example.org` do not.
  */
 function withoutCredentials(text: string): string {
   const isPerson = !/[:/]/.test(text) || /^mailto:/i.test(text)

@@ -1,6 +1,6 @@
 /**
- * A tree of settings as a manual: Markdown for the repository, man(7) source for the terminal, and the JSON Schema of its file.
- * Pure.
+ * Writes a tree of settings as a manual: Markdown for the repository, man(7) source for the terminal, and the JSON Schema of
+ * its file. Pure.
  */
 import { basename } from 'node:path'
 import type { JsonObject } from '../json.ts'
@@ -22,7 +22,7 @@ export const entry = (term: string, ...blocks: readonly Block[]): Block => ({
   blocks,
 })
 
-/** A file of settings, and what its manual says besides the settings. */
+/** A file of settings, and the other parts of its manual. */
 export interface SettingFile {
   /** `cachesvc.yaml` */
   readonly name: string
@@ -33,7 +33,7 @@ export interface SettingFile {
   readonly summary: string
   readonly introduction: readonly Block[]
   readonly example: readonly Block[]
-  /** What follows in the man page alone. */
+  /** The last parts of the man page, which the document does not have. */
   readonly end: readonly Block[]
   /** A sentence for the line of type and default. */
   readonly remark?: (path: readonly string[]) => string | undefined
@@ -52,7 +52,7 @@ export function manualFiles(file: SettingFile): ReadonlyMap<string, string> {
   ])
 }
 
-/** Settings outside any group come first as they stand; each group is a section of its own. */
+/** Settings outside any group come first, and each group is a section of its own. */
 function settingBlocks({ settings, remark }: SettingFile): readonly Block[] {
   const top: Block[] = []
   const groups: Block[] = []
@@ -79,7 +79,7 @@ function settingEntry(setting: SettingManual, remark: string | undefined): reado
   return [facts, ...setting.manual, ...(example === undefined ? [] : [code(example)])]
 }
 
-/** The default as it would be written; nothing at all is called so. */
+/** The default in the form a file would have; a missing or empty default is `none`. */
 function defaultText(value: unknown): string {
   if (value === '' || value === undefined) return 'none'
   if (!Array.isArray(value)) return `\`${value}\``
@@ -111,14 +111,14 @@ function objectSchema(members: NonNullable<Settings<unknown>['members']>): JsonO
   }
 }
 
-/** A group is required for the sake of a member. */
+/** Whether a group is required because one of its members is. */
 function isRequired({ page, members = {} }: Settings<unknown>): boolean {
   return 'setting' in page
     ? page.setting.required === true
     : Object.values(members).some(isRequired)
 }
 
-/** The blocks as Markdown; an entry is a heading one level below the one it stands under. */
+/** The blocks as Markdown. An entry is a heading one level below the heading above it. */
 export function markdown(title: string, blocks: readonly Block[]): string {
   let level = 1
   const written = blocks.map(block => {
@@ -143,7 +143,7 @@ function markdownBlock(block: Block, level: number): string {
   }
 }
 
-/** The date in the head of every man page: of their last revision as a whole. */
+/** The date in the head of every man page, which is that of their last complete revision. */
 const edition = '2026-11-22'
 
 /** The page of a service's configuration file, `SERVICE.yaml`, as man(7) source, clean under `groff -man -ww`. */
@@ -173,14 +173,14 @@ function roffBlock(block: Block): string {
   }
 }
 
-/** Inside an entry a paragraph keeps the indentation; the first one needs no request at all. */
+/** Inside an entry a paragraph keeps the indentation. The first one needs no request. */
 function roffInEntry(block: Block, index: number): string {
   if (typeof block === 'string') return `${index === 0 ? '' : '.IP\n'}${roffText(block)}`
   if (block.kind === 'code') return `.IP\n.nf\n${roffLines(block.text)}\n.fi`
   return roffBlock(block)
 }
 
-/** Running text: a sentence begins a line, as man(7) asks, and lines are short; literal words are bold. */
+/** Writes running text. Each sentence begins a line, as man(7) asks, lines are short, and literal words are bold. */
 function roffText(text: string): string {
   return text
     .split('`')
@@ -200,7 +200,7 @@ function roffEscape(text: string): string {
   return text.replace(/\\/g, '\\e').replace(/’/g, '\\(cq').replace(/…/g, '...')
 }
 
-/** Text to be copied: its hyphens and quotes have to stay what they are. */
+/** Escapes text that readers copy, so that its hyphens and quotes stay as they are. */
 function roffLiteral(text: string): string {
   return text
     .replace(/\\/g, '\\e')

@@ -1,11 +1,11 @@
 /**
- * Settings that name another HTTP proxy by which requests are sent: its URL with credentials; and the variables by which other
- * programs are told of one, which are no settings here. No answer ever quotes the credentials.
+ * Reads settings that name another HTTP proxy for requests, by its URL with credentials, and finds the variables that name one
+ * for other programs, which are not settings here. No message quotes the credentials.
  */
 import type { Parent } from '../http/client/dialling/parents.ts'
 import { type Authority, formatAuthority, type Scheme } from '../http/message/target.ts'
 import { canonicalHost, readPort, splitPort } from './address-kinds.ts'
-import { type Read, right, wrong } from './reading.ts'
+import { type ReadResult, right, wrong } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 
 /** The URL of an HTTP proxy. */
@@ -25,7 +25,7 @@ export const openProxyUrl: Kind<Authority> = kind(
 )
 
 /** Reads `http://user:password@proxy.example.org:3128`. */
-export function readProxyUrl(found: unknown): Read<Parent> {
+export function readProxyUrl(found: unknown): ReadResult<Parent> {
   const what = 'the URL of an HTTP proxy such as http://proxy.example.org:3128'
   if (typeof found !== 'string') return wrong(`found no text, expected ${what}`)
   const [, scheme, authority, path] =
@@ -48,13 +48,13 @@ export function readProxyUrl(found: unknown): Read<Parent> {
   return right({ host, port: port.value, credentials: credentials.value })
 }
 
-function decodeCredentials(userinfo: string): Read<string> {
+function decodeCredentials(userinfo: string): ReadResult<string> {
   const colon = userinfo.indexOf(':')
   const user = colon < 0 ? userinfo : userinfo.slice(0, colon)
   const password = colon < 0 ? '' : userinfo.slice(colon + 1)
   try {
     const decoded = [decodeURIComponent(user), decodeURIComponent(password)]
-    // RFC 7617 section 2: no colon in the user name, no control characters anywhere.
+    // RFC 7617 section 2 allows no colon in the user name, and no control characters in either part.
     if (decoded[0]?.includes(':')) return wrong('the user name of the parent proxy has a colon')
     if (/\p{Cc}/u.test(decoded.join(''))) {
       return wrong('the credentials of the parent proxy have a control character')

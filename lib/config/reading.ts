@@ -1,46 +1,46 @@
 /**
- * Results of reading a value or a file: the value, or sentences that say what was found, what was expected and how to correct
- * it. Pure.
+ * The results of reading a value or a file: the value, or sentences that name the value found, the value expected and the
+ * correction. Pure.
  */
 
-/** What reading one value gives. */
-export type Read<T> =
+/** The result of reading one value. */
+export type ReadResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: string }
 
-export function right<T>(value: T): Read<T> {
+export function right<T>(value: T): ReadResult<T> {
   return { ok: true, value }
 }
 
-export function wrong(problem: string): Read<never> {
+export function wrong(problem: string): ReadResult<never> {
   return { ok: false, problem }
 }
 
 /** The sentence of all kinds of settings: `found X, expected Y; how to correct it`. */
-export function expected(found: unknown, what: string, mend?: string): Read<never> {
+export function mismatch(found: unknown, what: string, mend?: string): ReadResult<never> {
   return wrong(`found ${describe(found)}, expected ${what}${mend === undefined ? '' : `; ${mend}`}`)
 }
 
-/** What was found, for a message: `"8 parsecs"`, `a list`, `nothing`. */
+/** Describes the value found, for a message: `"8 parsecs"`, `a list`, `nothing`. */
 export function describe(found: unknown): string {
   if (found === null || found === undefined) return 'nothing'
   if (Array.isArray(found)) return 'a list'
   if (typeof found === 'object') return 'a group of settings'
-  return typeof found === 'string' ? quoted(found) : String(found)
+  return typeof found === 'string' ? quoteText(found) : String(found)
 }
 
-/** Text between quotes, cut after 60 characters. */
-export function quoted(text: string): string {
+/** Puts a text between quotes and cuts it after 60 characters. */
+export function quoteText(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
 }
 
 /** A place in a file, by keys and list indexes. */
 export type Path = readonly (string | number)[]
 
-/** Something to tell the author of a file. */
+/** A remark to the author of a file. */
 export interface Remark {
   readonly path: Path
-  /** What the remark is about: a key, its value, or a required key that is not there. */
+  /** The subject of the remark: a key, its value, or a required key that is missing. */
   readonly at: 'key' | 'value' | 'absent'
   readonly text: string
 }
@@ -57,13 +57,13 @@ export function valueRemarks() {
   }
 }
 
-/** What a schema says of a whole file: the values, or what is wrong with them. */
+/** The result of checking a whole file: the values, or their problems. */
 export type Checked<T, Problem = Remark> = (
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problems: readonly Problem[] }
 ) & { readonly warnings: readonly Problem[] }
 
-/** What only the file itself says of its values; values that come from no file have none of it. */
+/** Facts about values that only a file has; values from another source do not have them. */
 export interface InFile {
   /** The line of a place. */
   readonly lineOf: (path: Path) => number

@@ -1,22 +1,22 @@
 /**
- * Where a secret stands that is no part of the configuration: in a file named by its path, or in a credential of the service
- * manager (systemd.exec(5), LoadCredential=). Reads such files; no message quotes what one holds.
+ * Names the place of a secret outside the configuration: a file named by its path, or a credential of the service manager
+ * (systemd.exec(5), LoadCredential=). Reads such files; no message quotes their content.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { whyUnreadable } from '../errors.ts'
-import { expected, type Read, right, wrong } from './reading.ts'
+import { mismatch, type ReadResult, right, wrong } from './reading.ts'
 import { readPath } from './setting-kinds.ts'
 import { type Kind, kind } from './settings.ts'
 
-/** Bytes of a secret. */
+/** The most bytes of a secret. */
 const LARGEST = 8192
 
 /** An absolute path, or `credential:NAME`. */
 export const secretPlace: Kind<string> = kind(
   { name: 'path or credential', json: { type: 'string' } },
   found => {
-    if (typeof found !== 'string') return expected(found, 'an absolute path or credential:NAME')
+    if (typeof found !== 'string') return mismatch(found, 'an absolute path or credential:NAME')
     if (!found.startsWith('credential:')) return readPath(found)
     return credentialName(found) === undefined
       ? wrong('found no name of a credential, expected credential:NAME as LoadCredential= has it')
@@ -34,7 +34,7 @@ export function credentialName(place: string): string | undefined {
  */
 export function readSecretFile(
   path: string,
-): Read<{ readonly text: string; readonly open: boolean }> {
+): ReadResult<{ readonly text: string; readonly isReadableByOthers: boolean }> {
   // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
@@ -44,7 +44,7 @@ export function readSecretFile(
     const length = readSync(file, block, 0, block.length, 0)
     if (length > LARGEST) return wrong(`is larger than ${LARGEST} bytes`)
     const text = block.toString('utf8', 0, length).replace(/\r?\n$/, '')
-    return right({ text, open: (stats.mode & 0o004) !== 0 })
+    return right({ text, isReadableByOthers: (stats.mode & 0o004) !== 0 })
   } finally {
     closeSync(file)
   }
@@ -63,7 +63,7 @@ export function privateSecret(
   try {
     const found = readSecretFile(name === undefined ? place : join(directory, name))
     if (!found.ok) return { problem: found.problem }
-    if (!found.value.open) return { text: found.value.text }
+    if (!found.value.isReadableByOthers) return { text: found.value.text }
     return {
       problem: 'can be read by every user of this machine; take that permission away: chmod o-r',
     }

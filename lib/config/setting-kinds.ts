@@ -2,7 +2,7 @@
  * The kinds of settings of both services: switches, words, numbers, durations, sizes, paths.
  */
 import { isAbsolute, normalize, resolve } from 'node:path'
-import { expected, nearest, type Read, right, wrong } from './reading.ts'
+import { mismatch, nearest, type ReadResult, right, wrong } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 import { formatDuration, formatSize, parseDuration, parseSize } from './units.ts'
 
@@ -14,7 +14,7 @@ export const boolean: Kind<boolean> = kind(
     const word = typeof found === 'string' ? found.toLowerCase() : ''
     if (['yes', 'on'].includes(word)) return right(true)
     if (['no', 'off'].includes(word)) return right(false)
-    return expected(found, 'true or false')
+    return mismatch(found, 'true or false')
   },
 )
 
@@ -22,7 +22,7 @@ export const boolean: Kind<boolean> = kind(
 export const text: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found => {
   if (typeof found === 'string') return right(found)
   const isPlain = typeof found === 'number' || typeof found === 'boolean'
-  return expected(found, 'text', isPlain ? `put it between quotes: "${found}"` : undefined)
+  return mismatch(found, 'text', isPlain ? `put it between quotes: "${found}"` : undefined)
 })
 
 /** Text that no message may quote. */
@@ -39,7 +39,7 @@ export function oneOf<const W extends string>(...words: readonly W[]): Kind<W> {
     if (word !== undefined) return right(word)
     const near = typeof found === 'string' ? nearest(found, words) : undefined
     const mend = near === undefined ? undefined : `did you mean ${near}?`
-    return expected(found, `one of ${words.join(', ')}`, mend)
+    return mismatch(found, `one of ${words.join(', ')}`, mend)
   })
 }
 
@@ -52,7 +52,7 @@ export function integer(least: number, most: number, what = 'a whole number'): K
       return right(found)
     }
     const quoted = typeof found === 'string' && /^\d+$/.test(found)
-    return expected(found, `${what} from ${range}`, quoted ? 'remove the quotes' : undefined)
+    return mismatch(found, `${what} from ${range}`, quoted ? 'remove the quotes' : undefined)
   })
 }
 
@@ -73,18 +73,18 @@ export const size = measure('size', { parse: parseSize, format: formatSize, exam
 export const absolutePath: Kind<string> = kind({ name: 'path', json: { type: 'string' } }, readPath)
 
 /** Reads an absolute path; a relative one is answered with what it would be here. */
-export function readPath(found: unknown): Read<string> {
-  if (typeof found !== 'string' || found === '') return expected(found, 'an absolute path')
+export function readPath(found: unknown): ReadResult<string> {
+  if (typeof found !== 'string' || found === '') return mismatch(found, 'an absolute path')
   if (found.includes('\0')) return wrong('a path has no NUL byte')
   if (isAbsolute(found)) return right(normalize(found))
   const mend = found.startsWith('~')
     ? 'there is no shell here to replace the ~'
     : `write it in full, such as ${resolve(found)}`
-  return expected(found, 'an absolute path', mend)
+  return mismatch(found, 'an absolute path', mend)
 }
 
 interface Measure {
-  readonly parse: (text: string) => Read<number>
+  readonly parse: (text: string) => ReadResult<number>
   readonly format: (value: number) => string
   readonly example: string
 }
@@ -98,19 +98,19 @@ function measure(name: string, { parse, format, example }: Measure) {
     const what = `a ${name} from ${range}`
     return kind({ name, range, json: { type: ['string', 'integer'] } }, found => {
       if (typeof found !== 'string' && typeof found !== 'number') {
-        return expected(found, what, `such as ${example}`)
+        return mismatch(found, what, `such as ${example}`)
       }
       const read = parse(String(found))
-      if (!read.ok) return expected(found, what, read.problem)
+      if (!read.ok) return mismatch(found, what, read.problem)
       if (read.value >= least && read.value <= most) return read
       const taken = format(read.value)
-      return expected(found, what, taken === String(found) ? undefined : `that is ${taken}`)
+      return mismatch(found, what, taken === String(found) ? undefined : `that is ${taken}`)
     })
   }
 }
 
 /** The value of a bound that is written in the source. */
-function certain(read: Read<number>): number {
+function certain(read: ReadResult<number>): number {
   if (read.ok) return read.value
   throw new TypeError(read.problem)
 }

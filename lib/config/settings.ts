@@ -14,7 +14,7 @@ import {
   keyPath,
   nearest,
   type Path,
-  type Read,
+  type ReadResult,
   type Remark,
 } from './reading.ts'
 
@@ -54,7 +54,10 @@ export interface Kind<T> {
 }
 
 /** A kind of value from a function that reads one and never throws. */
-export function kind<T>(facts: Omit<Kind<T>, 'read'>, read: (found: unknown) => Read<T>): Kind<T> {
+export function kind<T>(
+  facts: Omit<Kind<T>, 'read'>,
+  read: (found: unknown) => ReadResult<T>,
+): Kind<T> {
   return {
     ...facts,
     read(found, path, file) {

@@ -8,7 +8,7 @@
  * Pure. A wrong text gives a sentence for the error message.
  */
 import { day, hour, type Milliseconds } from '../async/clock.ts'
-import { type Read, wrong } from './reading.ts'
+import { type ReadResult, wrong } from './reading.ts'
 
 const DURATION_UNITS: ReadonlyMap<string, Milliseconds> = new Map([
   ['w', 7 * day],
@@ -27,7 +27,7 @@ const SIZE_UNITS: ReadonlyMap<string, number> = new Map([
 ])
 
 /** Reads `30s`, `1h30m`, `1.5d` or a bare number of seconds into milliseconds, rounded to a whole one. */
-export function parseDuration(text: string): Read<Milliseconds> {
+export function parseDuration(text: string): ReadResult<Milliseconds> {
   const written = text.trim()
   if (isNumber(written)) return whole(Number(written) * 1000, written)
   if (/^[+-]/.test(written)) return wrong('a duration has no sign')
@@ -46,7 +46,7 @@ export function parseDuration(text: string): Read<Milliseconds> {
 }
 
 /** Reads `64K`, `1.5G`, `10MiB` or a bare number into bytes. */
-export function parseSize(text: string): Read<number> {
+export function parseSize(text: string): ReadResult<number> {
   const written = text.trim()
   if (isNumber(written)) return whole(Number(written), written)
   if (/^[+-]/.test(written)) return wrong('a size has no sign')
@@ -89,7 +89,7 @@ function isNumber(text: string): boolean {
   return /^\d+(?:\.\d+)?$/.test(text)
 }
 
-function whole(value: number, written: string): Read<number> {
+function whole(value: number, written: string): ReadResult<number> {
   const rounded = Math.round(value)
   if (!Number.isSafeInteger(rounded)) return wrong(`${clip(written)} is too large`)
   return { ok: true, value: rounded }

@@ -1,6 +1,6 @@
 /**
- * Small state on disk, whole or not at all: temporary name, exclusive create, write, fsync, rename, fsync of the directory.
- * Contents have their own writer in `cache/store/`; no other file of the project writes what is to be read again.
+ * Writes small state to disk, whole or not at all: temporary name, exclusive create, write, fsync, rename, fsync of the
+ * directory.
  */
 import { randomBytes } from 'node:crypto'
 import { link } from 'node:fs/promises'
@@ -16,15 +16,15 @@ interface AtomicWriteOptions {
   readonly owner?: Owner | undefined
   /** False leaves flushing to the kernel: for files whose loss costs a refetch and nothing else. */
   readonly durable?: boolean
-  /** Only where there is no such file yet: throws EEXIST when another process was first. */
+  /** Whether the file must not exist yet; then a file of another process makes it throw EEXIST. */
   readonly exclusive?: boolean
   readonly files?: FileCalls
 }
 
 /**
- * Replaces `path` with `content`. Readers see the old file or the new one, never a part. Throws what the file system
- * throws; the old file is then untouched and the temporary one gone. Pieces are
- * asked for one at a time, each after the one before is written.
+ * Replaces `path` with `content`. Readers see the old file or the new one, never a part. Throws what the file system throws;
+ * the old file is then untouched and the temporary one gone. The pieces of the content are read one at a time, each after the
+ * previous one is written.
  */
 export async function writeFileAtomically(
   path: string,
@@ -51,7 +51,10 @@ export async function writeFileAtomically(
   if (durable) await withFile(await files.open(dirname(path), 'r'), directory => directory.sync())
 }
 
-/** A link takes a name only when it is free. Where there are no links, the later of two processes replaces the other's file. */
+/**
+ * A link succeeds only when the name is free. On file systems without links, the later of two processes replaces the other's
+ * file.
+ */
 async function claim(temporary: string, path: string, { rename, rm }: FileCalls): Promise<void> {
   try {
     await link(temporary, path)

@@ -1,6 +1,6 @@
 /**
- * Reads a file whole and within a bound, whatever was put in its place: a device never ends, a FIFO may have no writer, and a
- * file may grow while it is read.
+ * Reads a whole file within a bound, even when the path is not a regular file: a device never ends, a FIFO may have no writer,
+ * and a file may grow while it is read.
  */
 import { constants, type Stats } from 'node:fs'
 import { systemFiles } from './file-calls.ts'
@@ -17,7 +17,7 @@ export async function readBounded(
     const stats = await file.stat()
     if (!stats.isFile()) throw new Error('it is not a regular file')
     if (stats.size > limit) throw new Error(tooLarge(limit))
-    // A read of one byte more than its size shows whether it has grown.
+    // Reading one byte more than the size shows whether the file has grown.
     const blocks: Buffer[] = []
     for (let size = 0; ; ) {
       const block = Buffer.alloc(Math.min(limit - size, Math.max(stats.size - size, 4096)) + 1)

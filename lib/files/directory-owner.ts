@@ -1,6 +1,6 @@
 /**
- * Whose the files in a directory are to be. A process of root that leaves files of its own in the directory of a service leaves what the user
- * of that service can neither read nor remove.
+ * Decides the owner of new files in a directory. The user of a service could neither read nor remove files that a process of
+ * root leaves in its directory.
  */
 import { lchown, mkdir, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
@@ -12,14 +12,14 @@ export interface Owner {
   readonly gid: number
 }
 
-/** The owner to whom this process gives what it makes in a directory; undefined when that is its own in any case. */
+/** The owner to whom this process gives the files it makes in a directory; undefined when that is its own user. */
 export async function ownerIn(directory: string): Promise<Owner | undefined> {
   if (process.geteuid?.() !== 0) return undefined
   const found = await unlessMissing(stat(directory), ['ENOENT', 'ENOTDIR'])
   return found === undefined || found.uid === 0 ? undefined : { uid: found.uid, gid: found.gid }
 }
 
-/** Makes a directory and those above it that are missing. They get the owner of the one that was there. */
+/** Makes a directory and the missing ones above it. They get the owner of the nearest existing one. */
 export async function makeDirectory(path: string): Promise<void> {
   const first = await mkdir(path, { recursive: true })
   if (first === undefined) return
@@ -38,7 +38,7 @@ export function fromTo(first: string, path: string): readonly string[] {
   return all
 }
 
-/** A user as a person knows them: by name where it is known without asking, else by number. */
+/** The name of a user for messages, where it is known without asking the system; else the number. */
 export function userName(uid: number): string {
   if (uid === 0) return 'root'
   if (uid !== process.geteuid?.()) return `user ${uid}`
@@ -54,7 +54,10 @@ export function ownName(): string | undefined {
   }
 }
 
-/** What a person types to give everything in a directory of a service to the user of this process, or to its own user when that is root. */
+/**
+ * The command that gives everything in a directory of a service to the user of this process; for root, to the user of the
+ * service.
+ */
 export function ownersCommand(directory: string): string {
   const me = process.geteuid?.()
   const name = ownName() ?? me

@@ -1,6 +1,6 @@
 /**
- * The calls of the file system that small state on disk is made of, so that tests can put a file system in their place that fails
- * or whose power is cut between any two of them.
+ * The file system calls that writing small state needs. Tests replace them by a file system that fails, or that loses its power
+ * between two calls.
  */
 import type { Stats } from 'node:fs'
 import { open, readdir, rename, rm, stat } from 'node:fs/promises'

@@ -1,5 +1,5 @@
 /**
- * The log: one JSON object a line on standard output, or one readable line on a terminal, redacted.
+ * Writes the log: one JSON object a line on standard output, or one readable line on a terminal, both redacted.
  *
  * # Facts
  * - A thread of libuv writes the lines, not the event loop: a journal that blocks must not stop a proxy. Lines gather for some
@@ -27,11 +27,11 @@ export interface Logger {
   debug(message: string, facts?: LogFacts): void
   /** An expected event. */
   info(message: string, facts?: LogFacts): void
-  /** Something an operator should look at; the service goes on. */
+  /** An event that an operator should look at; the service goes on. */
   warn(message: string, facts?: LogFacts): void
-  /** A failure that was not made good. */
+  /** A failure that the service could not correct. */
   error(message: string, facts?: LogFacts): void
-  /** Whether lines of this level are written; if not, the work of making one can be spared. */
+  /** Whether lines of this level are written. If not, the caller need not make one. */
   writes(level: LogLevel): boolean
   /** A logger that adds these facts to every line. */
   child(facts: LogFacts): Logger
@@ -45,7 +45,7 @@ export interface Log extends Logger {
   flush(deadline?: number): Promise<void>
 }
 
-/** Takes finished lines, line feed included. */
+/** Receives finished lines, line feed included. */
 interface LineWriter {
   write(line: string): unknown
 }
@@ -53,7 +53,7 @@ interface LineWriter {
 interface LogOptions {
   readonly level?: LogLevel
   readonly clock?: Clock
-  /** Where lines go; standard output when not given. */
+  /** The destination of the lines; standard output when not given. */
   readonly to?: LineWriter
   /**
    * `json` unless `to` is left out: then `plain` where standard output is a terminal, and `journal`, JSON behind the priority of its
@@ -62,7 +62,7 @@ interface LogOptions {
   readonly form?: 'json' | 'journal' | 'plain'
 }
 
-/** Bytes of lines that wait for a slow reader. */
+/** The most bytes of lines that wait for a slow reader. */
 const MOST_WAITING = 8 * 1024 * 1024
 
 /** The daemon's log. It never throws: a broken pipe on standard output only ends its output. */
@@ -98,7 +98,7 @@ export const silentLog: Logger = {
   child: () => silentLog,
 }
 
-/** What all loggers of one log share. */
+/** The parts that all loggers of one log share. */
 interface Shared {
   level: number
   readonly write: WriteEntry
@@ -155,7 +155,9 @@ function journalWriter(to: LineWriter): WriteEntry {
     to.write(withPriority(level, jsonLine({ message }, more, own)))
 }
 
-/** A request is one short line; other events have the name of each fact. Colours are what people want who do not set NO_COLOR. */
+/**
+ * Writes a request as one short line, and other events with the name of each fact. Lines have colours unless NO_COLOR is set.
+ */
 function plainWriter(to: LineWriter, clock: Clock): WriteEntry {
   return (level, message, own, more) => {
     const facts = { ...own, ...clean(more) }
@@ -175,7 +177,7 @@ function eventLine(time: string, level: LogLevel, message: string, facts: LogFac
 /** See no-color.org: any text in NO_COLOR switches colours off. */
 function terminalOfOutput(): Terminal {
   const colours = isatty(1) && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb'
-  // Here standard output is a terminal, and the getter changes nothing.
+  // Standard output is a terminal here, so the getter of process.stdout does no harm.
   const columns = isatty(1) ? process.stdout.columns : undefined
   return { columns: columns || 120, colours }
 }
@@ -194,34 +196,34 @@ function plainTrace(error: unknown): string {
 /** Writes bytes one behind the other as `fs.writev` does: `done` gets an error, or how many were written. */
 type WriteBytes = (parts: Buffer[], done: (error: Error | null, written: number) => void) => void
 
-/** Time for which lines are gathered after a write. kill -9 loses these lines. */
+/** The time for which lines are gathered after a write. kill -9 loses these lines. */
 const gathering: Milliseconds = 20
 
 /** The time after which a full pipe is tried again. */
 const retry: Milliseconds = 20
 
-/** A loss is told no more often. */
+/** The shortest time between two reports of lost lines. */
 const tellingInterval: Milliseconds = 1000
 
-/** Lines wait in memory of this size, which is used again; so many that are not in use are kept. */
+/** The size of a block in which lines wait. Blocks are used again, and a few unused ones are kept. */
 const blockBytes = 64 * 1024
 const mostSpare = 8
 /** The number of blocks that one call writes. */
 const mostTogether = 16
 
-/** Lines that lie behind each other. */
+/** A sequence of lines in memory. */
 interface Batch {
   readonly bytes: Buffer
   readonly lines: number
-  /** Where they lie; undefined for a line too long for a block, whose memory may be shared. */
+  /** The block of the lines; undefined for a line too long for a block, whose memory may be shared. */
   readonly block: Buffer | undefined
 }
 
 interface GatheredOptions {
   readonly clock: Clock
-  /** Bytes that wait at most; lines beyond are lost. */
+  /** The most bytes that wait; further lines are lost. */
   readonly most: number
-  /** Marks the line about lost lines as the writer's other lines are marked. */
+  /** Marks the line about lost lines like the other lines of the writer. */
   readonly asWarning?: (line: string) => string
 }
 
@@ -239,21 +241,21 @@ interface GatheredOptions {
 export class GatheredLines {
   readonly #write: WriteBytes
   readonly #options: GatheredOptions
-  /** Where lines are gathered: encoded at once, so that nothing they were made of is kept. */
+  /** The block in which lines are gathered. They are encoded at once, so that their facts can be collected. */
   #block: Buffer = Buffer.allocUnsafeSlow(blockBytes)
   #used = 0
   #lines = 0
-  /** What did not fit into the block, and waits before it. */
+  /** The batches that wait before the present block. */
   #full: Batch[] = []
   #waiting = 0
   #lost = 0
   #lastTold = Number.NEGATIVE_INFINITY
   #writing = false
-  /** Blocks that are not in use. */
+  /** The blocks that are not in use. */
   readonly #spare: Buffer[] = []
-  /** Whether lines are gathered, since a write began less than `gathering` ago. */
+  /** Whether lines are gathered because a write began less than `gathering` ago. */
   #gathers = false
-  /** The reader has gone for good. */
+  /** Whether the reader has closed the destination. */
   #closed = false
   #flushed: (() => void)[] = []
 
@@ -298,7 +300,7 @@ export class GatheredLines {
     this.#lines += 1
   }
 
-  /** Lets the block wait for its turn, and takes another one. */
+  /** Puts the block behind the waiting batches, and takes another one. */
   #seal(): void {
     if (this.#lines === 0) return
     const block = this.#block
@@ -367,12 +369,12 @@ export class GatheredLines {
     const message = 'log lines were lost: they were not read in time'
     const line = { level: 'warn', time: new Date(clock.now()).toISOString(), message, lines }
     this.#gather(asWarning(`${JSON.stringify(line)}\n`))
-    // There was no room for this line either: it is reported later.
+    // There was no room for the report either, so it is written later.
     if (this.#lost > 0) this.#lost = lines
   }
 }
 
-/** What is left of the parts behind their first bytes. */
+/** The rest of the parts after their first bytes. */
 function behind(parts: readonly Buffer[], written: number): Buffer[] {
   let from = written
   return parts.flatMap(part => {

@@ -10,8 +10,8 @@
 import { explainError, Failure, systemCode } from '../errors.ts'
 import { isRecord, type JsonObject } from '../json.ts'
 
-/** What is written in place of a secret. */
-export const redacted = '[redacted]'
+/** The text in place of a secret. */
+export const REDACTED = '[redacted]'
 
 const LONGEST_TEXT = 8192
 const DEEPEST = 4
@@ -22,13 +22,16 @@ const SECRET_NAMES: ReadonlySet<string> = new Set([
   ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-authproxy-identity'],
   ...['credentials', 'password', 'passwd', 'passphrase', 'secret', 'client_secret'],
   ...['token', 'access_token', 'refresh_token', 'id_token', 'api_key', 'apikey'],
-  // URLs that are signed.
+  // The parameters of signed URLs.
   ...['x-amz-signature', 'x-amz-security-token', 'x-goog-signature'],
-  // Messages of SAML.
+  // The parameters with messages of SAML.
   ...['samlresponse', 'samlrequest', 'samlart', 'relaystate'],
 ])
 
-/** Query parameters of URLs that are signed. Under these names a fact of the log says whether a signature is good. */
+/**
+ * Further query parameters of signed URLs. They are secret only in URLs, because facts of these names say whether a signature
+ * is valid.
+ */
 const SECRET_PARAMETERS: ReadonlySet<string> = new Set(['signature', 'sig'])
 
 /** Whether values under this name are secret. Case does not count, and `proxyAuthorization` is understood. */
@@ -38,7 +41,7 @@ export function isSecretName(name: string): boolean {
   return /[A-Z]/.test(name) && SECRET_NAMES.has(name.replace(/[A-Z]/g, '-$&').toLowerCase())
 }
 
-/** Any text with the userinfo of its URLs and the values of secret query parameters replaced; other text as it was. */
+/** Replaces the userinfo of URLs and the values of secret query parameters in any text. */
 export function redactUrl(text: string): string {
   let out = text
   if (out.includes('//') && out.includes('@')) out = redactUserinfo(out)
@@ -55,22 +58,23 @@ function redactUserinfo(text: string): string {
     const authority = text.slice(from, endOf(text, from, '/?#'))
     let at = authority.lastIndexOf('@')
     if (at < 0 && !LOOKS_LIKE_HOST.test(authority)) {
-      // A password with a bare slash ends the authority too early: losing a path is better than keeping a password.
+      // A password with a bare slash would end the authority too early. Removing a part of a path is better than logging a
+      // password.
       const far = text.slice(from, from + 1024)
       at = far.slice(0, endOf(far, 0, '')).lastIndexOf('@')
     }
     if (at < 0) continue
-    out += `${text.slice(done, from)}${redacted}`
+    out += `${text.slice(done, from)}${REDACTED}`
     done = from + at
     from = done
   }
   return out + text.slice(done)
 }
 
-/** No colon but before a port or inside brackets. */
+/** A host has no colon except before a port or inside brackets. */
 const LOOKS_LIKE_HOST = /^(?:\[[^\]]*\]|[^:[\]]*)(?::\d*)?$/
 
-/** Index of the first of `delimiters`, white space, quote or angle bracket at or after `from`. */
+/** The index of the first of `delimiters`, white space, quote or angle bracket at or after `from`. */
 function endOf(text: string, from: number, delimiters: string): number {
   for (let i = from; i < text.length; i += 1) {
     const c = text.charAt(i)
@@ -84,22 +88,22 @@ function redactQuery(text: string): string {
     /([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g,
     (_, mark: string, name: string, value: string) => {
       const secret = isSecretName(name) || SECRET_PARAMETERS.has(name.toLowerCase())
-      const shown = secret ? redacted : redactEscapedUrl(value)
+      const shown = secret ? REDACTED : redactEscapedUrl(value)
       return `${mark}${name}=${shown}`
     },
   )
 }
 
-/** A URL as the value of a parameter: from its escaped `//` to its last escaped `@`. */
+/** Redacts a URL in the value of a parameter, from its escaped `//` to its last escaped `@`. */
 function redactEscapedUrl(value: string): string {
   const lower = value.toLowerCase()
   const from = lower.indexOf('%2f%2f')
   const to = lower.lastIndexOf('%40')
   if (from < 0 || to < from) return value
-  return `${value.slice(0, from + '%2f%2f'.length)}${redacted}${value.slice(to)}`
+  return `${value.slice(0, from + '%2f%2f'.length)}${REDACTED}${value.slice(to)}`
 }
 
-/** The same facts without secrets, of bounded size, errors taken apart. */
+/** The facts without secrets, of bounded size, with errors as objects. */
 export function clean(facts: JsonObject): JsonObject {
   return cleanMembers(facts, DEEPEST, Number.POSITIVE_INFINITY)
 }
@@ -110,7 +114,7 @@ function cleanMembers(of: JsonObject, depth: number, most: number): JsonObject {
   if (names.length > most) names.length = most
   for (const name of names) {
     const value = of[name]
-    if (value !== undefined) out[name] = isSecretName(name) ? redacted : cleanValue(value, depth)
+    if (value !== undefined) out[name] = isSecretName(name) ? REDACTED : cleanValue(value, depth)
   }
   return out
 }
@@ -145,13 +149,13 @@ function cleanError(error: Error, depth: number): JsonObject {
   }
 }
 
-/** Text of bounded length without credentials in its URLs. */
+/** The text in bounded length, without credentials in its URLs. */
 export function cleanText(text: string): string {
   if (text.length <= LONGEST_TEXT) return redactUrl(text)
   return redactUrl(`${text.slice(0, LONGEST_TEXT)}… [${text.length} characters]`)
 }
 
-/** Text with its control characters written out, so that text from clients cannot control a reader's terminal. */
+/** The text with its control characters escaped, so that text from clients cannot control a reader's terminal. */
 export function printable(text: string): string {
   return text.replace(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
@@ -163,7 +167,7 @@ export function printable(text: string): string {
 interface LineFrame {
   readonly level?: string
   readonly time?: string
-  /** Clean already. */
+  /** The message, which is redacted already. */
   readonly message: string
 }
 
@@ -171,13 +175,13 @@ type Facts = Readonly<Record<string, unknown>>
 
 const none: Facts = {}
 
-/** The line, line feed included. Facts need not be clean; of two with one name the later counts, which is in `facts`. */
+/** The line, line feed included. Facts need not be clean. When two have one name, the one in `facts` counts. */
 export function jsonLine(frame: LineFrame, facts: Facts, before = none): string {
   const { level, time, message } = frame
   const begun = level === undefined ? '' : `"level":"${level}","time":"${time}"`
   const first = membersOf(before)
   const rest = membersOf(facts, first === '' ? none : before)
-  // A fact has the name of another, or of a member of the frame. This is rare; the object then keeps the later of the two.
+  // A fact has the name of another, or of a member of the frame. This is rare, and the object then keeps the later of the two.
   if (first === undefined || rest === undefined)
     return `${JSON.stringify({ level, time, ...clean({ ...before, ...facts }), message })}\n`
   const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
@@ -185,7 +189,7 @@ export function jsonLine(frame: LineFrame, facts: Facts, before = none): string 
   return begun === '' ? `{${members.slice(1)}` : `{${members}`
 }
 
-/** Undefined when a name is there already. */
+/** The members of the line; undefined when a name occurs twice. */
 function membersOf(facts: Facts, before = none): string | undefined {
   let text = ''
   for (const name of Object.keys(facts)) {
@@ -227,23 +231,23 @@ const PLAIN = /^[\x20\x21\x23-\x3e\x41-\x5b\x5d-\x7e]*$/
 const longest = 1024
 
 interface Member {
-  /** The text before its value; for a secret one the whole member, redacted. */
+  /** The text before the value; for a secret member the whole text, redacted. */
   readonly before: string
   readonly secret: boolean
-  /** A value it had of late, and its whole text. */
+  /** A recent value of the member, and its whole text. */
   last: string | number | undefined
   lastText: string
 }
 
-/** Undefined for the names of the frame. */
+/** The member of a name; undefined for the names of the frame. */
 function memberOf(name: string): Member | undefined {
   const known = members.get(name)
   if (known !== undefined) return known
   if (name === 'level' || name === 'time' || name === 'message') return undefined
   const secret = isSecretName(name)
-  const before = `,${JSON.stringify(name)}:${secret ? JSON.stringify(redacted) : ''}`
+  const before = `,${JSON.stringify(name)}:${secret ? JSON.stringify(REDACTED) : ''}`
   const member: Member = { before, secret, last: undefined, lastText: '' }
-  // Most names come from the code, a few dozen; names from clients must not fill the memory.
+  // The code has a few dozen names. Names from clients must not fill the memory.
   if (members.size < mostMembers && name.length <= longestMember) members.set(name, member)
   return member
 }

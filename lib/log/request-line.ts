@@ -1,13 +1,13 @@
 /**
- * One request as a short line for a person at a terminal: time, outcome, status, size, duration, and what was asked for. The columns
- * before the target have one width, so that lines stand below each other. Pure; the facts are clean already.
+ * Writes one request as a short line for a terminal: time, outcome, status, size, duration and target. The columns before the
+ * target have one width, so that lines stand below each other. Pure; the facts are clean already.
  */
 import { size } from '../figures.ts'
 import { printable } from './redact.ts'
 
 /** The terminal that a line is for. */
 export interface Terminal {
-  /** Characters in a line. */
+  /** The number of characters in a line. */
   readonly columns: number
   readonly colours: boolean
 }
@@ -56,7 +56,10 @@ function durationText(milliseconds: number): string {
   return `${(seconds / 60).toFixed(0)} min`
 }
 
-/** Host and path in at most `room` characters: first the path in the middle is left out, then what stands before the last characters. */
+/**
+ * Shortens host and path to `room` characters. The middle of the path is left out first, then everything before the last
+ * characters.
+ */
 function shortTarget(target: string, room: number): string {
   const whole = target.replace(/^http:\/\//, '')
   if (whole.length <= room) return whole
@@ -67,5 +70,5 @@ function shortTarget(target: string, room: number): string {
   return `…${short.slice(1 - Math.max(room, shortest))}`
 }
 
-/** The characters of a target that are written however narrow the terminal is. */
+/** The characters of a target that are written even on a narrow terminal. */
 const shortest = 24

@@ -1,25 +1,25 @@
 /**
- * What a verified assertion says of a person, and what its checks found: the values that sessions, identities and pages take from
- * SAML. They know nothing of XML.
+ * The facts of a verified assertion about a person, and the findings of its checks. Sessions, identities and pages use these
+ * values, which do not depend on XML.
  */
 import type { Milliseconds } from '../async/clock.ts'
 
 export interface NameId {
   readonly value: string
-  /** URI of its format; undefined when the assertion names none. */
+  /** The URI of the format; undefined when the assertion names none. */
   readonly format: string | undefined
   readonly nameQualifier: string | undefined
   readonly spNameQualifier: string | undefined
 }
 
-/** One attribute as it came: its Name, its FriendlyName, its values in order, each as text. */
+/** One attribute of the assertion: its Name, its FriendlyName, and its values in order, each as text. */
 export interface SamlAttribute {
   readonly name: string
   readonly friendlyName: string | undefined
   readonly values: readonly string[]
 }
 
-/** What a verified assertion says of a person, before any of it is chosen or renamed. */
+/** The facts of a verified assertion about a person, before any of them is chosen or renamed. */
 export interface VerifiedSubject {
   readonly nameId: NameId | undefined
   /** Attributes in the order of the assertion; the same Name may come more than once. */
@@ -30,14 +30,14 @@ export interface VerifiedSubject {
   /** The IdP's name of this session, for logout. */
   readonly sessionIndex: string | undefined
   readonly authenticated: Milliseconds
-  /** AuthnInstant and AuthnContextClassRef, as far as the IdP said them. */
+  /** AuthnInstant and AuthnContextClassRef, when the IdP names them. */
   readonly authnInstant?: Milliseconds | undefined
   readonly authnContext?: string | undefined
   /** SessionNotOnOrAfter: the session must not outlive it. */
   readonly sessionEnds: Milliseconds | undefined
 }
 
-/** One thing that was checked: `Audience`, what was expected, what was received. */
+/** The result of one check: its subject, such as `Audience`, the expected value and the received one. */
 export interface AssertionFinding {
   readonly what: string
   readonly ok: boolean

@@ -28,7 +28,7 @@ export function metricsList(
   return ['docs/metrics.md', `${parts.join('\n\n')}\n`]
 }
 
-/** What brings the metrics, the alerts and the dashboards to a Prometheus and a Grafana that run already. */
+/** The steps that add the metrics, the alerts and the dashboards to a running Prometheus and Grafana. */
 const watching = [
   '## Alerts and dashboards',
   '`packaging/monitoring/` has rules for alerts and dashboards for Grafana. The Debian packages install them in `/usr/share/doc/cachesvc/examples/` and `/usr/share/doc/authproxy/examples/`. Copy the rules to the machine of Prometheus. They know the services by the names of these two jobs, in `prometheus.yml`:',

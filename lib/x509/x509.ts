@@ -55,7 +55,7 @@ function readCertificate(block: string) {
     /** Whether a certificate for this DNS name or IP address lies within its name constraints (4.2.1.10). */
     permits: nameConstraintCheck(parsed.extensions),
     /** Whether another certificate was signed with the key of this one. */
-    signed({ der }: { readonly der: Buffer }): boolean {
+    hasSigned({ der }: { readonly der: Buffer }): boolean {
       const other = new NodeCertificate(der)
       return other.checkIssued(node) && other.verify(node.publicKey)
     },
@@ -199,7 +199,7 @@ export function listNumber(der: Buffer): number | undefined {
 export interface AuthorityOptions {
   readonly commonName: string
   /** What it is limited to; undefined for no limit. */
-  readonly permitted: PermittedNames | undefined
+  readonly permittedNames: PermittedNames | undefined
   readonly notBefore: Milliseconds
   readonly notAfter: Milliseconds
 }
@@ -207,7 +207,7 @@ export interface AuthorityOptions {
 /** A new self-signed authority on P-256 that may issue leaves alone; certificate and key in PEM. */
 export async function generateAuthority(options: AuthorityOptions) {
   const { x509 } = library()
-  const { commonName, permitted } = options
+  const { commonName, permittedNames } = options
   const keys = await webcrypto.subtle.generateKey(p256, true, usages)
   const { keyCertSign, cRLSign } = x509.KeyUsageFlags
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -220,7 +220,7 @@ export async function generateAuthority(options: AuthorityOptions) {
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(keyCertSign | cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
-      ...(permitted === undefined ? [] : [nameConstraints(permitted)]),
+      ...(permittedNames === undefined ? [] : [nameConstraints(permittedNames)]),
     ],
   })
   return {

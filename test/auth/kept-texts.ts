@@ -48,7 +48,7 @@ t.test('cookies of checks', async t => {
   const remember = (i: number) =>
     clients.of(Fields.of(['Cookie', partOf(`own=${String(i).padStart(100, '0')}`)]), config)
   t.ok((await growth(remember)) < JUNK / 5)
-  t.equal(remember(7).shown.fields, remember(7).shown.fields, 'they are remembered')
+  t.equal(remember(7).sessionFields.fields, remember(7).sessionFields.fields, 'they are remembered')
 })
 
 t.test('tokens of sessions', async t => {
@@ -70,7 +70,7 @@ t.test('tokens of sessions', async t => {
     for (const found of tokensIn(Fields.of(['Cookie', cookie]))) await tokens.verify(found)
   }
   t.ok((await growth(remember)) < JUNK / 5)
-  t.equal([...tokens.remembered()].length, HEADS + 1, 'they are remembered')
+  t.equal([...tokens.rememberedSessions()].length, HEADS + 1, 'they are remembered')
 })
 
 t.test('paths that rules were found for', async t => {
@@ -81,5 +81,5 @@ t.test('paths that rules were found for', async t => {
     judge(access, { method: 'GET', path, alsoMethods: [] }, { person: undefined, now: 0 })
   }
   t.ok((await growth(remember)) < JUNK / 5)
-  t.equal(access.known.size, HEADS + 1, 'they are remembered')
+  t.equal(access.rulesByPath.size, HEADS + 1, 'they are remembered')
 })

@@ -66,7 +66,7 @@ t.test('failure pages', { skip: noBrowser, timeout: 180_000 }, async t => {
   for (const language of ['en', 'de', 'da', 'fr']) {
     await t.test(language, async t => {
       const brand = language === 'da' ? 'plain' : 'own'
-      const base = await serve(t, { shown: brands[brand], logo: undefined })
+      const base = await serve(t, { templateValues: brands[brand], logo: undefined })
       const context = await browser.newContext({ locale: language })
       t.teardown(() => context.close())
       const page = await context.newPage()

@@ -12,13 +12,13 @@ import { user } from '../fixtures/cache/cache-config.ts'
 const none = { source: () => 'a.yaml', overrides: new Map() }
 
 t.test('every setting is there with its source, and the text is a file of the same meaning', t => {
-  const found = {
+  const document = {
     suites: { snapshot_days: 7 },
     domains: ['archive.example.org'],
     archives: [{ origins: ['archive.example.org/debian'], clients: ['192.0.2.0/24'] }],
   }
   const overrides = new Map([['cache_directory', { value: '/srv/c', source: '--cache-dir' }]])
-  const text = dumpSettings(settings, { ...none, found, overrides })
+  const text = dumpSettings(settings, { ...none, document, overrides })
   t.match(text, '\n  snapshot_days: 7  # a.yaml\n')
   t.match(text, '\ndomains: ["archive.example.org"]  # a.yaml\n')
   t.match(text, 'cache_directory: "/srv/c"  # --cache-dir\n')
@@ -26,20 +26,20 @@ t.test('every setting is there with its source, and the text is a file of the sa
   t.match(text, '\n    clients: ["192.0.2.0/24"]  # a.yaml\n')
   t.match(text, '\n    # redirects: not set; that of `redirects`\n')
   const check = configCheck({ cacheDirectory: undefined, listen: undefined }, user)
-  const [given, dumped] = [check({ ...found, cache_directory: '/srv/c' }), check(parse(text))]
+  const [given, dumped] = [check({ ...document, cache_directory: '/srv/c' }), check(parse(text))]
   t.ok(given.ok && dumped.ok, JSON.stringify(dumped))
   t.strictSame(dumped, given)
   t.end()
 })
 
 t.test('secrets are hidden', t => {
-  const found = {
+  const document = {
     parent_proxy: 'http://ann:s3cret@parent.example.org:3128',
     https: { password: 's3cret', key: '/etc/k.pem' },
     remap: [{ from: 'http://x:s3cret@a.example.org', to: 'b.example.org' }],
     user_agent: 'bob:s3cret@host',
   }
-  const text = dumpSettings(settings, { ...none, found })
+  const text = dumpSettings(settings, { ...none, document })
   t.notMatch(text, 's3cret')
   t.match(text, 'password: "[hidden]"')
   t.match(text, '@parent.example.org:3128')
@@ -48,7 +48,7 @@ t.test('secrets are hidden', t => {
 })
 
 t.test('what is no secret is shown, and each value has its own source', t => {
-  const found = {
+  const document = {
     domain: 'app.example.org',
     idpMetadataURL: 'https://bob:s3cret@idp.example.org/metadata?token=s3cret',
     passthroughTokens: [
@@ -62,7 +62,7 @@ t.test('what is no secret is shown, and each value has its own source', t => {
     pages: { contact: 'mailto:help@example.org' },
   }
   const source = (path: readonly string[]): string => `from ${path.join('.')}`
-  const text = dumpSettings(gateway, { found, source, overrides: new Map() })
+  const text = dumpSettings(gateway, { document, source, overrides: new Map() })
   t.notMatch(text, 's3cret')
   for (const shown of [
     'domain: "app.example.org"  # from domain\n',

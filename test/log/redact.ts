@@ -5,7 +5,7 @@ import {
   cleanText,
   isSecretName,
   printable,
-  redacted,
+  REDACTED,
   redactUrl,
 } from '../../lib/log/redact.ts'
 import { cpuTimeOf } from '../fixtures/time/cpu-time.ts'
@@ -13,17 +13,17 @@ import { cpuTimeOf } from '../fixtures/time/cpu-time.ts'
 t.test('no userinfo survives in a URL', t => {
   const table: ReadonlyArray<readonly [string, string]> = [
     ['http://archive.example.org/a@b', 'http://archive.example.org/a@b'],
-    ['http://bob:s3@h.example.org/x', `http://${redacted}@h.example.org/x`],
-    ['http://bob@h.example.org', `http://${redacted}@h.example.org`],
-    ['http://bob:a@b@h.example.org/x', `http://${redacted}@h.example.org/x`],
-    ['http://bob:pa/ss@h.example.org/x', `http://${redacted}@h.example.org/x`],
+    ['http://bob:s3@h.example.org/x', `http://${REDACTED}@h.example.org/x`],
+    ['http://bob@h.example.org', `http://${REDACTED}@h.example.org`],
+    ['http://bob:a@b@h.example.org/x', `http://${REDACTED}@h.example.org/x`],
+    ['http://bob:pa/ss@h.example.org/x', `http://${REDACTED}@h.example.org/x`],
     [
       'see "http://u:p@a/x" and <https://u:p@b/y>',
-      `see "http://${redacted}@a/x" and <https://${redacted}@b/y>`,
+      `see "http://${REDACTED}@a/x" and <https://${REDACTED}@b/y>`,
     ],
-    ['//u:p@h/', `//${redacted}@h/`],
+    ['//u:p@h/', `//${REDACTED}@h/`],
     ['http://[2001:db8::1]:80/a@b', 'http://[2001:db8::1]:80/a@b'],
-    ['http://h:8080/pool//x@y', `http://h:8080/pool//${redacted}@y`],
+    ['http://h:8080/pool//x@y', `http://h:8080/pool//${REDACTED}@y`],
     ['mail bob@example.org', 'mail bob@example.org'],
   ]
   for (const [text, expected] of table) {
@@ -33,14 +33,14 @@ t.test('no userinfo survives in a URL', t => {
 })
 
 t.test('no secret survives in a query', t => {
-  t.equal(redactUrl('/x?a=1&token=abc&b=2'), `/x?a=1&token=${redacted}&b=2`)
-  t.equal(redactUrl('/x?X-Amz-Signature=ff#top'), `/x?X-Amz-Signature=${redacted}#top`)
+  t.equal(redactUrl('/x?a=1&token=abc&b=2'), `/x?a=1&token=${REDACTED}&b=2`)
+  t.equal(redactUrl('/x?X-Amz-Signature=ff#top'), `/x?X-Amz-Signature=${REDACTED}#top`)
   t.equal(
     redactUrl('/saml/acs?SAMLResponse=PHg%2B&RelayState=r'),
-    `/saml/acs?SAMLResponse=${redacted}&RelayState=${redacted}`,
+    `/saml/acs?SAMLResponse=${REDACTED}&RelayState=${REDACTED}`,
   )
   t.equal(redactUrl('/x?tokens=3'), '/x?tokens=3')
-  t.equal(redactUrl('/x?Signature=a&sig=b'), `/x?Signature=${redacted}&sig=${redacted}`)
+  t.equal(redactUrl('/x?Signature=a&sig=b'), `/x?Signature=${REDACTED}&sig=${REDACTED}`)
   const escaped = (host: string) => `/explain?url=http%3A%2F%2F${host}%2Fa%40b&x=1`
   t.equal(redactUrl('/explain?url=http%3A%2F%2Fh%2Fa'), '/explain?url=http%3A%2F%2Fh%2Fa')
   t.notMatch(redactUrl(escaped('bob%3As3cret%40h')), 's3cret')
@@ -51,7 +51,7 @@ t.test('no secret survives in a query', t => {
 t.test('a fact about a signature is no secret', t => {
   const facts = { suite: 'http://h/dists/stable', signature: 'good', by: 'ABCD' }
   t.strictSame(clean(facts), facts)
-  t.strictSame(clean({ 'X-Amz-Signature': 'ff' }), { 'X-Amz-Signature': redacted })
+  t.strictSame(clean({ 'X-Amz-Signature': 'ff' }), { 'X-Amz-Signature': REDACTED })
   t.end()
 })
 
@@ -91,9 +91,9 @@ t.test('63: values under a secret name are replaced, wherever they are', t => {
   t.strictSame(
     clean({ fields: { Cookie: 'a=b', Host: 'h' }, list: [{ password: 'x' }], token: 5 }),
     {
-      fields: { Cookie: redacted, Host: 'h' },
-      list: [{ password: redacted }],
-      token: redacted,
+      fields: { Cookie: REDACTED, Host: 'h' },
+      list: [{ password: REDACTED }],
+      token: REDACTED,
     },
   )
   t.end()
@@ -143,8 +143,8 @@ t.test('an error brings its code, facts and causes, without secrets', t => {
     code: 'ORIGIN',
     fault: 'upstream',
     origin: 'h',
-    password: redacted,
-    cause: { code: 'ECONNREFUSED', message: `connect http://${redacted}@h/` },
+    password: REDACTED,
+    cause: { code: 'ECONNREFUSED', message: `connect http://${REDACTED}@h/` },
   })
   t.match(error, { stack: /redact/ })
   t.notMatch(JSON.stringify(error), 'u:p@')

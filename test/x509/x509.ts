@@ -24,12 +24,12 @@ const label = 'a'.repeat(63)
 /** 253 characters: three labels of 63 and one of 61. */
 const longest = [label, label, label, 'b'.repeat(61)].join('.')
 
-type Permitted = Parameters<typeof generateAuthority>[0]['permitted']
+type Permitted = Parameters<typeof generateAuthority>[0]['permittedNames']
 
-async function newAuthority(permitted: Permitted = undefined) {
+async function newAuthority(permittedNames: Permitted = undefined) {
   const made = await generateAuthority({
     commonName: 'Test CA',
-    permitted,
+    permittedNames,
     notBefore: now - day,
     notAfter: now + 365 * day,
   })
@@ -250,7 +250,7 @@ t.test('keys and certificates as OpenSSL writes them', { skip }, async t => {
     t.equal(certificate.selfSigned, true)
     t.equal(certificate.hasKey(keyObject), true)
     t.equal(certificate.subject, 'C=DE, O=Bücher & Söhne, CN=Root')
-    t.equal(certificate.signed(certificate), true)
+    t.equal(certificate.hasSigned(certificate), true)
     const leaf = await leafOf(await createIssuer(certificate, keyObject), 'archive.example.org')
     t.equal(await verify(directory, text, leaf), 'OK', `issued with ${key}`)
   }
@@ -261,7 +261,7 @@ t.test('a leaf is no authority, and another key does not fit', async t => {
   const [leaf] = readCertificates(await leafOf(one.issuer, 'archive.example.org'))
   t.equal(leaf?.isAuthority, false)
   t.equal(leaf?.maySignLists, false)
-  t.equal(one.parsed.signed(leaf ?? one.parsed), true)
+  t.equal(one.parsed.hasSigned(leaf ?? one.parsed), true)
   t.equal((await newAuthority()).parsed.hasKey(one.keyObject), false)
   t.strictSame(readCertificates(''), [])
   t.throws(() => readCertificates('-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'))

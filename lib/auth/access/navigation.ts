@@ -1,5 +1,6 @@
 /**
- * Tells a person who opens a page from a program that can do nothing with one, and says where the page opens. Pure.
+ * Decides whether a request comes from a person who opens a page or from a program that cannot show one, and whether the page
+ * opens in a frame. Every function is pure.
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'
@@ -12,7 +13,7 @@ import { asksForWebSocket } from '../../http/message/upgrade.ts'
 export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'version'>): boolean {
   const { method, fields } = request
   if (!['GET', 'HEAD', 'POST'].includes(method) || asksForWebSocket(request)) return false
-  // Pages fetched ahead are thrown away when they are not what was expected; a login begun for one leads nowhere.
+  // Browsers throw away a page fetched ahead when it redirects, so a login that begins for one leads nowhere.
   if (AHEAD.some(name => /prefetch|prerender|preview/i.test(fields.get(name) ?? ''))) return false
   const mode = fields.get('Sec-Fetch-Mode')
   if (mode !== undefined) {
@@ -20,7 +21,8 @@ export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'versi
     const place = fields.get('Sec-Fetch-Dest')
     return mode === 'navigate' && (place === undefined || PLACES.includes(place))
   }
-  // Scripts name XMLHttpRequest, or themselves; a browser within an application of Android names that, and names have dots there.
+  // Scripts send XMLHttpRequest or a name of their own. A browser inside an Android application sends the name of the
+  // application, which has dots.
   const by = fields.get('X-Requested-With')
   if (by !== undefined && !by.includes('.')) return false
   return acceptsHtml(fields)
@@ -28,7 +30,10 @@ export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'versi
 
 const PLACES = ['document', 'iframe', 'frame']
 
-/** Where browsers say that a page is fetched ahead or for a preview; all but the first are those of older ones. */
+/**
+ * Browsers say in these fields that they fetch a page ahead or for a preview. Only older browsers send the fields after the
+ * first.
+ */
 const AHEAD = ['Sec-Purpose', 'Purpose', 'X-Purpose', 'X-Moz']
 
 /**
@@ -44,7 +49,10 @@ export function isFramed({ fields }: Pick<Request, 'fields'>): boolean {
   return ['iframe', 'frame'].includes(fields.get('Sec-Fetch-Dest') ?? '')
 }
 
-/** Whether pages in HTML are welcome; `*` alone is what programs send, and a weight of zero refuses (RFC 9110 section 12.4.2). */
+/**
+ * Whether the client accepts pages in HTML. Programs send `*` alone, which does not count, and a weight of zero refuses (RFC
+ * 9110 section 12.4.2).
+ */
 export function acceptsHtml(fields: Fields): boolean {
   return HTML.test(fields.get('Accept') ?? '')
 }

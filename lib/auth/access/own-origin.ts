@@ -3,7 +3,6 @@
  */
 import type { Request } from '../../http/message/message.ts'
 import { parseAuthority } from '../../http/message/target.ts'
-import type { Config } from '../config/config.ts'
 import { ownCookies } from '../session/cookie.ts'
 
 /** Path and query of a request line. */
@@ -31,8 +30,8 @@ export function isOwnHost(host: string | undefined, domain: string): boolean {
 }
 
 /**
- * The Host the backend is told: what came, when it is ours, else the public host. Applications make links of it, and mail them;
- * others choose by it whose data they show.
+ * The Host the backend gets: the Host of the request when that is the public host, else the public host. Applications make
+ * links of it and mail them; others choose by it which customer's data they show.
  */
 export function hostFor({ fields }: Pick<Request, 'fields'>, domain: string): string {
   const host = fields.get('Host')
@@ -40,8 +39,8 @@ export function hostFor({ fields }: Pick<Request, 'fields'>, domain: string): st
 }
 
 /**
- * Whether a browser came by plain HTTP: the edge says so, and the browser does not contradict it. Fetch metadata are sent over
- * TLS alone (W3C Fetch Metadata section 2), as are our cookies: with either of them it is the edge that is wrong, and the
+ * Whether a browser came by plain HTTP: the edge says so, and the browser does not contradict it. Browsers send Fetch metadata
+ * (W3C Fetch Metadata section 2) and our cookies over TLS alone. When a request has either of them, the edge is wrong and the
  * login works all the same.
  */
 export function cameWithoutTls({ secure, fields }: Request): boolean {
@@ -52,7 +51,8 @@ export function cameWithoutTls({ secure, fields }: Request): boolean {
 
 /**
  * Whether a post comes from a page of our own origin. A post of another site must never be kept, nor sent again, in the name of
- * the user. Fetch metadata says so, else Origin; a post with neither could be from anywhere.
+ * the user. Fetch metadata decides, or else Origin. A post that has neither could be from any site, so it does not count as our
+ * own.
  */
 export function isOwnPost({ fields }: Pick<Request, 'fields'>, baseUrl: string): boolean {
   const site = fields.get('Sec-Fetch-Site')
@@ -67,7 +67,10 @@ export function isOwnPost({ fields }: Pick<Request, 'fields'>, baseUrl: string):
  */
 export function isForeignSocket(
   { fields }: Request,
-  { baseUrl, webSocketOrigins }: Config,
+  {
+    baseUrl,
+    webSocketOrigins,
+  }: { readonly baseUrl: string; readonly webSocketOrigins: readonly string[] },
 ): boolean {
   if (!fields.has('Upgrade')) return false
   const origin = fields.get('Origin')

@@ -2,19 +2,19 @@
  * Decides which paths and tokens pass without a login. Pure.
  *
  * # Facts
- * - A prefix is compared with the very bytes that are forwarded. Servers decode, merge and resolve them, each in its way:
- *   `/public/..%2fadmin` is /admin to some. A path that can be read in two ways is never let through; it needs a login.
+ * - A prefix is compared with the very bytes that are forwarded. Servers decode, merge and resolve those bytes in different
+ *   ways: some read `/public/..%2fadmin` as /admin. A path that servers can read in two ways never passes without a login.
  * - `/api` also lets `/api-admin` pass; `/api/` does not.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 
-/** A token as it is kept: its name for the log, its hash, and when it ends. */
+/** A passthrough token: the settings hold its name for the log, its hash, and the moment it ends. */
 interface PassthroughToken {
   readonly name: string
   readonly sha256: Buffer
-  /** Moment since the epoch; undefined: never. */
+  /** The moment since the epoch at which the token ends; undefined when it never ends. */
   readonly expires: Milliseconds | undefined
 }
 

@@ -14,19 +14,19 @@ import { isAmbiguous } from './passthrough.ts'
 export interface AskedPath {
   /** Whether two servers could see different paths in its bytes. */
   readonly ambiguous: boolean
-  /** Decoded once. */
+  /** The path decoded once. */
   readonly decoded: string
-  /** The same without the differences that some applications overlook, and without a slash at its end. */
+  /** The decoded path without the differences that some applications overlook, and without a slash at its end. */
   readonly folded: string
 }
 
 /** The path of a rule. */
 export interface PathRule {
-  /** As it stands in the file. */
+  /** The text of the path in the configuration file. */
   readonly written: string
-  /** Whether it is a folder: it means all paths below, and the folder itself without the slash. */
+  /** Whether the rule ends with a slash. Then it is for all paths below, and for the folder itself without the slash. */
   readonly isFolder: boolean
-  /** Decoded once; that of a folder ends with "/". */
+  /** The path decoded once; the path of a folder ends with "/". */
   readonly decoded: string
   readonly folded: string
 }
@@ -63,7 +63,7 @@ export function pathRuleProblem(text: string): string | undefined {
 /** Whether a rule is for a path: it is the same, or lies below a folder, or is the folder itself. */
 export function isFor(rule: PathRule, { decoded }: AskedPath): boolean {
   if (!rule.isFolder) return decoded === rule.decoded
-  // Without a text of its own for each rule, which would be half of the cost.
+  // The comparison makes no new text for each rule, because that would be half of its cost.
   const isItself = decoded.length + 1 === rule.decoded.length && rule.decoded.startsWith(decoded)
   return isItself || decoded.startsWith(rule.decoded)
 }

@@ -6,22 +6,23 @@
  *   method of the call; it is OPTIONS and has no content.
  * - The call itself follows only when the answer allows it, with cookies where the site is the same, and needs a session like any
  *   other request.
- * - Frameworks that take the method from a field or from the query would run another one for it: what names one is no preflight.
+ * - Some frameworks take the method from a field or from the query and would run that method instead of OPTIONS. A request that
+ *   names a method there does not count as a preflight.
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'
 import { isAmbiguous, tokenField } from './passthrough.ts'
 import { type AccessRules, isClosed, namedMethods } from './rules.ts'
 
-/** What is looked at. */
+/** The parts of a request that the decision needs. */
 interface Asked {
   readonly request: Pick<Request, 'method' | 'fields'>
-  /** As it is forwarded. */
+  /** The path as it is forwarded. */
   readonly path: string
   readonly query?: string | undefined
 }
 
-/** Whether a request is a preflight that may pass without a session: nothing in doubt is one. */
+/** Whether a request is a preflight that may pass without a session. A doubtful request does not count as one. */
 export function isPreflight(
   { request: { method, fields }, path, query }: Asked,
   { baseUrl, access }: { readonly baseUrl: string; readonly access: AccessRules | undefined },
@@ -40,10 +41,10 @@ const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}$/
 /** Methods no browser announces (Fetch, section 2.2.1). */
 const FORBIDDEN = /^(?:connect|trace|track)$/i
 
-/** What no browser sends with one. A token of ours is judged before. */
+/** Browsers send none of these fields with a preflight. The gate judges a passthrough token before it asks this function. */
 const REFUTES = ['Upgrade', 'Transfer-Encoding', 'Range', tokenField]
 
-/** One origin, of another page than ours; `null` is that of a page in a sandbox. */
+/** Whether the values are one single origin and not the public one; `null` is the origin of a page in a sandbox. */
 function isOtherOrigin([origin, ...more]: readonly string[], baseUrl: string): boolean {
   if (origin === undefined || more.length > 0 || origin === baseUrl) return false
   return (
@@ -51,7 +52,7 @@ function isOtherOrigin([origin, ...more]: readonly string[], baseUrl: string): b
   )
 }
 
-/** Whether nothing else speaks against it: Fetch metadata, where there are any, and the length of the content. */
+/** Whether Fetch metadata, when the browser sends them, and the length of the content fit a preflight. */
 function saysSo(fields: Fields): boolean {
   const mode = fields.get('Sec-Fetch-Mode') ?? 'cors'
   const site = fields.get('Sec-Fetch-Site') ?? 'cross-site'
@@ -59,7 +60,10 @@ function saysSo(fields: Fields): boolean {
   return mode === 'cors' && ['cross-site', 'same-site'].includes(site) && length === '0'
 }
 
-/** What goes to the backend of a preflight: nothing that could say who asks, should it be one that no browser has sent. */
+/**
+ * The fields of a preflight that go to the backend. Those that could name a user are left out, because a program may have sent
+ * the request.
+ */
 export function withoutCredentials(fields: Fields): Fields {
   return fields.where(name => !/^(?:cookie|authorization)$/i.test(name))
 }

@@ -18,31 +18,31 @@ import { type AskedPath, askedPath, couldBeFor, isFor, type PathRule } from './p
 
 /** One member of `access`. */
 export interface AccessRule {
-  /** Its place in the list, from 1. */
+  /** The place of the rule in the list, from 1. */
   readonly number: number
-  /** Its line in the file; undefined when it came from none. */
+  /** The line of the rule in the configuration file; undefined when the rule does not come from a file. */
   readonly line: number | undefined
   readonly path: PathRule
-  /** Undefined: all. */
+  /** The methods the rule is for; undefined when it is for all. */
   readonly methods: ReadonlySet<string> | undefined
   readonly allow: Allowed
-  /** What the login has to be like; undefined: any. */
+  /** The requirements for the login; undefined when any login will do. */
   readonly login: LoginNeeds | undefined
-  /** What a person reads who is refused. */
+  /** The text for a person whom the rule refuses. */
   readonly message: string | undefined
 }
 
-/** Who is allowed: a word, or a list of descriptions of which one has to fit. */
+/** The people a rule allows: a word, or a list of descriptions of which one has to fit. */
 export type Allowed = 'nobody' | 'anyone' | 'signed-in' | readonly Description[]
 
 /** Values by the name of an attribute, `users` for the subject. Each attribute has to have one of its values. */
 export type Description = ReadonlyMap<string, readonly string[]>
 
-/** What a login has to be like. */
+/** The requirements of a rule for the login. */
 export interface LoginNeeds {
   /** The person has authenticated at the identity provider within this time; undefined: at any time. */
   readonly maxAge: Milliseconds | undefined
-  /** One of these is the AuthnContext; none: any is. */
+  /** The AuthnContext has to be one of these; an empty list allows any. */
   readonly contexts: readonly string[]
 }
 
@@ -55,13 +55,13 @@ export interface AccessRules {
   readonly methods: ReadonlySet<string>
   /** By the first name of a folded path, the rules that could be for such paths, in their order. */
   readonly byFirstName: ReadonlyMap<string, readonly ReadyRule[]>
-  /** Those for paths that begin with none of these names. */
-  readonly elsewhere: readonly ReadyRule[]
+  /** The rules for paths that begin with none of these names. */
+  readonly otherRules: readonly ReadyRule[]
   /** The rules of paths that were asked for before: the same few paths come most of the time. */
-  readonly known: Map<string, RulesOfPath>
+  readonly rulesByPath: Map<string, RulesOfPath>
 }
 
-/** A rule as it stands among the candidates of a path: made once, and no copy for each path. */
+/** A rule in the two forms it can have among the candidates of a path. They are made once, so that paths share them. */
 interface ReadyRule {
   readonly rule: AccessRule
   readonly deciding: Candidate
@@ -72,7 +72,7 @@ interface Candidate {
   readonly rule: AccessRule
   /** Whether the rule is for the path. */
   readonly decides: boolean
-  /** Undefined: the rule has a word in place of descriptions. */
+  /** The descriptions of the rule; undefined when it has a word in their place. */
   readonly descriptions: ReadonlyArray<readonly Needed[]> | undefined
   readonly allowed: AccessVerdict
 }
@@ -89,20 +89,20 @@ type Pattern = readonly string[]
 /** The rules that concern a path, for any person and any method. */
 interface RulesOfPath {
   readonly ambiguous: boolean
-  /** Those that are for it, and those that an application could take it to be meant by, in their order. */
+  /** The rules for the path and the rules whose path an application could take it for, in the order of the list. */
   readonly candidates: readonly Candidate[]
 }
 
-/** What a request asks for. */
+/** The parts of a request that rules look at. */
 export interface AccessQuestion {
   readonly method: string
-  /** As it is forwarded, without the query. */
+  /** The path as it is forwarded, without the query. */
   readonly path: string
-  /** Methods that a field of the request names besides. */
+  /** Further methods that fields of the request name. */
   readonly alsoMethods: readonly string[]
 }
 
-/** Of a session, what rules look at. */
+/** The parts of a session that rules look at. */
 export type Person = Pick<Session, 'subject' | 'attributes' | 'authnInstant' | 'authnContext'>
 
 /** `rule` is the one that decided; undefined when none is for the request. */
@@ -124,7 +124,7 @@ export type AccessVerdict =
       readonly because: 'path' | 'spelling' | 'method'
     }
 
-/** What no login changes. */
+/** The verdicts that a new login does not change. */
 export type AccessRefusal = Extract<AccessVerdict, { verdict: 'refused' | 'ambiguous' }>
 
 /** The rules out of a list that has at least one. */
@@ -141,8 +141,8 @@ export function accessRules(rules: readonly AccessRule[]): AccessRules {
     restrict: !all || !rules.every(plain),
     methods: new Set(rules.flatMap(({ methods = [] }) => [...methods])),
     byFirstName: new Map([...names].map(name => [name, of(name)])),
-    elsewhere: of(''),
-    known: new Map(),
+    otherRules: of(''),
+    rulesByPath: new Map(),
   }
 }
 
@@ -200,25 +200,25 @@ export function isClosed(access: AccessRules, method: string, path: string): boo
   return true
 }
 
-/** The rules that concern a path. They are kept for a path of usual length, for so many at most. */
+/** The rules that concern a path. The table remembers them for paths of usual length, up to a fixed number of paths. */
 function rulesOf(access: AccessRules, path: string): RulesOfPath {
-  const { known } = access
-  const before = known.get(path)
+  const { rulesByPath } = access
+  const before = rulesByPath.get(path)
   if (before !== undefined) return before
   const found = findRules(access, askedPath(path))
   if (path.length > LONGEST_KNOWN) return found
-  if (known.size >= MOST_KNOWN) known.clear()
-  known.set(ownText(path), found)
+  if (rulesByPath.size >= MOST_KNOWN) rulesByPath.clear()
+  rulesByPath.set(ownText(path), found)
   return found
 }
 
 const MOST_KNOWN = 1000
 const LONGEST_KNOWN = 200
 
-function findRules({ byFirstName, elsewhere, restrict }: AccessRules, path: AskedPath) {
+function findRules({ byFirstName, otherRules, restrict }: AccessRules, path: AskedPath) {
   const candidates: Candidate[] = []
   if (restrict && path.ambiguous) return { ambiguous: true, candidates }
-  for (const ready of byFirstName.get(firstName(path.folded)) ?? elsewhere) {
+  for (const ready of byFirstName.get(firstName(path.folded)) ?? otherRules) {
     const decides = isFor(ready.rule.path, path)
     if (decides) candidates.push(ready.deciding)
     else if (couldBeFor(ready.rule.path, path)) candidates.push(ready.mistakable)
@@ -252,7 +252,7 @@ function verdictAmong(
   return { verdict: 'refused', rule: undefined, because: 'no-rule' }
 }
 
-/** What one rule says. */
+/** The verdict of one rule. */
 function verdictOf(
   { rule, descriptions, allowed }: Candidate,
   person: Person | undefined,
@@ -324,7 +324,7 @@ export function whyNotFulfilled(
   return other ? 'context' : undefined
 }
 
-/** What is asked for by a request with these fields. */
+/** The methods and the path that a request with these fields asks for. */
 export function wantedBy(
   { method, fields }: { readonly method: string; readonly fields: Fields },
   { path, query }: { readonly path: string; readonly query?: string | undefined },
@@ -333,7 +333,7 @@ export function wantedBy(
   if (methods.size === 0) return { method, path, alsoMethods: NONE }
   const named = namedMethods(fields, query)
   if (named.length === 0) return { method, path, alsoMethods: NONE }
-  // Whichever of so many an application takes: each that a rule names, and one that none does.
+  // When a request names too many methods, all that rules name are judged, and one that no rule names.
   const alsoMethods = named.length > MOST_NAMED ? [...methods, 'OTHER'] : named
   return { method, path, alsoMethods }
 }
@@ -369,7 +369,7 @@ const BEGINNINGS = codes('xhm')
 const ENDS = codes('de')
 
 function methodsInQuery(query: string): string[] | undefined {
-  // Most have neither the word nor a character of it escaped.
+  // Most queries have neither the word nor an escaped character, so they need no parsing.
   if (!/method|%/i.test(query)) return undefined
   return query.split(/[&;]/).flatMap(pair => {
     const [name = '', value = ''] = pair.replaceAll('+', ' ').split(/=(.*)/s, 2).map(unescaped)
@@ -385,7 +385,7 @@ function wordsOf(value: string): readonly string[] {
 const IN_QUERY =
   /^(?:[^a-z0-9]+(?:http)?method|(?:x[^a-z0-9])?(?:http[^a-z0-9])?method[^a-z0-9]?override|x[^a-z0-9]http[^a-z0-9]method)$/i
 
-/** Escapes of ASCII as what they stand for; the names of methods have no others. */
+/** The text with its escapes of ASCII decoded. The names of methods need no others. */
 function unescaped(text: string): string {
   return text.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),

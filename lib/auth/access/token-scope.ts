@@ -6,7 +6,7 @@ import { AddressSet } from '../../ip.ts'
 import { askedPath, isFor, type PathRule, pathRule } from './path-rule.ts'
 import { namedMethods } from './rules.ts'
 
-/** Each part is undefined when the token is for all. */
+/** The scope of a token. A part is undefined when the token is not limited in it. */
 export interface TokenScope {
   readonly paths: readonly PathRule[] | undefined
   readonly methods: ReadonlySet<string> | undefined

@@ -1,12 +1,13 @@
 /**
- * `authproxy access`: what the rules say of a request, and what other rules would have said of the requests of a log.
+ * The command `authproxy access` shows the verdict of the rules on a request, and the verdict of other rules on the requests of
+ * a log.
  */
 import { createReadStream } from 'node:fs'
 import { basename, extname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../async/clock.ts'
 import { type CommandLine, obey, program, WrongUsage } from '../../command-line.ts'
-import { quoted, type Read, right, wrong } from '../../config/reading.ts'
+import { quoteText, type ReadResult, right, wrong } from '../../config/reading.ts'
 import { parseDuration } from '../../config/units.ts'
 import { whyUnreadable } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
@@ -30,16 +31,22 @@ export const access = program({
     user: { value: 'NAME', help: 'who is signed in; without it the person is not' },
     groups: { value: 'LIST', help: 'the groups of the person, separated by commas' },
     attribute: {
-      ...{ value: 'NAME=VALUE', many: true, read: readAttribute },
+      value: 'NAME=VALUE',
+      many: true,
+      read: readAttribute,
       help: 'another attribute of the person; may be repeated',
     },
     age: {
-      ...{ value: 'DURATION', read: readAge, default: '0s' },
+      value: 'DURATION',
+      read: readAge,
+      default: '0s',
       help: 'how long ago the person has signed in (0s)',
     },
     context: { value: 'URI', help: 'the authentication context of the login' },
     method: {
-      ...{ value: 'METHOD', read: readMethod, default: 'GET' },
+      value: 'METHOD',
+      read: readMethod,
+      default: 'GET',
       help: 'the method of the request (GET)',
     },
     log: {
@@ -54,16 +61,16 @@ export const access = program({
 
 type Line = CommandLine<typeof access>
 
-function readAttribute(text: string): Read<readonly [name: string, value: string]> {
+function readAttribute(text: string): ReadResult<readonly [name: string, value: string]> {
   const at = text.indexOf('=')
   return at > 0 && at < text.length - 1
     ? right([text.slice(0, at), text.slice(at + 1)] as const)
-    : wrong(`found ${quoted(text)}, expected NAME=VALUE such as department=IT`)
+    : wrong(`found ${quoteText(text)}, expected NAME=VALUE such as department=IT`)
 }
 
-function readAge(text: string): Read<number> {
+function readAge(text: string): ReadResult<number> {
   const read = parseDuration(text)
-  return read.ok ? read : wrong(`found ${quoted(text)}, expected a duration such as 20m`)
+  return read.ok ? read : wrong(`found ${quoteText(text)}, expected a duration such as 20m`)
 }
 
 /** Runs the command with the arguments behind its name. */
@@ -95,7 +102,7 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
   for (const [name] of options.attribute) {
     if (known.includes(name)) continue
     const mend = attributeMeant(name, loaded.value.identity.claims)
-    throw new WrongUsage(`--attribute: no attribute has the name ${quoted(name)}; ${mend}`)
+    throw new WrongUsage(`--attribute: no attribute has the name ${quoteText(name)}; ${mend}`)
   }
   if (options.log !== undefined) return replay(new Replay(loaded.value), options.log)
   const now = systemClock.now()

@@ -1,9 +1,9 @@
 /**
- * What an administrator can do about a failure, by its code: which setting of ours or of the IdP decides it. For `authproxy explain`.
+ * The advice of `authproxy explain` for each code of a failure: which setting of this service or of the IdP decides it.
  */
 import type { FailureRecord } from '../pages/failure-records.ts'
 
-/** Sentences, the most likely remedy first; none where nothing but the record itself helps. */
+/** The advice for a failure, the most likely remedy first. The list is empty when nothing but the record itself helps. */
 export function adviceOn(failure: FailureRecord): readonly string[] {
   const { code, facts = {}, findings } = failure
   const status = ` ${facts['problem'] ?? ''} `
@@ -147,7 +147,7 @@ const ADVICE = {
   ],
 } as const satisfies Readonly<Record<string, readonly string[]>>
 
-/** Status codes in what the IdP answered, and the setting each is about. */
+/** Status codes of the IdP, and the setting that each is about. */
 const STATUSES: ReadonlyArray<readonly [name: string, sentence: string]> = [
   [
     'InvalidNameIDPolicy',

@@ -3,22 +3,26 @@
  */
 import { basename, extname } from 'node:path'
 import { type CommandLine, pathOption, program, WrongUsage } from '../../command-line.ts'
-import { quoted, type Read, right, wrong } from '../../config/reading.ts'
+import { quoteText, type ReadResult, right, wrong } from '../../config/reading.ts'
 import type { ConfigPlace } from '../config/load-config.ts'
 
 export type Line = CommandLine<typeof authproxy>
 
-/** Where the files of instances are looked for. */
+/** The directory of the configuration files of instances. */
 const defaultConfigDirectory = '/etc/authproxy'
 
 /** The options by which each command finds the file of an instance. */
 export const placeOptions = {
   config: {
-    ...{ short: 'c', value: 'FILE', read: pathOption },
+    short: 'c',
+    value: 'FILE',
+    read: pathOption,
     help: 'read FILE instead of DIR/INSTANCE.yaml',
   },
   'config-dir': {
-    ...{ value: 'DIR', read: pathOption, default: defaultConfigDirectory },
+    value: 'DIR',
+    read: pathOption,
+    default: defaultConfigDirectory,
     help: `look for instances in DIR instead of ${defaultConfigDirectory}`,
   },
 } as const
@@ -58,15 +62,17 @@ export const authproxy = program({
       help: 'print the configuration in force, with the source of each value and secrets hidden, exit',
     },
     now: {
-      ...{ of: ['rotate-keys'] },
+      of: ['rotate-keys'],
       help: 'the new keys sign at once, and not when the others know them',
     },
     checks: {
-      ...{ of: ['socket-unit'] },
+      of: ['socket-unit'],
       help: 'that of forwardAuth, for authproxy-checks@INSTANCE.socket',
     },
     groups: {
-      ...{ value: 'NUMBER', of: ['doctor'], read: readGroups },
+      value: 'NUMBER',
+      of: ['doctor'],
+      read: readGroups,
       help: 'how many groups a user is in',
     },
   },
@@ -82,13 +88,15 @@ Manuals: authproxy(8), authproxy.yaml(5).
 `,
 })
 
-function readGroups(text: string): Read<number> {
+function readGroups(text: string): ReadResult<number> {
   return /^\d{1,5}$/.test(text)
     ? right(Number(text))
-    : wrong(`found ${quoted(text)}, expected a number such as 150`)
+    : wrong(`found ${quoteText(text)}, expected a number such as 150`)
 }
 
-/** The instance a command line means: the one it names, that of its file, or `default`. Throws WrongUsage. */
+/**
+ * The instance a command line means: the instance it names, the instance of the file it names, or `default`. Throws WrongUsage.
+ */
 export function instanceOf({
   operands,
   run,
@@ -105,6 +113,6 @@ export function instanceOf({
     return { instance, file, configDirectory: options['config-dir'] }
   }
   throw new WrongUsage(
-    `${quoted(instance)} is no name of an instance: letters, digits, ".", "_", "-"`,
+    `${quoteText(instance)} is no name of an instance: letters, digits, ".", "_", "-"`,
   )
 }

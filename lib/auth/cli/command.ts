@@ -28,7 +28,7 @@ export async function command(line: Line): Promise<ExitCode> {
   if (run === 'socket-unit') return printSocketUnit(await load(), options.checks)
   const loaded = await load()
   for (const note of loaded.notes) await tell(note, 'info')
-  // The doctor has the warnings among its findings.
+  // The doctor prints the warnings among its own findings.
   const told = loaded.ok && run === 'doctor' ? [] : loaded.warnings
   for (const warning of told) await tell(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
@@ -41,7 +41,7 @@ export async function command(line: Line): Promise<ExitCode> {
     if (bare && absent) await tell(firstSteps)
     if (run === 'explain' && operands.length === 1 && absent) await tell(howToExplain)
     if (run !== 'status' || absent) return exitCodes.configuration
-    // The instance runs on with its old configuration, and is asked most when the new one is wrong.
+    // The instance runs on with its old configuration, and people ask it most often when the new one is wrong.
     const { askInstance, likelyConfigPath } = await import('./ask.ts')
     const { instance, environment } = place
     const configPath = await likelyConfigPath(instance, loaded.from, environment)
@@ -63,7 +63,7 @@ export async function command(line: Line): Promise<ExitCode> {
     case 'explain': {
       const [reference = ''] = operands
       const { lockOf } = await import('../keys/dynamic-file.ts')
-      // One that is silent, or of an older version, has its file.
+      // When the instance does not answer, or is of an older version, its file is read.
       const asked = printAnswer(lockOf(config.configPath), { do: run, reference }, tell)
       const code = await asked.catch(() => undefined)
       if (code !== undefined && code !== 'forbidden') return code
@@ -86,7 +86,8 @@ async function serveInstance(
   // Garbage is collected when it is a third of what is in use. By default V8 waits for three times as much, and an instance
   // that has become idle keeps that.
   setFlagsFromString('--heap-growing-percent=35')
-  // For the heaps of threads, which begin later: what a message of a stranger leaves behind fits in, so that it is gone before it counts as old.
+  // Threads begin later and take this size. The garbage of one message fits in the young generation, so it is collected there
+  // and never moves to the old one.
   setFlagsFromString('--max-semi-space-size=4')
   const [{ startService }, { serve }, { createLog }, { hostName }] = await Promise.all([
     import('../service.ts'),
@@ -143,7 +144,7 @@ const firstSteps =
 const howToExplain =
   'explain takes the reference of a page, and the instance after it: authproxy explain REFERENCE INSTANCE'
 
-/** What `--check-config` looks at beyond the settings: what the service reads at start, and where it writes. */
+/** The checks of `--check-config` beyond the settings: the files the service reads at start, and the places it writes to. */
 async function checkAround({
   value: config,
   from,
@@ -192,8 +193,8 @@ async function dumpConfig({ from }: LoadedConfig): Promise<ExitCode> {
   const set = readEnvironment(process.env)
   const filling =
     set.is === 'complete'
-      ? { found: set.found, source: problemPlace }
-      : { found: await looseSettings(from), source: () => from }
+      ? { document: set.found, source: problemPlace }
+      : { document: await looseSettings(from), source: () => from }
   await print(dumpSettings(settings, { ...filling, overrides: new Map() }))
   return exitCodes.success
 }
@@ -205,14 +206,16 @@ async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
     )
     return exitCodes.configuration
   }
-  const [{ makeDynamicConfig, rotated, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
+  const [{ makeDynamicConfig, rotateKeys, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
     await Promise.all([import('../keys/dynamic-config.ts'), import('../keys/dynamic-file.ts')])
   const { configPath, domain, saml, session, keyOverlap } = config
   const making = { entityId: saml.entityId, domain, now: systemClock.now(), random: randomBytes }
   const before = await readDynamicConfig(configPath)
   const overlap = { session: session.lifetime, saml: keyOverlap, atOnce }
   const after =
-    before === undefined ? await makeDynamicConfig(making) : await rotated(before, making, overlap)
+    before === undefined
+      ? await makeDynamicConfig(making)
+      : await rotateKeys(before, making, overlap)
   await saveDynamicConfig(configPath, after)
   await print(`${configPath}: new keys; a running instance uses them within a second\n`)
   if (before !== undefined) {

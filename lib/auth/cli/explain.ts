@@ -1,6 +1,6 @@
 /**
- * `authproxy explain REFERENCE`: what an instance has kept of a failure, field by field, for the operator. A running instance says it
- * itself; its file is read while none runs.
+ * The command `authproxy explain REFERENCE` prints the record of a failure, field by field. A running instance answers from
+ * memory; while none runs, the command reads the file of the instance.
  */
 import { systemCode } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
@@ -12,7 +12,7 @@ interface Explanation {
   readonly lines: readonly string[]
 }
 
-/** The same from the file of an instance that does not run. */
+/** The explanation of a failure from the file of an instance that does not run. */
 export async function explainFromFile(reference: string, file: string): Promise<Explanation> {
   try {
     return explain(reference, await readFailures(file))

@@ -1,20 +1,20 @@
 /**
- * Judges the requests of a log by another configuration: who would newly be refused, and who newly let in. Pure but for the lines it
- * is given.
+ * Judges the requests of a log by another configuration, and reports which people it would newly refuse or let in. It does no
+ * I/O.
  *
  * # Facts
  * - A line `signed in` has the groups of the person, and the other attributes that rules named then; the requests behind it are
- *   judged with them. A person whose login is not in the log, or of whom an attribute is not, may remain undecided.
+ *   judged with them. A request may remain undecided when the login of its person, or one of the attributes, is not in the log.
  * - The log has no method that a field names, so that is not judged.
- * - A value of a rule that no login of the log had may be misspelt, or be of no person any more.
- * - Lines in the journal have no time of their own: without that of the journal no age of a login can be told.
+ * - When no login of the log had a value of a rule, the value may be misspelt, or its last person may have left.
+ * - Lines in the journal have no time of their own. Without the time that the journal prints, the age of a login is unknown.
  */
 import { isRecord, type JsonObject } from '../../json.ts'
 import { type AccessRule, fits, type Person, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import { tokenPasses, tryRequest } from './trial.ts'
 
-/** What changes for a person, by a rule. */
+/** A change for a person, and the rule that causes it. */
 interface Change {
   readonly who: string
   readonly rule: string
@@ -26,19 +26,19 @@ interface Change {
 
 type Kind = 'refused' | 'login' | 'let in' | 'undecided'
 
-/** Changes of one kind that are told apart; more are counted together. */
+/** The number of different changes that are listed; further ones are only counted. */
 const MOST_CHANGES = 10_000
 /** People whose logins are remembered. */
 const MOST_PEOPLE = 200_000
 
 export class Replay {
   readonly #config: Config
-  /** By subject, the newest login. */
+  /** The newest login of each subject. */
   readonly #people = new Map<string, Person>()
   readonly #changes = new Map<Kind, Map<string, Change>>()
   /** Values of rules that no login has had so far. */
   #unseen: readonly RuleValue[]
-  /** Attributes that logins have told of. */
+  /** The attributes that were in the logins of the log. */
   readonly #told = new Set(['users'])
   #logins = 0
   /** Lines that were read, and requests that were judged. */
@@ -67,7 +67,7 @@ export class Replay {
       this.#request(found, momentOf(found, line.slice(0, at)))
   }
 
-  /** What was found, for people. */
+  /** The report for the administrator. */
   report(): readonly string[] {
     const lines = [`${this.lines} lines, ${this.judged} requests judged`]
     const titles = {
@@ -104,8 +104,10 @@ export class Replay {
     const of = (kind: Kind) =>
       [...(this.#changes.get(kind)?.values() ?? [])].reduce((sum, { count }) => sum + count, 0)
     return {
-      ...{ refused: of('refused'), login: of('login') },
-      ...{ 'let in': of('let in'), undecided: of('undecided') },
+      refused: of('refused'),
+      login: of('login'),
+      'let in': of('let in'),
+      undecided: of('undecided'),
     }
   }
 
@@ -135,7 +137,7 @@ export class Replay {
     })
   }
 
-  /** Notes what a login has of an attribute; undefined: it may be anything. */
+  /** Notes the values of an attribute in a login; undefined means that the log does not have all of them. */
   #seen(name: string, values: readonly string[] | undefined): void {
     const isSeen = (wanted: RuleValue) =>
       wanted.name === name && (values?.some(value => fits(value, wanted.value)) ?? true)

@@ -1,8 +1,9 @@
 /**
- * `authproxy sessions`: ends the sessions of a user. A running instance does it, also while its file is wrong.
+ * The command `authproxy sessions` ends the sessions of a user. It asks the running instance, which also works while the
+ * configuration file is wrong.
  */
 import { type CommandLine, helpText, obey, program, WrongUsage } from '../../command-line.ts'
-import { type Read, right, wrong } from '../../config/reading.ts'
+import { type ReadResult, right, wrong } from '../../config/reading.ts'
 import { ownName } from '../../files/directory-owner.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
@@ -26,7 +27,9 @@ export const sessions = program({
   options: {
     ...placeOptions,
     user: {
-      ...{ value: 'NAME', of: ['end'], read: readUser },
+      value: 'NAME',
+      of: ['end'],
+      read: readUser,
       help: 'the user, as the log and X-Authproxy-User say; capitals make no difference',
     },
   },
@@ -61,12 +64,12 @@ async function runSessions(line: Line): Promise<ExitCode> {
   return askInstance({ instance, configPath }, { do: 'end-sessions', user, by: caller() }, tell)
 }
 
-function readUser(text: string): Read<string> {
+function readUser(text: string): ReadResult<string> {
   if (text.length > longestUser) return wrong(`is longer than ${longestUser} characters`)
   return /\p{Cc}/u.test(text) ? wrong('has control characters') : right(text)
 }
 
-/** Who calls, for the log: the user of the process, and the one who became that by sudo. */
+/** The caller, for the log: the user of the process, and the user who became that one by sudo. */
 function caller(): string {
   const { SUDO_USER: before } = process.env
   const now = ownName() ?? `user ${process.geteuid?.()}`

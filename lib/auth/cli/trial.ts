@@ -1,6 +1,6 @@
 /**
- * What the gate would say of a request by a configuration, asked outside the service: for a person who is described, or for the
- * requests of a log. Pure.
+ * Asks the gate for its verdict on a request outside the service, with any configuration: for a person the command line
+ * describes, or for the requests of a log. Pure.
  */
 import { Fields } from '../../http/message/field.ts'
 import { type AccessVerdict, judge, neededText, type Person, placeOfRule } from '../access/rules.ts'
@@ -9,12 +9,12 @@ import type { Config } from '../config/config.ts'
 import { gate } from '../gate.ts'
 import type { ReadSession } from '../session/token.ts'
 
-/** What is tried. */
+/** The request that is tried. */
 export interface Trial {
   readonly method: string
   /** The path as a request line has it, without the query. */
   readonly path: string
-  /** Undefined: not signed in. */
+  /** The person; undefined for one who is not signed in. */
   readonly person: Person | undefined
   readonly now: number
 }
@@ -22,7 +22,7 @@ export interface Trial {
 export interface TrialVerdict {
   /** `passes` reaches the backend, `own` is answered here, `login` leads to a login, also of one who is signed in. */
   readonly is: 'passes' | 'own' | 'login' | 'refused'
-  /** What the rules say; undefined where they are not asked. */
+  /** The verdict of the rules; undefined where the gate does not ask them. */
   readonly access: AccessVerdict | undefined
   /** The reason in words, such as `passthroughPaths: /public/`. */
   readonly because: string
@@ -34,7 +34,7 @@ export function tryRequest(config: Config, { method, path, person, now }: Trial)
   const request = { method, fields: Fields.empty, version: '1.1' } as const
   const asked = { request, path, client: '127.0.0.1', now, instanceId: NO_INSTANCE }
   const found = gate({ ...asked, session: () => session }, config)
-  // Only a session that is being read makes it wait.
+  // The gate waits only when it has to read a session, and here the session is given.
   if (found instanceof Promise) throw new TypeError('the gate waits for a session')
   const access =
     config.access && judge(config.access, { method, path, alsoMethods: [] }, { person, now })
@@ -66,7 +66,7 @@ export function tokenPasses(
   return token.scope === undefined || isInScope(token.scope, { ...request, fields: Fields.empty })
 }
 
-/** Why, in a sentence. */
+/** The reason for the verdict, in a sentence. */
 function reasonOf(access: AccessVerdict | undefined): string {
   if (access === undefined) return 'there are no rules: all who are signed in may'
   const { verdict, rule } = access
@@ -115,7 +115,10 @@ export function trialLines(trial: Trial, { is, access, because }: TrialVerdict):
   return [...lines, `because ${because}`]
 }
 
-/** A session as the gate looks at one. Written out: copying it from parts costs more than the judgement. */
+/**
+ * The session of a person as the gate sees it. The members are written out, because copying them from parts costs more than the
+ * judgement.
+ */
 function sessionOf(person: Person, now: number): ReadSession {
   return {
     subject: person.subject,

@@ -1,6 +1,6 @@
 /**
- * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and what is computed from
- * them. Durations are milliseconds, sizes bytes. Also which of them a reload cannot apply. Pure.
+ * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and values computed from
+ * them. Durations are milliseconds, sizes bytes. The file also decides which changes a reload cannot apply. Pure.
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
@@ -57,7 +57,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       expires: token.expires,
       scope: tokenScope(token),
     })),
-    /** Undefined: all who are signed in may do everything. */
+    /** The rules; undefined when all who are signed in may do everything. */
     access: accessOf(values.access, index => lineOf?.(['access', index])),
     /** Whether preflights of other origins pass without a session. */
     cors: values.cors,
@@ -77,9 +77,12 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       idpMetadataProxy: values.idpMetadataProxy,
       idpEntityId: values.idpEntityID,
       idpMetadataCertificate: values.idpMetadataCertificate,
-      /** Where remote metadata is kept between starts, a file for each URL: another identity provider must not sign users in. */
+      /**
+       * The file that keeps remote metadata between starts. Each URL has a file of its own, so that the metadata of a former
+       * identity provider cannot sign users in.
+       */
       metadataCacheFile: `${configPath}.idp-metadata-${digestOf(values.idpMetadataURL)}.xml`,
-      /** Where IDs that were used up are kept between starts. */
+      /** The file that keeps used IDs between starts. */
       usedIdsPath: `${configPath}.used`,
       requestSigning: values.samlRequestSigning,
       nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? nameIdFormats.transient),
@@ -94,35 +97,42 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     session: values.session,
     pages: values.pages,
     identity: { claims, looseNames, stripDomains, groups, groupForm, only },
-    /** Tells whether a session was made by these settings of `identity`, or by others. */
+    /** A digest of the settings under `identity`. A session with another digest was made by other settings. */
     identityDigest: createHash('sha256')
       .update(
         JSON.stringify([
           ...[attributes, looseNames, stripDomains, groups, groupForm, only],
-          // Not where there is none: sessions of before this setting go on.
+          // The digest has no member for an absent file, so that sessions from before this setting existed stay valid.
           ...(rename === undefined ? [] : [rename]),
         ]),
       )
       .digest('base64url')
       .slice(0, 11),
     identityFields: {
-      ...{ claims, encoding, limit, basicAuth: proxy.useBasicAuth, names },
-      /** Names that are removed from clients besides ours. */
+      claims,
+      encoding,
+      limit,
+      basicAuth: proxy.useBasicAuth,
+      names,
+      /** The names of further fields that are removed from requests of clients. */
       stripped: strippedNames(names),
     },
     /** The file with names for groups. */
     groupNames: rename,
-    /** Undefined: no signed identity is sent. Without an audience of its own it is the public origin. */
+    /** The signed identity; undefined when none is sent. Its audience is the public origin unless the settings name another. */
     identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,
     keyOverlap: values.keys.overlap,
-    /** The file of keys that are distributed and only read here; undefined: they are made and kept at `configPath`. */
+    /**
+     * The file of keys that the operator distributes and this instance only reads; undefined when the instance makes its keys
+     * and keeps them at `configPath`.
+     */
     sharedKeys: values.keys.shared ? (values.keys.file ?? configPath) : undefined,
-    /** Undefined: no store is shared. */
+    /** The shared store; undefined when there is none. */
     state: stateOf(values, instance),
     timeouts: values.timeouts,
     limits: values.limits,
     admin: values.admin.listenAddress,
-    /** Undefined: no edge asks. */
+    /** The listener for checks; undefined when no edge asks. */
     forwardAuth: forwardAuthOf(values),
     log: values.log,
   }
@@ -135,7 +145,7 @@ function stateOf({ state }: WholeValues, instance: string) {
   return { ...url, user, ...secrets, certificates, sentinels, onOutage, instance }
 }
 
-/** The edge is set where the address is: one without it has been refused. */
+/** Both the edge and the address are set, or neither: the check of the settings refuses an address without an edge. */
 function forwardAuthOf({ domain, forwardAuth }: WholeValues) {
   const { listenAddress: listen, edge, trustedProxies, edgeSecret, hosts } = forwardAuth
   if (listen === undefined || edge === undefined) return undefined
@@ -148,14 +158,14 @@ function forwardAuthOf({ domain, forwardAuth }: WholeValues) {
   }
 }
 
-/** Both files are set, or neither: one alone has been refused. */
+/** Both files are set, or neither: the check of the settings refuses one alone. */
 function targetClientOf({ targetClientCertificate, targetClientKey }: SettingValues['proxy']) {
   return targetClientCertificate === undefined || targetClientKey === undefined
     ? undefined
     : { certificate: targetClientCertificate, key: targetClientKey }
 }
 
-/** One of the two is set: others have been refused. */
+/** Exactly one of the two is set: the check of the settings refuses anything else. */
 function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile: path = '' }: SettingValues) {
   return url === undefined ? ({ from: 'file', path } as const) : ({ from: 'url', url } as const)
 }
@@ -164,7 +174,10 @@ function digestOf(url = ''): string {
   return createHash('sha256').update(url).digest('hex').slice(0, 16)
 }
 
-/** Names of changed settings that wait for a restart, as they stand in the file. `now` is what has been in force until now. */
+/**
+ * The names of changed settings that wait for a restart, as the file spells them. `now` is the configuration that was in force
+ * until now.
+ */
 export function needRestart(
   started: Config,
   wanted: Config,
@@ -191,7 +204,10 @@ export function needRestart(
   return [...changed.map(([name]) => name), ...target]
 }
 
-/** What is in force after a reload: as wanted, but as started where only a restart helps. Nothing is ever half applied. */
+/**
+ * The configuration in force after a reload: the wanted values, but the values of the start where only a restart can change
+ * them. Settings that depend on each other change together or not at all.
+ */
 export function inForce(started: Config, wanted: Config, now: Config = started): Config {
   const { domain, baseUrl, listen, configPath, admin, sharedKeys } = started
   const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsPath } = started.saml
@@ -200,20 +216,34 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
   const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
   return {
     ...wanted,
-    ...{ domain, baseUrl, listen, configPath, admin, sharedKeys },
+    domain,
+    baseUrl,
+    listen,
+    configPath,
+    admin,
+    sharedKeys,
     state: started.state && {
       ...started.state,
       onOutage: wanted.state?.onOutage ?? started.state.onOutage,
     },
     ...(targetWaits(started, wanted, now) ? backend : {}),
-    // What an address was checked with waits with it.
+    // The settings that the address was checked with wait for the restart together with it.
     forwardAuth: isDeepStrictEqual(started.forwardAuth?.listen, wanted.forwardAuth?.listen)
       ? wanted.forwardAuth
       : now.forwardAuth,
     saml: {
       ...wanted.saml,
-      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsPath },
-      ...{ idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate },
+      domain,
+      baseUrl,
+      entityId,
+      acsUrl,
+      sloUrl,
+      metadataCacheFile,
+      usedIdsPath,
+      idpMetadata,
+      idpMetadataProxy,
+      idpEntityId,
+      idpMetadataCertificate,
     },
     session: { ...wanted.session, revocation: started.session.revocation },
     limits: { ...wanted.limits, ...fixedLimits(started) },
@@ -222,15 +252,18 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
 }
 
 /**
- * Whether another backend is wanted together with another address or name of the gateway. That it does not lead back here was
- * checked with those, which wait for the restart; so it waits too.
+ * Whether another backend is wanted together with another address or name of the gateway. The check that the backend does not
+ * lead back here used the new address and name. Those wait for the restart, so the backend waits too.
  */
 function targetWaits(started: Config, { listen, domain, target }: Config, now: Config): boolean {
   const moves = !isDeepStrictEqual([listen, domain], [started.listen, started.domain])
   return moves && !isDeepStrictEqual(target, now.target)
 }
 
-/** What becomes of logins in an outage is asked anew each time; the rest is of the connection. */
+/**
+ * The settings of the connection to the store, which is opened once. `onOutage` is read at each login, so a reload can change
+ * it.
+ */
 function fixedState({ state }: Config) {
   return state && { ...state, onOutage: undefined }
 }
@@ -244,7 +277,7 @@ function fixedTimeouts({ timeouts: { clientHead, clientIdle, clientTaking, drain
   return { clientHead, clientIdle, clientTaking, drain }
 }
 
-/** The dynamic configuration where none is named. */
+/** The path of the dynamic configuration when the settings do not name one. */
 export function standardConfigPath(instance: string): string {
   return `/var/lib/authproxy/${instance}.json`
 }

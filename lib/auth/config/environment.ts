@@ -27,8 +27,8 @@ export function variableOf(path: readonly string[]): string {
 }
 
 /**
- * What the environment says: nothing, some but not all that is required, so that the file counts, or `found`, the settings as a
- * file would have had them. A variable that is empty is not set.
+ * The settings in the environment: none; incomplete, so that the file counts; or `found`, in the form a file would have. An
+ * empty variable counts as not set.
  */
 export function readEnvironment(environment: Environment) {
   const present = Object.entries(environment)
@@ -69,7 +69,7 @@ export function readEnvironment(environment: Environment) {
 /**
  * Whether Kubernetes has set this variable: it does so in each pod for each Service of the namespace, so that a Service called
  * `authproxy`, or with a longer name that begins so, gives variables that look like settings (Kubernetes: Service, environment
- * variables). The value has to fit too: `AUTHPROXY_PORT=8080` is the mistake of a person.
+ * variables). The value has to have the form of Kubernetes too: `AUTHPROXY_PORT=8080` is the mistake of an administrator.
  */
 function isServiceLink(name: string, value = ''): boolean {
   if (/_SERVICE_HOST$|_TCP_ADDR$|_UDP_ADDR$|_SCTP_ADDR$/.test(name)) return isIP(value) !== 0
@@ -97,7 +97,7 @@ export function nearestVariable(name: string): string | undefined {
   ])
 }
 
-/** How a problem names its place: the variable, and the setting when that is a member of a list. */
+/** The place of a problem in messages: the variable, and the setting when that is a member of a list. */
 export function problemPlace(path: readonly (string | number)[]): string {
   const keys = path.filter((step): step is string => typeof step === 'string')
   if (keys[0] === 'passthroughTokens') {

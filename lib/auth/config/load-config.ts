@@ -1,5 +1,6 @@
 /**
- * How the configuration of an instance comes about: a complete environment alone, else its YAML file. Never both.
+ * Loads the configuration of an instance: from the environment alone when that is complete, else from its YAML file. The two
+ * are never mixed.
  */
 import { join } from 'node:path'
 import type { Loaded } from '../../config/config-file.ts'
@@ -31,7 +32,7 @@ export interface ConfigPlace {
   readonly environment: Environment
 }
 
-/** The configuration or everything that is wrong with it, and where it came from: a file's name, or `the environment`. */
+/** The configuration or all its problems, and its source: the name of a file, or `the environment`. */
 export type LoadedConfig = Loaded<Config> & {
   readonly from: string
   readonly notes: readonly string[]
@@ -86,7 +87,7 @@ function ignoredProxyNote({ saml }: Config, environment: Environment): string | 
   return `the environment sets ${named.name}, which is ignored: the metadata is fetched directly. If only that proxy leads to the identity provider, set idpMetadataProxy: ${named.url}`
 }
 
-/** What the settings of an instance are checked with, wherever they stand. `environment` names the place of credentials. */
+/** The check of the settings of an instance, for both sources. `environment` names the place of credentials. */
 export function configCheck(instance: string, environment: Environment = {}): Check<Config> {
   const check = checkSettings(settings, foreignNames)
   return (found, file) => {
@@ -137,8 +138,8 @@ function sourceProblems(found: unknown): Remark[] {
 }
 
 /**
- * A key without a value counts as absent. Of a rule or a token that would let in more than the file seems to say: no group is asked
- * for, the token is for all paths, the edge shows no secret.
+ * The problems of keys without a value in rules, tokens and `forwardAuth`. A key without a value counts as absent. There that
+ * would let in more than the file seems to say: no group is required, the token is for all paths, the edge needs no secret.
  */
 function emptyScopes(empty: InFile['empty'] = []): Remark[] {
   return empty

@@ -6,7 +6,7 @@ import { code, entry, heading, type SettingFile } from '../../config/manual.ts'
 import { tokenVariable, variableOf } from './environment.ts'
 import { settings } from './settings.ts'
 
-/** What authors of authproxy.yaml read. */
+/** The manual of authproxy.yaml. */
 export const authproxyManual: SettingFile = {
   name: 'authproxy.yaml',
   settings,
@@ -51,7 +51,10 @@ proxy:
   remark: variableText,
 }
 
-/** Lists of groups cannot be written in a variable, nor what stands in them; of tokens there can be one. */
+/**
+ * The sentence about the variable of a setting. A variable cannot hold a list of groups or a member of one, and it can hold one
+ * token only.
+ */
 function variableText(path: readonly string[]): string | undefined {
   const name = path.join('.')
   if (name.includes('[]') || ['identity.attributes', 'access'].includes(name)) return undefined

@@ -1,22 +1,22 @@
 /**
- * Secrets that stand in files of their own in place of the configuration: in a file named by its path, or in a credential of the
- * service manager (systemd.exec(5), LoadCredential=). They are read with the configuration, at each start and reload.
+ * Reads secrets from files of their own, which the configuration names: by a path, or as a credential of the service manager
+ * (systemd.exec(5), LoadCredential=). The service reads them with the configuration, at each start and reload.
  *
  * # Facts
- * - systemd names the directory of the credentials in CREDENTIALS_DIRECTORY, to the service alone. Commands that a person runs find
- *   those of the running service where systemd has put them.
+ * - systemd names the directory of the credentials in CREDENTIALS_DIRECTORY, to the service alone. Commands in a shell find the
+ *   credentials of the running service in the directory where systemd keeps them.
  * - No message quotes what a file holds.
  */
 import { join } from 'node:path'
 import { readProxyUrl } from '../../config/proxy-url.ts'
-import { type Path, type Read, type Remark, right, wrong } from '../../config/reading.ts'
+import { type Path, type ReadResult, type Remark, right, wrong } from '../../config/reading.ts'
 import { credentialName, readSecretFile } from '../../config/secret-place.ts'
 import { whyUnreadable } from '../../errors.ts'
 import type { Environment } from './environment.ts'
 import { readSha256, readToken } from './setting-kinds.ts'
 import type { SettingValues } from './settings.ts'
 
-/** Whose credentials are meant, and where they may be. */
+/** The instance whose credentials are meant, and the environment that may name their directory. */
 export interface SecretsOf {
   readonly instance: string
   readonly environment: Environment
@@ -54,13 +54,13 @@ export function withSecrets(
   const from = <T>(
     place: string | undefined,
     path: Path,
-    read: (text: string) => Read<T>,
+    read: (text: string) => ReadResult<T>,
   ): T | undefined => {
     if (place === undefined) return undefined
     const found = contentOf(place, of)
     const outcome = found.ok ? read(found.value.text) : found
     if (!outcome.ok) problems.push({ path, at: 'value', text: `${place}: ${outcome.problem}` })
-    if (found.ok && found.value.open) {
+    if (found.ok && found.value.isReadableByOthers) {
       const text = 'can be read by every user of this machine; take that permission away: chmod o-r'
       warnings.push({ path, at: 'value', text })
     }
@@ -93,13 +93,13 @@ export function withSecrets(
 }
 
 /** A password of the store, which may have any characters but none that end a line. */
-function readPassword(text: string): Read<string> {
+function readPassword(text: string): ReadResult<string> {
   if (text === '') return wrong('is empty, expected a password')
   return /\p{Cc}/u.test(text) ? wrong('has a control character or a second line') : right(text)
 }
 
-/** A digest, also as sha256sum writes it, with the name of what it read behind. */
-function readSum(text: string): Read<Buffer> {
+/** Reads a digest, alone or followed by a file name, as sha256sum prints it. */
+function readSum(text: string): ReadResult<Buffer> {
   return readSha256(text.split(/\s/, 1)[0])
 }
 
@@ -107,7 +107,7 @@ function readSum(text: string): Read<Buffer> {
 function contentOf(
   place: string,
   of: SecretsOf,
-): Read<{ readonly text: string; readonly open: boolean }> {
+): ReadResult<{ readonly text: string; readonly isReadableByOthers: boolean }> {
   try {
     return readSecretFile(secretFile(place, of))
   } catch (error) {

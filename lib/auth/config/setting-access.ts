@@ -1,9 +1,9 @@
 /**
- * Settings of the rules that say who may do what, and what they become.
+ * The settings under `access`, and the rules made of them.
  */
 
 import { METHODS as known } from 'node:http'
-import { expected, nearest, type Read, right } from '../../config/reading.ts'
+import { mismatch, nearest, type ReadResult, right } from '../../config/reading.ts'
 import { duration } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -23,41 +23,41 @@ import { type AccessRules, type Allowed, accessRules, type LoginNeeds } from '..
 
 const string = { type: 'string' }
 
-/** The path of a rule, or of what a token is for. */
+/** The path of a rule, or of the scope of a token. */
 export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found => {
   const what = 'a path such as /admin/ (all below) or /metrics (this one)'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const problem = pathRuleProblem(found)
-  return problem === undefined ? right(found) : expected(found, what, problem)
+  return problem === undefined ? right(found) : mismatch(found, what, problem)
 })
 
-/** The name of a method that a request can have (RFC 9110 section 9.1): with any other it is answered here, with 501 or 405. */
+/** The name of a method that a request can have (RFC 9110 section 9.1). The service answers any other with 501 or 405. */
 export const method: Kind<string> = kind({ name: 'method', json: string }, found => {
   if (found !== 'HEAD') return readMethod(found)
-  return expected(found, A_METHOD, 'HEAD goes with GET; write GET')
+  return mismatch(found, A_METHOD, 'HEAD goes with GET; write GET')
 })
 
-export function readMethod(found: unknown): Read<string> {
-  if (typeof found !== 'string') return expected(found, A_METHOD)
+export function readMethod(found: unknown): ReadResult<string> {
+  if (typeof found !== 'string') return mismatch(found, A_METHOD)
   if (METHODS.includes(found)) return right(found)
   const upper = found.toUpperCase()
   if (METHODS.includes(upper)) {
-    return expected(found, A_METHOD, `methods have capitals; write ${upper}`)
+    return mismatch(found, A_METHOD, `methods have capitals; write ${upper}`)
   }
   const near = nearest(upper, METHODS)
-  return expected(found, A_METHOD, near === undefined ? undefined : `did you mean ${near}?`)
+  return mismatch(found, A_METHOD, near === undefined ? undefined : `did you mean ${near}?`)
 }
 
 const A_METHOD = 'a method such as GET or POST'
 
-/** TRACE and CONNECT are answered with 405, and no rule is asked. */
+/** The service answers TRACE and CONNECT with 405 and asks no rule. */
 const METHODS = known.filter(name => name !== 'TRACE' && name !== 'CONNECT')
 
 /** A value of an attribute; `*` stands for any text. */
 const pattern: Kind<string> = kind({ name: 'pattern', json: string }, found => {
   if (typeof found === 'string' && found !== '') return right(found)
   const isPlain = typeof found === 'number' || typeof found === 'boolean'
-  return expected(found, 'a value', isPlain ? `put it between quotes: "${found}"` : undefined)
+  return mismatch(found, 'a value', isPlain ? `put it between quotes: "${found}"` : undefined)
 })
 
 /** A context: the word `mfa`, or what the identity provider calls it. */
@@ -67,10 +67,10 @@ const context: Kind<readonly string[]> = kind({ name: 'context', json: string },
     typeof found === 'string' && /^[\x21-\x7e]{1,300}$/.test(found) && found.includes(':')
   return fits
     ? right<readonly string[]>([found])
-    : expected(found, 'mfa, or the URI of an authentication context')
+    : mismatch(found, 'mfa, or the URI of an authentication context')
 })
 
-/** What identity providers call a login with more than one factor: the REFEDS profile, and Microsoft. */
+/** The contexts by which identity providers name a login with more than one factor: the REFEDS profile, and Microsoft's. */
 const SECOND_FACTOR: readonly string[] = [
   'https://refeds.org/profile/mfa',
   'http://schemas.microsoft.com/claims/multipleauthn',
@@ -81,7 +81,7 @@ const needs = group('', {
   context: optional(oneOrMore(context, 'contexts')).says(),
 })
 
-/** What the login has to be like. */
+/** The requirements for a login. */
 const login: Kind<LoginNeeds> = {
   name: 'group of `maxAge` and `context`',
   json: {
@@ -111,7 +111,7 @@ const allow: Kind<Allowed> = wordOr(
 /** Any single line. */
 const message: Kind<string> = kind({ name: 'text', json: string }, found => {
   const isLine = typeof found === 'string' && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,500}$/u.test(found)
-  return isLine ? right(found) : expected(found, 'a line of text of at most 500 characters')
+  return isLine ? right(found) : mismatch(found, 'a line of text of at most 500 characters')
 })
 
 export const access = listOfGroups(

@@ -3,7 +3,7 @@
  */
 import { isAbsolute } from 'node:path'
 import { network, readListenAddress } from '../../config/address-kinds.ts'
-import { expected, type Read, right } from '../../config/reading.ts'
+import { mismatch, type ReadResult, right } from '../../config/reading.ts'
 import { secretPlace } from '../../config/secret-place.ts'
 import { oneOf } from '../../config/setting-kinds.ts'
 import { group, type Kind, kind, listOf, optional, setting } from '../../config/settings.ts'
@@ -20,22 +20,22 @@ const checkAddress: Kind<CheckAddress> = kind(
   readCheckAddress,
 )
 
-/** Reads where checks are answered. */
-export function readCheckAddress(found: unknown): Read<CheckAddress> {
+/** Reads the address of the listener for checks. */
+export function readCheckAddress(found: unknown): ReadResult<CheckAddress> {
   if (typeof found !== 'string' || !found.startsWith('unix:')) return readListenAddress(found)
   const what = 'a socket such as unix:/run/authproxy/app-auth.sock'
   const path = found.slice('unix:'.length)
-  if (!isAbsolute(path) || path.endsWith('/')) return expected(found, what)
-  // Others end or continue a line in the unit of the socket.
+  if (!isAbsolute(path) || path.endsWith('/')) return mismatch(found, what)
+  // Other characters would end or continue a line in the unit of the socket.
   if (/[^!-~]|\\/.test(path)) {
-    return expected(
+    return mismatch(
       found,
       what,
       'the name has a character that is not printable ASCII, a space or a backslash',
     )
   }
   return Buffer.byteLength(path) > LONGEST_NAME
-    ? expected(found, what, `at most ${LONGEST_NAME} bytes behind unix:`)
+    ? mismatch(found, what, `at most ${LONGEST_NAME} bytes behind unix:`)
     : right({ path })
 }
 

@@ -3,7 +3,7 @@
  * what it expected and how to mend it.
  */
 import { domainToASCII } from 'node:url'
-import { expected, type Read, right, wrong } from '../../config/reading.ts'
+import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import {
   formatAuthority,
@@ -20,37 +20,37 @@ const string = { type: 'string' }
 /** The public host name, with its port when that is not 443. */
 export const domain: Kind<string> = kind({ name: 'host name', json: string }, found => {
   const what = 'the public host name alone, such as app.example.org'
-  if (typeof found !== 'string' || found === '') return expected(found, what)
+  if (typeof found !== 'string' || found === '') return mismatch(found, what)
   const [, scheme = '', host = '', rest = ''] =
     /^([a-z][a-z0-9+.-]*:\/\/)?([^/?#]*)(.*)$/is.exec(found) ?? []
   if (scheme !== '' || rest !== '') {
     const extra = scheme === '' ? 'no path' : 'no scheme and no path'
-    return expected(found, what, `${extra}; write ${host}`)
+    return mismatch(found, what, `${extra}; write ${host}`)
   }
   const [, name = '', port = ''] = /^([^:]*)(:.*)?$/s.exec(found) ?? []
   const ascii = /[^\0-\x7f]/.test(name) ? domainToASCII(name) : ''
   if (ascii !== '')
-    return expected(found, what, `browsers send it as ${ascii}; write ${ascii}${port}`)
+    return mismatch(found, what, `browsers send it as ${ascii}; write ${ascii}${port}`)
   if (name.endsWith('.')) {
     const bare = `${name.replace(/\.+$/, '')}${port}`
-    return expected(found, what, `browsers send it without the dot at its end; write ${bare}`)
+    return mismatch(found, what, `browsers send it without the dot at its end; write ${bare}`)
   }
   const authority = parseAuthority(found, 443)
-  if ('problem' in authority) return expected(found, what, authority.problem)
+  if ('problem' in authority) return mismatch(found, what, authority.problem)
   return right(formatAuthority(authority, 'https'))
 })
 
 /** An origin: scheme, host and port. */
 export const origin: Kind<TargetUri> = kind({ name: 'origin', json: string }, found => {
   const what = 'the origin of the backend, such as http://127.0.0.1:8080'
-  if (typeof found !== 'string' || found === '') return expected(found, what)
+  if (typeof found !== 'string' || found === '') return mismatch(found, what)
   const uri = parseUri(found)
-  if ('problem' in uri) return expected(found, what, uri.problem)
+  if ('problem' in uri) return mismatch(found, what, uri.problem)
   if (uri.userinfo !== undefined) {
     return wrong(`found a user name in the URL, expected ${what}; remove everything before the @`)
   }
   if (uri.path !== '/' || uri.query !== undefined) {
-    return expected(found, what, 'a path cannot be added to what clients ask for; leave it out')
+    return mismatch(found, what, 'a path cannot be added to what clients ask for; leave it out')
   }
   return right(uri)
 })
@@ -58,32 +58,32 @@ export const origin: Kind<TargetUri> = kind({ name: 'origin', json: string }, fo
 /** An absolute http or https URL. */
 export const url: Kind<string> = kind({ name: 'URL', json: string }, found => {
   const what = 'a URL such as https://idp.example.org/metadata'
-  if (typeof found !== 'string' || found === '') return expected(found, what)
+  if (typeof found !== 'string' || found === '') return mismatch(found, what)
   const uri = parseUri(found)
-  return 'problem' in uri ? expected(found, what, uri.problem) : right(found)
+  return 'problem' in uri ? mismatch(found, what, uri.problem) : right(found)
 })
 
 /** A literal path prefix. */
 export const pathPrefix: Kind<string> = kind({ name: 'path prefix', json: string }, found => {
   const what = 'a path prefix such as /public/'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const problem = prefixProblem(found)
-  return problem === undefined ? right(found) : expected(found, what, problem)
+  return problem === undefined ? right(found) : mismatch(found, what, problem)
 })
 
 /** An origin as browsers write it in Origin fields. */
 export const webOrigin: Kind<string> = kind({ name: 'web origin', json: string }, found => {
   const what = 'an origin such as https://app.example.org'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const ok = /^https?:\/\/[a-z0-9.\-_[\]:]+$/.test(found)
-  return ok ? right(found) : expected(found, what, 'in lower case, without a slash at the end')
+  return ok ? right(found) : mismatch(found, what, 'in lower case, without a slash at the end')
 })
 
 /** A token in the clear. No message quotes it. */
 export const token: Kind<string> = kind({ name: 'text', json: string }, readToken)
 
 /** Reads a token in the clear. */
-export function readToken(found: unknown): Read<string> {
+export function readToken(found: unknown): ReadResult<string> {
   if (typeof found !== 'string')
     return wrong('found no text, expected a token; put it between quotes')
   if (!/^[\x21-\x7e]+$/.test(found)) {
@@ -100,7 +100,7 @@ export function readToken(found: unknown): Read<string> {
 export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, readSha256)
 
 /** Reads the SHA-256 of a token. */
-export function readSha256(found: unknown): Read<Buffer> {
+export function readSha256(found: unknown): ReadResult<Buffer> {
   if (typeof found !== 'string' || !/^[0-9a-f]{64}$/i.test(found)) {
     return wrong(
       typeof found === 'number'
@@ -116,7 +116,10 @@ export function readSha256(found: unknown): Read<Buffer> {
     : right(digest)
 }
 
-/** The empty text, which a command without its token gives, and words of examples and of the first guesses. */
+/**
+ * The digests of texts that are guessed first: the empty text, which a command without its token digests, and words of
+ * examples.
+ */
 const GUESSED_FIRST = [
   ...['', '\n', 'test', 'password', 'secret', 'token', 'admin', 'root', 'changeme', 'example'],
   ...['TOKEN', 'PASSTHROUGH_TOKEN', 'hello', 'monitoring', 'authproxy', 'letmein', 'qwerty'],
@@ -126,21 +129,21 @@ const GUESSED_FIRST = [
 /** A day or a moment with its zone (ISO 8601). The day counts to its end, in UTC. */
 export const moment: Kind<number> = kind({ name: 'date', json: string }, found => {
   const what = 'a date such as 2030-12-31 or 2030-12-31T12:00:00Z'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const day = /^\d{4}-\d{2}-\d{2}$/.test(found)
   const at = parseInstant(day ? `${found}T23:59:59.999Z` : found)
   const zoned = day || /(?:Z|[+-]\d\d:\d\d)$/.test(found)
-  return at === undefined || !zoned ? expected(found, what) : right(at)
+  return at === undefined || !zoned ? mismatch(found, what) : right(at)
 })
 
 /** The canonical name of an attribute of the operator's own. */
 export const attributeName: Kind<string> = kind({ name: 'attribute name', json: string }, found =>
   typeof found === 'string' && /^[A-Za-z][A-Za-z0-9-]{0,63}$/.test(found)
     ? right(found)
-    : expected(found, 'a name of letters, digits and hyphens, such as costCentre'),
+    : mismatch(found, 'a name of letters, digits and hyphens, such as costCentre'),
 )
 
-/** When requests are signed; also as a boolean, which many write. */
+/** When requests are signed. A boolean is accepted too, because many people write one. */
 export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
   {
     name: 'word',
@@ -148,23 +151,23 @@ export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
     json: { enum: ['auto', 'always', 'never', true, false] },
   },
   found => {
-    // An environment has words alone.
+    // Values of the environment are text.
     const text = String(found)
     if (text === 'true' || text === 'always') return right('always')
     if (text === 'false' || text === 'never') return right('never')
     return text === 'auto'
       ? right('auto')
-      : expected(found, 'one of auto, always, never, true, false')
+      : mismatch(found, 'one of auto, always, never, true, false')
   },
 )
 
-/** A name that TLS asks for. */
+/** The host name for TLS (server name indication). */
 export const serverName: Kind<string> = kind({ name: 'host name', json: string }, found => {
   const what = 'a host name such as app.internal.example.org'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const authority = parseAuthority(found, 443)
-  if ('problem' in authority) return expected(found, what, authority.problem)
-  if (isIpLiteral(authority.host)) return expected(found, what, 'TLS asks for no address')
+  if ('problem' in authority) return mismatch(found, what, authority.problem)
+  if (isIpLiteral(authority.host)) return mismatch(found, what, 'TLS asks for no address')
   const { host } = authority
-  return host === found.toLowerCase() ? right(host) : expected(found, what, 'without a port')
+  return host === found.toLowerCase() ? right(host) : mismatch(found, what, 'without a port')
 })

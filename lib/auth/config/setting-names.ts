@@ -1,7 +1,7 @@
 /**
- * The setting that names the fields in which the backend reads who asks.
+ * The setting that names the identity fields of the backend.
  */
-import { expected, right } from '../../config/reading.ts'
+import { mismatch, right } from '../../config/reading.ts'
 import { oneOf, text } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -22,12 +22,12 @@ import {
 
 const fieldName: Kind<string> = kind({ name: 'header name', json: { type: 'string' } }, found => {
   const what = 'the name of a header, such as X-Remote-User'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const problem = fieldNameProblem(found)
-  return problem === undefined ? right(found) : expected(found, what, problem)
+  return problem === undefined ? right(found) : mismatch(found, what, problem)
 })
 
-/** What may stand between the members of a list. */
+/** The separators that a list in one field may have. */
 const separators = [',', ';', '|', ':', ' '] as const
 
 const ownName = group('', {
@@ -69,7 +69,7 @@ const member: Kind<NameSet | NamedField> = {
 
 const many = listOf(member, 'names', 100)
 
-/** Words, headers of the operator's own, or both; one may stand without the brackets. */
+/** Names of sets, fields of the operator's own, or both. A single member needs no brackets. */
 export const chosenNames: Kind<ReadonlyArray<NameSet | NamedField>> = {
   ...many,
   json: { anyOf: [member.json, many.json] },

@@ -1,7 +1,7 @@
 /**
  * Settings of the pages a person sees when a login or a request fails.
  */
-import { expected, type Read, right, wrong } from '../../config/reading.ts'
+import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
 import { readPath } from '../../config/setting-kinds.ts'
 import { group, type Kind, kind, optional, setting } from '../../config/settings.ts'
 
@@ -13,7 +13,7 @@ const contact = lineOfText(
 function lineOfText(what: string): Kind<string> {
   return kind({ name: 'text', json: { type: 'string' } }, found => {
     const fits = typeof found === 'string' && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,200}$/u.test(found)
-    return fits && found.trim() !== '' ? right(found) : expected(found, what)
+    return fits && found.trim() !== '' ? right(found) : mismatch(found, what)
   })
 }
 
@@ -33,18 +33,21 @@ const logo: Kind<string> = kind({ name: 'path', json: { type: 'string' } }, foun
   const ends = Object.keys(logoTypes).map(end => `.${end}`)
   return ends.includes(`.${type}`)
     ? read
-    : expected(found, `a file that ends with ${ends.join(', ')}`)
+    : mismatch(found, `a file that ends with ${ends.join(', ')}`)
 })
 
-/** The ground of the pages, light and dark (templates/auth/head.mustache): the colour stands on it, and under text of it. */
+/**
+ * The background colours of the pages, light and dark (templates/auth/head.mustache). The chosen colour is used for text on
+ * them, and they are used for text on the chosen colour.
+ */
 const grounds = { light: '#ffffff', dark: '#20242a' } as const
 
-/** A colour that text on the ground of the pages can be read in: WCAG 2.2, section 1.4.3. */
+/** A colour with enough contrast to the background of the pages: WCAG 2.2, section 1.4.3. */
 function colourOn(ground: keyof typeof grounds): Kind<string> {
   const json = { type: 'string', pattern: '^#[0-9A-Fa-f]{6}$' }
-  return kind({ name: 'colour', json }, (found): Read<string> => {
+  return kind({ name: 'colour', json }, (found): ReadResult<string> => {
     if (typeof found !== 'string' || !/^#[0-9a-f]{6}$/i.test(found)) {
-      return expected(found, 'a colour such as "#0b57a4"', 'put it between quotes')
+      return mismatch(found, 'a colour such as "#0b57a4"', 'put it between quotes')
     }
     const reached = contrast(found, grounds[ground])
     if (reached >= 4.5) return right(found)

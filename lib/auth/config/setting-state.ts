@@ -1,7 +1,7 @@
 /**
  * The settings under `state`: a store that several instances share.
  */
-import { expected, type Read, right, wrong } from '../../config/reading.ts'
+import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
 import { secretPlace } from '../../config/secret-place.ts'
 import { absolutePath, oneOf, text } from '../../config/setting-kinds.ts'
 import { group, type Kind, kind, listOf, optional, setting } from '../../config/settings.ts'
@@ -26,16 +26,16 @@ const SENTINEL_PORT = 26_379
 /** `redis://HOST:PORT/NUMBER`, or with TLS `rediss://`. */
 const storeUrl: Kind<StoreUrl> = kind({ name: 'URL', json: { type: 'string' } }, found => {
   const what = 'a URL such as rediss://valkey.example.org:6379/0'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const [, scheme = '', authority = '', database = '0'] =
     /^(rediss?):\/\/([^/?#]+)(?:\/(\d{0,5}))?$/.exec(found) ?? []
-  // What stands before the @ may be a password, so it is not quoted.
+  // The text before the @ may be a password, so the message does not quote it.
   if (authority.includes('@') || /^rediss?:\/\/[^/]*@/.test(String(found))) {
     return wrong(
       `found a user or a password in the URL, expected ${what}; they belong in state.user and state.passwordFile`,
     )
   }
-  if (scheme === '') return expected(found, what)
+  if (scheme === '') return mismatch(found, what)
   const node = readNode(authority, PORT, what)
   if (!node.ok) return node
   return right({ ...node.value, tls: scheme === 'rediss', database: Number(database) })
@@ -43,16 +43,16 @@ const storeUrl: Kind<StoreUrl> = kind({ name: 'URL', json: { type: 'string' } },
 
 const sentinel: Kind<StoreNode> = kind(
   { name: 'HOST:PORT', json: { type: 'string' } },
-  (found): Read<StoreNode> => {
+  (found): ReadResult<StoreNode> => {
     const what = 'a sentinel such as sentinel-1.example.org:26379'
-    return typeof found === 'string' ? readNode(found, SENTINEL_PORT, what) : expected(found, what)
+    return typeof found === 'string' ? readNode(found, SENTINEL_PORT, what) : mismatch(found, what)
   },
 )
 
-function readNode(found: string, port: number, what: string): Read<StoreNode> {
+function readNode(found: string, port: number, what: string): ReadResult<StoreNode> {
   const authority = parseAuthority(found, port)
   return 'problem' in authority
-    ? expected(found, what, authority.problem)
+    ? mismatch(found, what, authority.problem)
     : right({ host: authority.host, port: authority.port })
 }
 

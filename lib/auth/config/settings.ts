@@ -388,5 +388,5 @@ export const settings = group('', {
   }),
 })
 
-/** What a file, or the environment, says after checking, defaults filled in. */
+/** The values of a file or of the environment after checking, with the defaults filled in. */
 export type SettingValues = ValuesOf<typeof settings>

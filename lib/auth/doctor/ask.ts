@@ -14,17 +14,17 @@ import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { formatAuthority, isIpLiteral } from '../../http/message/target.ts'
 
-/** How a server is reached, where that differs from the others. */
+/** The ways in which reaching a server can differ from the default. */
 export interface Reach {
   /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
   readonly ca?: readonly string[]
   /** False accepts any certificate. */
   readonly verify?: boolean
-  /** The proxy by which they are asked. */
+  /** The proxy in front of the server. */
   readonly parent?: Parent | undefined
-  /** What servers that ask for a certificate are shown. */
+  /** The certificate for servers that ask for one. */
   readonly identity?: ShownCertificate | undefined
-  /** The name in TLS, where it is not that of the URI. */
+  /** The name in TLS, where it differs from the host of the URI. */
   readonly serverName?: string | undefined
   /** Bytes that connections begin with. */
   readonly introduction?: Buffer
@@ -40,11 +40,11 @@ export interface Answered {
   readonly ok: true
   readonly status: number
   readonly fields: Fields
-  /** As much of it as was read. */
+  /** The part of the content that was read. */
   readonly content: string
-  /** Moments before and after, by the clock of this machine. */
-  readonly asked: Milliseconds
-  readonly answered: Milliseconds
+  /** The moments before and after the exchange, by the clock of this machine. */
+  readonly askedAt: Milliseconds
+  readonly answeredAt: Milliseconds
 }
 
 export interface Unanswered {
@@ -69,7 +69,7 @@ const LONGEST = 256 * 1024
 const clients = new WeakMap<Machine, Map<Reach, OriginClient>>()
 const usual: Reach = {}
 
-/** The client that reaches servers so; `closeClients` ends it. */
+/** The client for a reach; `closeClients` ends it. */
 export function originClient(from: Machine, reach: Reach = usual): OriginClient {
   const own = clients.get(from) ?? new Map<Reach, OriginClient>()
   clients.set(from, own)
@@ -85,7 +85,9 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
       parents: parent && onlyBy(parent),
       limits: { head: LONGEST },
     },
-    ...{ introduction, identity, serverName },
+    introduction,
+    identity,
+    serverName,
     ...(lookup === undefined ? {} : { lookup }),
     ...(ca === undefined ? {} : { ca }),
   })
@@ -107,12 +109,12 @@ export async function ask(from: Machine, question: Question, reach?: Reach): Pro
     late: () => new Error(`${origin} did not answer within ${DEADLINE / 1000} s`),
     aborted: () => new Error('the examination ended'),
   }
-  const asked = from.clock.now()
+  const askedAt = from.clock.now()
   try {
     return await within(limit, async signal => {
       const { status, fields, content } = await send(originClient(from, reach), question, signal)
-      const answered = from.clock.now()
-      return { ok: true, status, fields, content: await textOf(content), asked, answered }
+      const answeredAt = from.clock.now()
+      return { ok: true, status, fields, content: await textOf(content), askedAt, answeredAt }
     })
   } catch (error) {
     const phase = error instanceof OriginFailure ? error.phase : undefined
@@ -144,7 +146,7 @@ async function textOf(content: Source): Promise<string> {
 
 export interface SeenCertificate {
   readonly ends: Milliseconds
-  /** Why it would not be accepted, as a code of OpenSSL or Node; undefined when it would be. */
+  /** The reason why the certificate would be refused, as a code of OpenSSL or Node; undefined when it would be accepted. */
   readonly problem: string | undefined
 }
 
@@ -158,7 +160,10 @@ export function seeCertificate(server: {
 }): Promise<SeenCertificate | string> {
   const { address, port, host, ca = [] } = server
   const options: ConnectionOptions = {
-    ...{ host: address, port, ALPNProtocols: ['http/1.1'], rejectUnauthorized: false },
+    host: address,
+    port,
+    ALPNProtocols: ['http/1.1'],
+    rejectUnauthorized: false,
     ...(isIpLiteral(host) ? {} : { servername: host }),
     ...(ca.length === 0 ? {} : { secureContext: contextTrusting(ca) }),
     timeout: DEADLINE,
@@ -168,7 +173,7 @@ export function seeCertificate(server: {
       const { valid_to: ends } = socket.getPeerCertificate()
       const { authorized, authorizationError } = socket
       socket.destroy()
-      // Typed as an Error, but always a text: a code, or a message without one.
+      // Node types it as an Error, but it is always a text: a code, or a message without one.
       const problem = authorized ? undefined : String(authorizationError)
       settle(ends === undefined ? 'it shows no certificate' : { ends: Date.parse(ends), problem })
     })

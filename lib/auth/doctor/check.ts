@@ -1,6 +1,6 @@
 /**
- * What a check of `authproxy doctor` is: a name, a question, and findings with how to mend them. Judges what several checks
- * look at: when something ends, and the clocks of other servers. Pure.
+ * Defines a check of `authproxy doctor`: a name, a question, and findings with their remedies. The file also holds the
+ * judgements that several checks share: the end of a certificate, and the clocks of other servers. Pure.
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseDate } from '../../http/message/date.ts'
@@ -10,10 +10,13 @@ import type { Answered } from './ask.ts'
 import type { Examination } from './facts.ts'
 
 export interface Check {
-  /** Begins the lines of the report. */
+  /** The name at the start of each line of the report. */
   readonly name: string
   readonly asks: string
-  /** Never throws. `undefined`: an earlier finding leaves nothing to ask. An empty list: there is nothing to report. */
+  /**
+   * Never throws. It answers `undefined` when an earlier finding leaves nothing to ask, and an empty list when there is nothing
+   * to report.
+   */
   readonly answer: (of: Examination) => Answer | Promise<Answer>
 }
 
@@ -51,12 +54,12 @@ export function dayOf(moment: Milliseconds): string {
 /** Judges the end of a certificate: within `soon` of it the finding is doubtful. */
 export function judgeEnd(
   ends: Milliseconds,
-  by: { readonly now: Milliseconds; readonly soon: Milliseconds; readonly mend: string },
+  by: { readonly now: Milliseconds; readonly warnWithin: Milliseconds; readonly mend: string },
 ): Finding {
-  const { now, soon, mend } = by
+  const { now, warnWithin, mend } = by
   if (ends <= now) return wrong(`expired on ${dayOf(ends)}`, mend)
   const found = `until ${dayOf(ends)}, ${Math.floor((ends - now) / day)} days`
-  return ends - now < soon ? doubtful(found, mend) : right(found)
+  return ends - now < warnWithin ? doubtful(found, mend) : right(found)
 }
 
 /**
@@ -64,16 +67,16 @@ export function judgeEnd(
  * beyond `doubtful` it deserves attention. An answer out of a cache (Age) has an old Date, which is not used.
  */
 export function judgeClock(
-  { fields, asked, answered }: Pick<Answered, 'fields' | 'asked' | 'answered'>,
+  { fields, askedAt, answeredAt }: Pick<Answered, 'fields' | 'askedAt' | 'answeredAt'>,
   limit: { readonly doubtful: Milliseconds; readonly wrong: Milliseconds; readonly mend: string },
 ): Finding {
-  const date = fields.has('Age') ? undefined : parseDate(fields.get('Date') ?? '', answered)
+  const date = fields.has('Age') ? undefined : parseDate(fields.get('Date') ?? '', answeredAt)
   if (date === undefined) {
     return doubtful('its answer names no time of its own', 'compare the clocks by hand: date -u')
   }
-  // A Date is cut to the second: the moment lies half a second behind it on average, and as far from that at most.
-  const ahead = date + 500 - (asked + answered) / 2
-  const off = Math.max(0, Math.abs(ahead) - 500 - (answered - asked) / 2)
+  // A Date is cut to the second, so the real moment is half a second later on average.
+  const ahead = date + 500 - (askedAt + answeredAt) / 2
+  const off = Math.max(0, Math.abs(ahead) - 500 - (answeredAt - askedAt) / 2)
   const seconds = Math.round(off / 1000)
   const found =
     seconds === 0 ? 'the same' : `ours is ${seconds} s ${ahead < 0 ? 'ahead' : 'behind'}`
@@ -82,7 +85,7 @@ export function judgeClock(
 }
 
 const MARKS = { right: 'ok   ', doubtful: 'doubt', wrong: 'WRONG', 'not asked': '-    ' } as const
-/** Characters of a finding that are printed. It may repeat what another server sent. */
+/** The most characters of a finding that are printed. A finding may repeat text of another server. */
 const LONGEST = 600
 
 /** A diagnosis as lines for a terminal: mark, name and finding, then how to mend it. */

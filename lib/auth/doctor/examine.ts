@@ -68,8 +68,8 @@ const checks: readonly Check[] = [
   checkingEdge('judged method', 'is it that of the request?', forwardAuth.method),
   checkingEdge('judged client', 'is its address that of the peer?', forwardAuth.client),
   checkingEdge('cookies of a check', 'do they arrive?', forwardAuth.cookies),
-  checkingEdge('denied requests', 'where do they lead?', forwardAuth.denied),
-  checkingEdge('failing checks', 'is the application closed then?', forwardAuth.closed),
+  checkingEdge('denied requests', 'where do they lead?', forwardAuth.answerWithoutSession),
+  checkingEdge('failing checks', 'is the application closed then?', forwardAuth.answerWithoutCheck),
 
   check('IdP metadata', 'can it be fetched or read, and used?', idp.available),
   idpCheck('end of the IdP metadata', 'is it valid for long enough?', idp.validity),

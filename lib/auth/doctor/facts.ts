@@ -1,5 +1,5 @@
 /**
- * Finds out what several checks of `authproxy doctor` need, once for each examination.
+ * Collects facts that several checks of `authproxy doctor` need, once for each examination.
  */
 import { lookup as systemLookup } from 'node:dns/promises'
 import type { Clock } from '../../async/clock.ts'
@@ -26,7 +26,7 @@ import {
 
 export interface Examination {
   readonly config: Config
-  /** Where the configuration was read, and the warnings about it. */
+  /** The source of the configuration, and the warnings about it. */
   readonly from: string
   readonly warnings: readonly string[]
   /** How many groups a user is in; undefined when not given. */
@@ -43,12 +43,12 @@ export interface Examination {
 export interface Probed {
   readonly outcome: Outcome
   readonly answer: ProbeAnswer | undefined
-  /** Names its question. */
+  /** The name of the question in the probe. */
   readonly nonce: string
 }
 
 /** Runs `find` when the first check asks, and once for each examination. */
-export function once<T>(find: (of: Examination) => Promise<T>): typeof find {
+export function oncePerExamination<T>(find: (of: Examination) => Promise<T>): typeof find {
   const known = new WeakMap<Examination, Promise<T>>()
   return of => {
     const found = known.get(of) ?? find(of)
@@ -58,7 +58,7 @@ export function once<T>(find: (of: Examination) => Promise<T>): typeof find {
 }
 
 /** The keys of the instance, undefined when the file does not exist; or why they cannot be read or replaced. */
-export const dynamicFile = once(async ({ config: { configPath, sharedKeys } }) => {
+export const dynamicFile = oncePerExamination(async ({ config: { configPath, sharedKeys } }) => {
   try {
     await checkSaveable(configPath)
     return { dynamic: await readDynamicConfig(sharedKeys ?? configPath) }
@@ -96,14 +96,14 @@ export async function sendProbe(
   return { outcome, answer, nonce }
 }
 
-/** On the way of the application the field of the question may be lost. */
+/** The question stands in the query as well, because the way of the application may drop its field. */
 function withQuestion(uri: TargetUri, value: string | undefined): TargetUri {
   if (value === undefined || !uri.path.startsWith(probePath)) return uri
   const member = `${probeMember}=${value}`
   return { ...uri, query: uri.query === undefined ? member : `${uri.query}&${member}` }
 }
 
-/** What the check of the edge for another probe was; undefined when there was none, or this machine cannot ask. */
+/** The check of the edge for another probe; undefined when there was none, or when this machine cannot ask. */
 export async function checkOf(of: Examination, nonce: string): Promise<SeenCheck | undefined> {
   return (await probeDirectly(of, nonce)).answer?.check
 }
@@ -111,7 +111,7 @@ export async function checkOf(of: Examination, nonce: string): Promise<SeenCheck
 export const metadataPath = '/saml/metadata.xml'
 
 /** A probe to the service at its own address. */
-export const direct = once(of => probeDirectly(of))
+export const direct = oncePerExamination(of => probeDirectly(of))
 
 function probeDirectly(of: Examination, about?: string): Promise<Probed> {
   const { listen, domain, proxyProtocol, trustedProxies } = of.config
@@ -138,7 +138,7 @@ export function isOurMetadata({ saml }: Config, outcome: Outcome): boolean {
 }
 
 /** The public host and the addresses this machine knows for it, or why it knows none. */
-export const publicHost = once(async ({ config, lookup = systemAddresses }) => {
+export const publicHost = oncePerExamination(async ({ config, lookup = systemAddresses }) => {
   const parsed = parseUri(`${config.baseUrl}/`)
   const base: TargetUri =
     'problem' in parsed ? { scheme: 'https', host: config.domain, port: 443, path: '/' } : parsed
@@ -159,16 +159,16 @@ const systemAddresses: Lookup = async host =>
  */
 export const edgeReach: Reach = { verify: false }
 
-/** What an attacker would claim: an address from the range for documentation, and no TLS. */
-export const claimed = { forwardedFor: '192.0.2.99', forwardedProto: 'http' } as const
+/** The claims of an attacker: an address from the range for documentation, and no TLS. */
+export const claimedFields = { forwardedFor: '192.0.2.99', forwardedProto: 'http' } as const
 
 /** A probe through the edge, with fields that an attacker would send; undefined when the host has no address. */
-export const throughEdge = once(async of => {
+export const throughEdge = oncePerExamination(async of => {
   const { base, addresses } = await publicHost(of)
   if (addresses.length === 0) return undefined
   const fields = Fields.of(
-    ['X-Forwarded-For', claimed.forwardedFor],
-    ['X-Forwarded-Proto', claimed.forwardedProto],
+    ['X-Forwarded-For', claimedFields.forwardedFor],
+    ['X-Forwarded-Proto', claimedFields.forwardedProto],
   )
   return sendProbe(of, { uri: { ...base, path: metadataPath }, fields }, edgeReach)
 })

@@ -1,6 +1,6 @@
 /**
- * The probes of `authproxy doctor`, a question in a request and an answer that says what arrived, on any path and before any
- * other decision.
+ * The probes of `authproxy doctor`: a question in a request, and an answer that reports what arrived. The service answers them
+ * on any path and before any other decision.
  *
  * Both are sealed with a key of the dynamic file (keys/seal.ts). So only a user who can read that file can ask, and only that
  * user can read the answer: the edge and the backend can neither read nor make one, and an attacker who repeats a question
@@ -65,9 +65,9 @@ export interface ProbeQuestion {
   readonly nonce: string
   /** Bytes of fields the answer is to have, so that the edge shows how large a response head may be. */
   readonly padding: number
-  /** The question whose check is asked for; this one itself unless told. */
+  /** The question whose check is asked for; by default this question itself. */
   readonly about?: string | undefined
-  /** Whether its check is to fail, so that what the edge makes of that is seen. */
+  /** Whether the check of this probe has to fail, which shows how the edge answers then. */
   readonly fails?: boolean | undefined
 }
 
@@ -76,7 +76,9 @@ const texts = (found: unknown): readonly string[] => (Array.isArray(found) ? fou
 const flag = (found: unknown) => found === true
 const amount = (found: unknown) => (typeof found === 'number' ? found : 0)
 
-/** What arrived, and where: the readers of an answer, which another version of the program may have written. */
+/**
+ * The readers of the fields of an answer. Another version of the program may have written the answer, so each field is checked.
+ */
 const answerFields = {
   nonce: text,
   /** The name of the instance in X-Authproxy-Instance-ID. */
@@ -87,9 +89,9 @@ const answerFields = {
   /** Settings that wait for a restart. */
   waiting: texts,
   method: text,
-  /** Path and query as they came. */
+  /** Path and query as they arrived. */
   target: text,
-  /** As they came; empty when they did not. */
+  /** The fields as they arrived; empty when they were absent. */
   host: text,
   forwardedProto: text,
   forwardedFor: text,
@@ -102,18 +104,18 @@ const answerFields = {
   cookiePairs: amount,
   /** Whether it asked for a WebSocket. */
   upgrade: flag,
-  /** Whether it carried the name of this instance: it has passed it before. */
+  /** Whether the request carried the name of this instance, which means that it has passed this instance before. */
   looped: flag,
-  /** Of the fields that arrived those that say who asks or how the request came, as `Name: value`. */
+  /** The fields that name a user or describe the way of the request, as `Name: value`. */
   telling: texts,
-  /** What the check of the edge was; undefined when there was none. */
+  /** The check of the edge; undefined when there was none. */
   check: (found: unknown) => (isRecord(found) ? seenCheckOf(found) : undefined),
 }
 
 const checkFields = {
-  /** What was wrong with it; empty when it could be read. */
+  /** The problem of the check; empty when it could be read. */
   problem: text,
-  /** What it asked about; empty when it could not be read. */
+  /** The request the check was about; empty when the check could not be read. */
   method: text,
   target: text,
   host: text,
@@ -122,13 +124,13 @@ const checkFields = {
   claim: text,
   /** Cookies that came with it. */
   cookiePairs: amount,
-  /** Whether it showed a WebSocket. */
+  /** Whether the check was about a WebSocket. */
   upgrade: flag,
   /** Status of the answer. */
   status: amount,
 }
 
-/** What a check of an edge asked about, and how it was answered. */
+/** A check of an edge: the request it was about, and its answer. */
 export type SeenCheck = {
   readonly [K in keyof typeof checkFields]: ReturnType<(typeof checkFields)[K]>
 }
@@ -171,7 +173,7 @@ export function readQuestion(
   return { nonce, padding, ...(about === undefined ? {} : { about }), ...failing }
 }
 
-/** What may be a question: the field, or for `probePath` the member of the query. */
+/** The text that may be a question: the field, or for `probePath` the member of the query. */
 export function questionIn(
   fields: Fields,
   { path, query }: { readonly path: string; readonly query?: string | undefined },
@@ -204,7 +206,7 @@ export function readAnswer(
 
 interface ProbeParts {
   readonly rules: () => { readonly config: Config; readonly backend: Backend }
-  readonly keys: Pick<KeyRing, 'sealing'>
+  readonly keys: Pick<KeyRing, 'sealingKeys'>
   readonly instanceId: string
   /** Settings that wait for a restart. */
   readonly waiting: () => readonly string[]
@@ -225,7 +227,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
     const place = originForm(request.target)
     const value = questionIn(fields, place)
     if (value === undefined) return undefined
-    const keys = parts.keys.sealing()
+    const keys = parts.keys.sealingKeys()
     const question = readQuestion(value, clock.now(), keys)
     if (question === undefined) return undefined
     const { config, backend } = rules()
@@ -257,7 +259,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
   }
 }
 
-/** The fields in which an application could read who asks, or how the request came. */
+/** The fields in which an application could read the user, or the way of the request. */
 function tellingFields(fields: Fields, { identityFields }: Config): readonly string[] {
   const { stripped } = identityFields
   const telling = [...fields].filter(([name]) => {
@@ -274,7 +276,7 @@ function padding(bytes: number): ReadonlyArray<readonly [string, string]> {
   return lines
 }
 
-/** Tells one configuration from another. Only sealed answers carry it. */
+/** The fingerprint of a configuration. Only sealed answers carry it. */
 export function fingerprint(config: Config): string {
   return createHash('sha256')
     .update(JSON.stringify(config, written))
@@ -282,7 +284,10 @@ export function fingerprint(config: Config): string {
     .slice(0, 22)
 }
 
-/** What JSON would leave empty: the rules of `access` are of these. */
+/**
+ * Replaces a Map or Set by a list and an expression by its text, because JSON would write each as an empty object. The rules of
+ * `access` have such values.
+ */
 function written(_name: string, value: unknown): unknown {
   if (value instanceof Map || value instanceof Set) return [...value]
   return value instanceof RegExp ? value.source : value
@@ -292,7 +297,7 @@ function sealed(values: JsonObject, purpose: Purpose, { keys, random }: ProbeKey
   return seal(Buffer.from(JSON.stringify({ v: 1, ...values })), purpose, keys, random)
 }
 
-/** The values a holder of a key has sealed. */
+/** The members of a sealed text; undefined when none of the keys opens it. */
 function opened(
   value: string,
   purpose: Purpose,

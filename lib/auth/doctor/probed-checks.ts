@@ -1,8 +1,8 @@
 /**
  * Remembers the checks of an edge that carry a question of `authproxy doctor` (probe.ts), so that the doctor can ask what they were.
  *
- * Such a check is decided like any other, and opens nothing. One for `probePath` is the exception: it passes, with the same word in
- * every field of the identity, and the edge leads it to the gateway listener, which answers it.
+ * Such a check is decided like any other and gives no access. A check for `probePath` is the exception: it passes, with the
+ * same word in every identity field, and the edge sends its request to the gateway listener, which answers it.
  */
 import type { Clock } from '../../async/clock.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -20,7 +20,7 @@ import {
   type SeenCheck,
 } from './probe.ts'
 
-/** What stands in every field of the identity of a probe. */
+/** The value of every identity field of a probe. */
 export const probedIdentity = 'authproxy-doctor'
 
 /** Checks that are remembered. One examination makes some twenty. */
@@ -30,10 +30,13 @@ const LONGEST = 500
 
 export class ProbedChecks {
   readonly #seen = recent<string, SeenCheck>(MOST)
-  readonly #keys: Pick<KeyRing, 'sealing'>
+  readonly #keys: Pick<KeyRing, 'sealingKeys'>
   readonly #clock: Clock
 
-  constructor({ keys, clock }: { readonly keys: Pick<KeyRing, 'sealing'>; readonly clock: Clock }) {
+  constructor({
+    keys,
+    clock,
+  }: { readonly keys: Pick<KeyRing, 'sealingKeys'>; readonly clock: Clock }) {
     this.#keys = keys
     this.#clock = clock
   }
@@ -43,7 +46,7 @@ export class ProbedChecks {
     const place = 'code' in asked ? { path: '' } : asked.place
     const value = questionIn(check.fields, place)
     if (value === undefined) return undefined
-    return readQuestion(value, this.#clock.now(), this.#keys.sealing())
+    return readQuestion(value, this.#clock.now(), this.#keys.sealingKeys())
   }
 
   /** Remembers a check with a question, and how it was answered. */

@@ -1,9 +1,9 @@
 /**
  * Reads a form that came without a session, so that it can be sent again after the login.
  *
- * Only what pages of our own origin post is kept: a form of another site would be sent in the name of the user who logs in. Where
- * this browser has been signed in before, only that user may send it. Browsers that have not have a room of their own, so that
- * clients without any login take none from users.
+ * Only what pages of our own origin post is kept: a form of another site would be sent in the name of the user who logs in.
+ * Where this browser has been signed in before, only that user may send it. Forms of other browsers have memory of their own,
+ * so that clients that never log in cannot take the memory of users.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
@@ -16,13 +16,13 @@ import type { NotKept } from '../pages/failures.ts'
 import type { Form } from './kept-forms.ts'
 import { isResubmission } from './resubmission.ts'
 
-/** The three ways an HTML form has of sending itself. */
+/** The three media types that an HTML form can have. */
 const FORMS = /^(?:application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\s*(?:;|$)/i
 /** A boundary has 70 characters at most (RFC 2046 section 5.1.1). */
 const LONGEST_TYPE = 256
 /** The time a form has to arrive. */
 const DEADLINE: Milliseconds = 30_000
-/** Bytes of all forms that are being read, of browsers that have been signed in before and of others. */
+/** The most bytes of all forms that are being read: of browsers that have been signed in before, and of others. */
 const MOST_READING = { known: 32 * 1024 * 1024, unknown: 16 * 1024 * 1024 }
 
 /** Whether the browser of a form has been signed in before. */
@@ -30,7 +30,7 @@ export type FormSender = 'known' | 'unknown'
 
 /**
  * Reads the form of a post, or says why it is not kept; undefined for other methods and posts without content. `sender` is
- * undefined when the address is none to come back to. Throws when the client goes away.
+ * undefined when a browser cannot come back to the address. Throws when the client goes away.
  */
 export type FormReader = (
   request: Request,

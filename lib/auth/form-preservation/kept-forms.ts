@@ -1,12 +1,12 @@
 /**
  * Keeps forms that came without a session, until their senders have logged in.
  *
- * They are held in memory, sealed with a key that only the sender's cookie has, and handed out once, to the user who sent them,
- * for the address they were for. In a browser that has not been signed in before the sender is the user who signs in there by
- * that very login. Bounded in size, number and time.
+ * They stay in memory, sealed with a key that only the sender's cookie has. Each is handed out once, to the user who sent it
+ * and for its address. In a browser that has not been signed in before, the sender is the user who signs in by that very login.
+ * Size, number and time are bounded.
  *
  * Instances that share a store put each form there as well, since the browser may come back to another of them. The store then
- * decides who gets a form, which is handed out once; while it is away each instance has those that came to it.
+ * decides which instance gets a form. While it is away, each instance has the forms that came to it.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -21,9 +21,12 @@ export interface Form {
   readonly origin?: string
 }
 
-/** What a form belongs to. */
+/** The owner and the address of a form. */
 interface Place {
-  /** Who sent it (owner.ts). Undefined in a browser that has not been signed in before: the user who signs in there now. */
+  /**
+   * The sender (owner.ts). It is undefined in a browser that has not been signed in before; then the sender is the user who
+   * signs in there.
+   */
   readonly owner: string | undefined
   /** Path and query it was posted to. */
   readonly target: string
@@ -38,19 +41,19 @@ export interface SealedForm extends Place, Omit<Form, 'content'> {
   readonly network: string
 }
 
-/** A form on a shelf of this instance. */
+/** A form in the memory of this instance. */
 interface Shelved extends SealedForm {
-  /** Whether the shared store has it too. */
+  /** Whether the shared store has the form too. */
   inStore: boolean
 }
 
-/** Where instances share their forms. No call throws, or takes long. */
+/** The store in which instances share their forms. No call throws or takes long. */
 export interface FormStore {
-  /** Puts a form there; false when it is not there in the end. */
+  /** Puts a form into the store; false when the store does not have it afterwards. */
   put(id: string, kept: SealedForm, lifetime: Milliseconds): Promise<boolean>
-  /** Where a form goes and whose it is; `owner`'s when it was of no user. */
+  /** The address and the owner of a form. A form without an owner becomes that of `owner`. */
   bind(id: string, owner: string): Promise<Place | undefined | 'away'>
-  /** Takes a form out: of several instances that ask one gets it. */
+  /** Takes a form out of the store. When several instances ask, one gets it. */
   take(id: string): Promise<SealedForm | undefined | 'away'>
   /** Removes a form. */
   forget(id: string): void
@@ -58,7 +61,7 @@ export interface FormStore {
 
 /** Bytes an entry costs besides its texts. */
 const OVERHEAD = 512
-/** Bytes and number of all forms together, of users we know and of others: these displace none of those. */
+/** The bytes and the number of all forms, of known users and of others. Forms of others never displace those of known users. */
 const KNOWN = { maxSize: 32 * 1024 * 1024, max: 1000 }
 const UNKNOWN = { maxSize: 16 * 1024 * 1024, max: 500 }
 /** Forms of one user, or of one network when the user is not known, so that they do not displace those of others. */
@@ -79,7 +82,7 @@ export class KeptForms {
         sealed.length + contentType.length + OVERHEAD,
       ttlResolution: 0,
       perf: clock,
-      // What one instance has in the store is bounded as its shelves are.
+      // The forms of one instance in the store have the same bounds as those in its memory.
       disposeAfter: ({ inStore }: Shelved, id: string, reason: LRUCache.DisposeReason) => {
         if (inStore && reason === 'evict') store?.forget(id)
       },
@@ -127,8 +130,8 @@ export class KeptForms {
   }
 
   /**
-   * Where the form of a login goes, if `owner` may send it. A form of another user is thrown away; one whose user was not known
-   * is `owner`'s from now on.
+   * The address of the form of a login, if `owner` may send it. A form of another user is deleted; a form without a known user
+   * becomes that of `owner`.
    */
   async placeOf(id: string, owner: string): Promise<{ readonly target: string } | Withheld> {
     const own = this.#find(id)
@@ -146,7 +149,7 @@ export class KeptForms {
     return { because: 'other-user' }
   }
 
-  /** Hands a form out, once; it is gone afterwards even when something does not fit. */
+  /** Hands a form out once. The form is deleted even when its owner or address does not fit. */
   async take(
     id: string,
     key: string,
@@ -159,7 +162,7 @@ export class KeptForms {
     return form ?? { because: 'gone' }
   }
 
-  /** Bytes held. */
+  /** The bytes of all forms in memory. */
   get bytes(): number {
     return this.#known.calculatedSize + this.#unknown.calculatedSize
   }
@@ -167,13 +170,13 @@ export class KeptForms {
   /** Takes a form out, here and in the store. */
   async #claim(id: string): Promise<SealedForm | undefined> {
     const own = this.#find(id)
-    // Before any wait, or two requests could have it.
+    // The form is deleted before the first wait, or two requests could get it.
     this.#delete(id)
     const found = this.#decides(own) ? await this.#store?.take(id) : 'away'
     return found === 'away' ? own : found
   }
 
-  /** Whether the store decides about a form: it has it, or this instance does not. */
+  /** Whether the store decides about a form: the store has the form, or this instance does not. */
   #decides(own: Shelved | undefined): boolean {
     return this.#store !== undefined && own?.inStore !== false
   }
@@ -187,7 +190,7 @@ export class KeptForms {
     this.#unknown.delete(id)
   }
 
-  /** Throws a form away. */
+  /** Deletes a form. */
   #remove(id: string): void {
     this.#delete(id)
     this.#store?.forget(id)

@@ -4,7 +4,7 @@
  * The cookie outlasts every session, tells its reader nothing, and gives no access.
  *
  * # Facts
- * - Browsers drop a session's cookie with its session, so nothing else would be left to tell one user's form from another's.
+ * - Browsers drop the session's cookie when the session ends, so only this cookie can tell one user's form from another's.
  * - An IdP that sends transient names sends another subject at every login: such a form has no sender afterwards.
  */
 import { createHash } from 'node:crypto'
@@ -29,7 +29,7 @@ export function ownerCookie(
   session: Pick<Session, 'issuer' | 'subject'>,
 ): string {
   const plain = Buffer.from(ownerOf(session))
-  const value = seal(plain, purposeOf(saml), saml.keys.sealing(), saml.random)
+  const value = seal(plain, purposeOf(saml), saml.keys.sealingKeys(), saml.random)
   return setCookie(COOKIE, value, { maxAge: longestSession })
 }
 
@@ -40,7 +40,7 @@ export function lastOwner(
 ): string | undefined {
   const [value, ...more] = ownValues(request.fields, COOKIE)
   if (value === undefined || more.length > 0) return undefined
-  return unseal(value, purposeOf(saml), saml.keys.sealing())?.toString()
+  return unseal(value, purposeOf(saml), saml.keys.sealingKeys())?.toString()
 }
 
 function purposeOf(saml: Pick<Saml, 'config'>): string {

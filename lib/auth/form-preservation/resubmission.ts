@@ -1,12 +1,13 @@
 /**
  * Sends a kept form to the backend in the place of a post of our own page (form resubmission).
  *
- * The page behind the login (saml/redirect-endpoint.ts) posts an ID to the address the form was for. The form itself waits in
- * memory (kept-forms.ts) and is sent byte for byte, files and all, when the user who is signed in now is its sender.
+ * The page after the login (login/redirect-endpoint.ts) posts an ID to the address of the form. The form itself waits in memory
+ * (kept-forms.ts) and is sent byte for byte, files and all, when the user who is signed in now is its sender.
  *
  * # Facts
- * - A page cannot send a file again, nor text/plain or a charset as they were; and its browser keeps what a page holds.
- * - The post of the page has a length no form has by accident, so others are not even looked into.
+ * - A page cannot send a file again, and cannot repeat text/plain or a charset exactly; and a browser would store the values
+ *   that a page contains.
+ * - The post of the page has one of a few lengths, so posts of other lengths are not read.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -42,8 +43,8 @@ function idIn(content: Buffer): string | undefined {
 }
 
 /**
- * Looks at a post, as far as it could be that of our page: the ID of the login whose form it stands for, or the request with
- * its content still to be read. Throws ContentTooSlow when its few bytes do not arrive.
+ * Reads a post that could be that of our page: answers the ID of the login whose form it stands for, or the request with its
+ * content still to be read. Throws ContentTooSlow when its few bytes do not arrive.
  */
 export function openResubmission(request: Request, clock: Clock): Opened | Promise<Opened> {
   return mayBeResubmission(request) ? open(request, clock) : { request }
@@ -64,7 +65,7 @@ function mayBeResubmission({ method, fields }: Request): boolean {
   return mediaTypeOf(fields.get('Content-Type') ?? '') === 'application/x-www-form-urlencoded'
 }
 
-/** The post of our page, and what the gateway knows of it. */
+/** The post of our page, and the facts the gateway has about it. */
 export interface Resubmission {
   readonly request: Request
   /** The ID of the login. */
@@ -74,7 +75,7 @@ export interface Resubmission {
   readonly target: string
 }
 
-/** The request to send in the place of a post of our page, handed out once; or the page that says why there is none. */
+/** The request to send in place of a post of our page, handed out once; or the page that says why there is none. */
 export async function resubmit(
   saml: Saml,
   { request, id, session, target }: Resubmission,
@@ -96,7 +97,10 @@ export async function resubmit(
   const bytes = taken.content.length
   const { origin } = taken
   saml.log.info('sent a form that was kept', {
-    ...{ request: request.id, session: session.id, bytes, origin },
+    request: request.id,
+    session: session.id,
+    bytes,
+    origin,
   })
   return { request: withForm(request, taken), setCookie }
 }
@@ -107,7 +111,7 @@ export function notSent(
   request: Request,
   what: {
     readonly because: Withheld['because'] | 'foreign'
-    /** Where to go on to. */
+    /** The target that the page links to. */
     readonly target: string
     readonly fields?: Fields
   },
@@ -125,8 +129,8 @@ const CODES = {
 } as const
 
 /**
- * The request of our page with the content, and the type of content, of the form that was kept. That of another site is still of
- * that site, or the application would take it for one of its own pages.
+ * The request of our page with the content, and the type of content, of the form that was kept. A form of another site keeps
+ * the Origin of that site, or the application would take it for a form of its own pages.
  */
 function withForm(request: Request, { contentType, content, origin }: Form): Request {
   const fields = request.fields

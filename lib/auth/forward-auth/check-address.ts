@@ -1,10 +1,10 @@
 /**
- * Where checks are answered: an address, or a socket in the file system. Opens the listener there, or on a socket of the service manager.
+ * Opens the listener for checks: on an address, on a socket in the file system, or on a socket of the service manager.
  *
  * # Facts
  * - The file of a socket stays when its process is killed. Connections to it are refused then, and nothing can listen there before the
  *   file is removed.
- * - Node makes the file by the umask of the process; who may write to it may connect (unix(7)).
+ * - Node makes the file with the umask of the process. A user who may write to it may connect (unix(7)).
  * - A process knows the inode of its socket by its descriptor (proc(5)), and /proc/net/unix has the name of each.
  */
 import { once } from 'node:events'
@@ -22,7 +22,7 @@ import type { InheritedSocket } from '../../systemd.ts'
 
 export type CheckAddress = ListenAddress | SocketPath
 
-/** Starts to listen, and says where. Throws a Failure that says why not. */
+/** Starts to listen and answers the address. Throws a Failure with the reason when it cannot. */
 export async function listenForChecks(
   server: HttpServer,
   at: CheckAddress | InheritedSocket,
@@ -52,7 +52,7 @@ export async function listenForChecks(
     if (error instanceof Failure) throw error
     const reasons: Readonly<Record<string, string>> = {
       EADDRINUSE: inUse,
-      // Node says so of a directory that does not exist as well.
+      // Node reports EACCES also for a directory that does not exist.
       EACCES: 'its directory does not exist, or this user may not make a file in it',
     }
     throw failure(reasons[systemCode(error) ?? ''] ?? explainError(error), error)
@@ -60,7 +60,7 @@ export async function listenForChecks(
   return at
 }
 
-/** The name of a socket in the file system; that of its unit where the system tells none. */
+/** The name of a socket in the file system; the name of its unit where the system does not know one. */
 async function pathOf({ fd, name }: InheritedSocket): Promise<string> {
   const [link, table] = await Promise.all([
     readlink(`/proc/self/fd/${fd}`).catch(() => ''),
@@ -71,7 +71,7 @@ async function pathOf({ fd, name }: InheritedSocket): Promise<string> {
   return /^(?:\S+ +){7}(.*)$/.exec(line ?? '')?.[1] ?? name
 }
 
-/** Whether a process listens on a socket in the file system: the kernel answers at once. */
+/** Whether a process listens on a socket in the file system. The kernel answers at once. */
 async function isAnswering(path: string): Promise<boolean> {
   const socket = createConnection(path)
   try {

@@ -3,7 +3,7 @@
  *
  * # Facts
  * - Envoy passes a request on for status 200 alone; the other edges take 200 as well.
- * - nginx takes 401 and 403 for a decision and makes an error of any other status.
+ * - nginx takes 401 and 403 as a decision and turns any other status into an error.
  * - An edge that copies fields of the answer leaves the client's own where the answer has none, so each field of the identity is there.
  */
 
@@ -28,17 +28,17 @@ import type { ReadSession } from '../session/token.ts'
 import { type Contract, redirectField } from './contract.ts'
 import { longestTarget, renewalAddress } from './gateway-paths.ts'
 
-/** A request may pass, or this is the answer. */
+/** The decision of a check: the request may pass, or it gets this answer. */
 export type CheckDecision =
   | {
       readonly pass: ReadSession | undefined
       readonly because: PassReason
-      /** The path or the token that lets it pass without a session. */
+      /** The path or the token that lets the request pass without a session. */
       readonly passthrough?: string
     }
   | { readonly answer: Response }
 
-/** What a request that is asked about may do. */
+/** Decides the request that a check asks about. */
 export function decide(
   verdict: Verdict,
   denied: Denied,
@@ -55,7 +55,7 @@ export function decide(
       const { session } = verdict
       const socket = refusedSocket(request, config, failurePage)
       if (socket !== undefined) return { answer: refusal(socket, contract) }
-      // Most sessions need none, and that is the cheapest question.
+      // Most sessions need no renewal, and this is the cheapest condition, so it comes first.
       if (method === 'GET' && sessions.wantsRenewal(session) && isNavigation(request)) {
         const renewal = renewalAddress(config.baseUrl, pathAndQuery(place))
         if (renewal !== undefined && sessions.leadsToRenewal(session)) {
@@ -87,23 +87,23 @@ export function decide(
       return { answer: led(to, contract, { outcome: 'login', ...facts }) }
     }
     default:
-      return { answer: misrouted() }
+      return { answer: misroutedAnswer() }
   }
 }
 
-/** The fields for a request that may pass but the name of that request: its identity, and the cookies of the application. */
+/** The fields for a request that may pass, without its request ID: the identity, and the cookies of the application. */
 export function allowedFields(identity: Fields, cookies: string): Fields {
   return identity.followedBy(['Cookie', cookies, 'Cache-Control', 'no-store'])
 }
 
 /** The answer for a request that may pass. */
-export function allowed(fields: Fields, id: string, facts: OutcomeFacts): Response {
+export function passAnswer(fields: Fields, id: string, facts: OutcomeFacts): Response {
   const own = ['X-Authproxy-Request-ID', id]
   return { status: 200, fields: fields.followedBy(own), content: noContent, facts }
 }
 
 /** The answer to a check for a path that is answered at the gateway. */
-export function misrouted(): Response {
+export function misroutedAnswer(): Response {
   return textResponse(
     404,
     'This path is answered by authproxy itself: at the edge, route /saml/ and what begins with /__authproxy to proxy.listenAddress, before the check.',
@@ -113,7 +113,7 @@ export function misrouted(): Response {
 
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 
-/** Where a person signs in who opens a page: it leads back to that page. */
+/** The address of a login for a person who opens a page. The login leads back to that page. */
 function loginOf(verdict: Extract<Verdict, { verdict: 'login-needed' }>, denied: Denied): string {
   const { place, saml } = denied
   const target = pathAndQuery(place)
@@ -121,7 +121,7 @@ function loginOf(verdict: Extract<Verdict, { verdict: 'login-needed' }>, denied:
   return saml.loginAddress(target, verdict.rule?.login === undefined ? undefined : verdict.rule)
 }
 
-/** Leads the browser of a person elsewhere, in the way the edge understands. */
+/** Redirects a browser in the way the edge understands. */
 function led(to: string, { redirects }: Contract, facts: OutcomeFacts): Response {
   const fields =
     redirects === 'answer'
@@ -135,7 +135,7 @@ function led(to: string, { redirects }: Contract, facts: OutcomeFacts): Response
   }
 }
 
-/** The answer to what is refused. An edge that makes an error of other statuses gets 403. */
+/** The answer to a refused request. An edge that turns other statuses into errors gets 403. */
 function refusal(answer: Response, { redirects }: Contract): Response {
   const { reason, ...rest } = answer
   const other = redirects === 'field' && answer.status !== 401 && answer.status !== 403

@@ -1,6 +1,6 @@
 /**
- * Answers the checks of an edge, which forwards requests itself: reads which request is meant (read-check.ts), asks the gate of the
- * gateway, and answers by the contract of the edge (check-answer.ts).
+ * Answers the checks of an edge that forwards requests itself. It reads which request is meant (read-check.ts), asks the gate,
+ * and answers by the contract of the edge (check-answer.ts).
  */
 
 import { whenReady } from '../../async/ready.ts'
@@ -14,7 +14,7 @@ import { isProbePath, type ProbedChecks, probedIdentity } from '../doctor/probed
 import { gate, samlPaths } from '../gate.ts'
 import type { OutcomeFacts } from '../outcome.ts'
 import type { PipelineParts, Rules } from '../pipeline.ts'
-import { allowed, decide, misrouted } from './check-answer.ts'
+import { decide, misroutedAnswer, passAnswer } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 import { Clients } from './clients.ts'
 import { contracts } from './contract.ts'
@@ -29,7 +29,7 @@ export interface CheckParts
   readonly probed: ProbedChecks
 }
 
-/** What a check is judged by. */
+/** The parts that a check is judged by. */
 interface Judging {
   readonly asked: AskedAbout | CheckProblem
   readonly rules: Rules
@@ -44,7 +44,7 @@ export function checkHandler(parts: CheckParts): Handler {
   return check => {
     const rules = parts.rules()
     const { forwardAuth } = rules.config
-    if (forwardAuth === undefined) return misrouted()
+    if (forwardAuth === undefined) return misroutedAnswer()
     const asked = readCheck(check, forwardAuth)
     const question = probed.questionIn(check, asked)
     if (question === undefined) return judge(check, { asked, rules, parts, clients })
@@ -58,7 +58,7 @@ export function checkHandler(parts: CheckParts): Handler {
   }
 }
 
-/** The answer to a probe of `authproxy doctor` that is for no page of the application; undefined for others, which are judged. */
+/** The answer to a probe of `authproxy doctor` for a path below `probePath`; undefined for other checks, which are judged. */
 function answerProbe(
   { fails }: ProbeQuestion,
   { asked, rules, clients }: Pick<Judging, 'asked' | 'rules' | 'clients'>,
@@ -72,7 +72,7 @@ function answerProbe(
   const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
   const { id, fields } = asked.request
-  const answer = allowed(clients.of(fields, rules.config).allowed(identity), id, facts)
+  const answer = passAnswer(clients.of(fields, rules.config).fieldsFor(identity), id, facts)
   return withAsked(answer, asked)
 }
 
@@ -94,7 +94,7 @@ function judge(
     log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
     return told(refusedClaim)
   }
-  if (isOwnPath(place.path)) return told(misrouted())
+  if (isOwnPath(place.path)) return told(misroutedAnswer())
   if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
   if (asker.otherProtocol) return told(noProtocol)
   const verdict = gate(
@@ -105,7 +105,7 @@ function judge(
       client,
       now: clock.now(),
       instanceId,
-      session: () => sessions.read(asker.shown),
+      session: () => sessions.read(asker.sessionFields),
     },
     config,
   )
@@ -129,18 +129,21 @@ function judge(
       method,
       target,
     }
-    return whenReady(identity, fields => allowed(asker.allowed(fields), id, facts))
+    return whenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
   })
 }
 
-/** Whether a path is answered by the gateway itself, or kept free for that. */
+/** Whether the gateway answers a path itself, or reserves it. */
 function isOwnPath(path: string): boolean {
   return samlPaths.has(path) || path.startsWith('/__authproxy/')
 }
 
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 
-/** To an edge that would pass such a field on: the application could take the client for another user. */
+/**
+ * The answer when the client sends a field by which the application could take it for another user, and the edge would pass
+ * that field on.
+ */
 const refusedClaim = textResponse(
   403,
   'A field of this request could be taken for the identity of a user, and the edge does not overwrite it. The log of authproxy names it (FORWARD-AUTH-ERROR identity_field).',
@@ -173,7 +176,7 @@ function malformed(
   return textResponse(status, sentence, { fields: NOT_STORED, facts })
 }
 
-/** The answer, and for the log the request that was asked about in place of the check. */
+/** The answer with facts for the log: the request that was asked about, in place of the check itself. */
 function withAsked(answer: Response, asked: AskedAbout): Response {
   const { client, request } = asked
   const about = { client, method: request.method, target: targetOf(asked) }

@@ -13,7 +13,7 @@ import { isIdentityField } from '../identity/field-names.ts'
 import { identityFieldNames } from '../identity/identity-fields.ts'
 import { edgeSecretField } from './contract.ts'
 
-/** Names of ours that tell no identity. */
+/** The fields of our prefix that do not name a user. */
 const NO_IDENTITY = [
   ...['X-Authproxy-Request-ID', instanceField, tokenField, probeField, edgeSecretField],
 ]
@@ -31,7 +31,7 @@ export function claimedIdentity(client: Fields, config: Config): string | undefi
   return undefined
 }
 
-/** The names that do no harm, in lower case, of each configuration. */
+/** The harmless names of each configuration, in lower case. */
 const known = new WeakMap<Config, ReadonlySet<string>>()
 
 function harmlessNames(config: Config): ReadonlySet<string> {

@@ -1,6 +1,7 @@
 /**
- * What the fields of a client say whatever it asks for: an identity that is not its own to claim, a protocol, cookies. A browser sends the same
- * ones with hundreds of requests, so what was found is remembered with them; whether its session still holds is not among it.
+ * Remembers the facts about a client's fields that do not depend on the target: a claimed identity, another protocol, the
+ * cookies. A browser sends the same fields with hundreds of requests, so the facts are found once. Whether the session is still
+ * valid is checked each time.
  */
 import { Fields } from '../../http/message/field.ts'
 import { ownText, recent } from '../../recent.ts'
@@ -9,14 +10,16 @@ import { withoutOwnCookies } from '../session/cookie.ts'
 import { allowedFields } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 
-/** Cookies that are remembered, and the most characters of them. */
+/** The number of cookie sets that are remembered, and the most characters of one. */
 const MOST = 2000
 const LONGEST = 8192
 
 export class Clients {
-  /** By the fields that the checks of a client begin with. */
+  /** The clients by the fields that their checks begin with. */
   readonly #known = new WeakMap<Fields, Client>()
-  /** By the cookies: sessions (session/sessions.ts) are known by the fields that showed them. */
+  /**
+   * The fields that hold nothing but cookies, by the cookies. Sessions are remembered by these fields (session/sessions.ts).
+   */
   readonly #shown = recent<string, Fields>(MOST)
 
   /** The client that sends these fields. */
@@ -29,7 +32,7 @@ export class Clients {
     return client
   }
 
-  /** Fields with the cookies of these alone: for equal cookies the same ones. */
+  /** The fields reduced to their cookies. Equal cookies give the same object. */
   #cookiesOf(fields: Fields): Fields {
     const [cookies, ...more] = fields.all('Cookie')
     if (cookies === undefined) return Fields.empty
@@ -45,24 +48,27 @@ export class Clients {
 
 class Client {
   readonly config: Config
-  /** The name of a field by which it could pass for another user; undefined when there is none. */
+  /** The name of a field by which the client could pass for another user; undefined when there is none. */
   readonly claim: string | undefined
   readonly otherProtocol: boolean
-  /** What shows its session. */
-  readonly shown: { readonly fields: Fields }
+  /** The fields that show the session. */
+  readonly sessionFields: { readonly fields: Fields }
   #allowed: { readonly identity: Fields; readonly fields: Fields } | undefined
 
   constructor(fields: Fields, shown: Fields, config: Config) {
     this.config = config
     this.claim = claimedIdentity(fields, config)
     this.otherProtocol = isOtherProtocol(fields)
-    this.shown = { fields: shown }
+    this.sessionFields = { fields: shown }
   }
 
-  /** The fields of the answer when it may pass as this user, with its cookies less ours, for the edge to put in the place of its own. */
-  allowed(identity: Fields): Fields {
+  /**
+   * The fields of the answer when the client may pass as this user. They have its cookies without ours, and the edge sends them
+   * in place of its own.
+   */
+  fieldsFor(identity: Fields): Fields {
     if (this.#allowed?.identity !== identity) {
-      const cookies = withoutOwnCookies(this.shown.fields).all('Cookie').join('; ')
+      const cookies = withoutOwnCookies(this.sessionFields.fields).all('Cookie').join('; ')
       this.#allowed = { identity, fields: allowedFields(identity, cookies) }
     }
     return this.#allowed.fields
@@ -70,8 +76,9 @@ class Client {
 }
 
 /**
- * Whether a protocol other than WebSockets is to begin. Edges open a tunnel for any, and by one for requests, such as h2c, a client
- * writes to the application what no check sees. HTTP2-Settings tells of h2c where an edge takes Upgrade from the check.
+ * Whether the client wants a protocol other than WebSocket. Edges open a tunnel for any protocol, and through a tunnel for h2c
+ * a client sends requests to the application that no check sees. HTTP2-Settings shows h2c also where an edge removes Upgrade
+ * from the check.
  */
 function isOtherProtocol(fields: Fields): boolean {
   if (fields.has('HTTP2-Settings')) return true

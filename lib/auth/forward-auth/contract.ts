@@ -1,5 +1,5 @@
 /**
- * What each edge sends with a check, and what answer it understands: one contract an edge, as a table.
+ * The contract of each edge, as a table: the fields it sends with a check, and the answers it understands.
  *
  * # Facts
  * - nginx sends what the configuration sets (ngx_http_auth_request_module) and takes 2xx, 401 and 403; any other status is an error.
@@ -17,7 +17,7 @@ export type Edge = (typeof edges)[number]
 /** The path of a check. */
 export const checkPath = '/check'
 
-/** The field in which an edge shows that it is one, where `forwardAuth.secretFile` is set. */
+/** The field with the secret of the edge, where `forwardAuth.secretFile` is set. */
 export const edgeSecretField = 'X-Authproxy-Edge-Secret'
 
 /** The field with the client's address, at every edge. */
@@ -33,24 +33,30 @@ export interface Source {
 }
 
 export interface Contract {
-  /** Where method, target and host of the request are; undefined: in the line of the check itself, the target behind `/check`. */
+  /**
+   * The sources of method, target and host of the request. Undefined means the request line of the check itself, where the
+   * target follows `/check`.
+   */
   readonly method: Source | undefined
   readonly target: Source | undefined
   readonly host: Source
   readonly address: Source
   readonly secret: Source
-  /** How a browser is led away: by 401 with a field, which the edge makes a redirect of, or by a redirect that the edge hands on. */
+  /**
+   * The way a browser is redirected: by 401 with a field that the edge makes into a redirect, or by a redirect that the edge
+   * hands on.
+   */
   readonly redirects: 'field' | 'answer'
 }
 
-/** What nginx and HAProxy's Lua file send. */
+/** The fields of nginx and of HAProxy's Lua file. */
 const ORIGINAL = {
   method: 'X-Original-Method',
   target: 'X-Original-URI',
   host: 'X-Original-Host',
 } as const
 
-/** What Traefik and Caddy send. */
+/** The fields of Traefik and Caddy. */
 const FORWARDED = {
   method: 'X-Forwarded-Method',
   target: 'X-Forwarded-Uri',

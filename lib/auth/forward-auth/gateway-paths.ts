@@ -1,6 +1,6 @@
 /**
- * The paths at the gateway that go with the checks of an edge: browsers are led there, because the answer to a check can neither carry
- * a cookie nor, at nginx, a page.
+ * The paths at the gateway to which browsers are redirected by checks. The answer to a check cannot set a cookie and, at nginx,
+ * cannot contain a page.
  */
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
@@ -9,13 +9,16 @@ import { safeReturn } from '../login/parts.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
 
-/** Where a session is renewed on the way to a page. */
+/** The path that renews a session on the way to a page. */
 export const renewalPath = '/__authproxy/renew'
 
-/** The page for what the rules refuse. */
+/** The path of the page for requests that the rules refuse. */
 export const refusedPath = '/__authproxy/refused'
 
-/** Longest target that is repeated in an address of a field: edges take 4 KiB of fields of an answer, escaping included. */
+/**
+ * The longest target that is repeated in an address of a field. Edges accept 4 KiB of fields in an answer, and escaping makes
+ * the target longer.
+ */
 export const longestTarget = 1500
 
 /** The address that renews a session and goes on to a target of ours; undefined for a target that it could not go on to. */

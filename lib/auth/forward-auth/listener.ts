@@ -9,7 +9,7 @@ import { methodNotAllowed } from '../../http/server/router.ts'
 import { HttpServer } from '../../http/server/server.ts'
 import type { LogFacts } from '../../log/log.ts'
 import type { AuthMetrics } from '../metrics.ts'
-import { failed } from '../pages/failure-page.ts'
+import { errorResponse } from '../pages/failure-page.ts'
 import { type CheckParts, checkHandler } from './checks.ts'
 import { contracts } from './contract.ts'
 
@@ -28,7 +28,7 @@ export function checkServer(
     handler,
     connect: async () => methodNotAllowed(['GET', 'HEAD']),
     upgrade: async request => handler(request),
-    onFailure: (request, error) => failed(request, error, failurePage),
+    onFailure: (request, error) => errorResponse(request, error, failurePage),
     onExchange: exchange => {
       const { config } = rules()
       metrics.check(config.forwardAuth?.edge ?? 'none', exchange)
@@ -47,7 +47,10 @@ function otherFacts(exchange: Exchange): LogFacts {
   return facts
 }
 
-/** The same, of an answer that has just these facts: it is made for nearly every check, and what stands behind a spread is slow in V8. */
+/**
+ * Makes the log facts of an answer that has just these. Nearly every check needs them, and members after a spread are slow in
+ * V8.
+ */
 function allowedFacts({ request, response, sent, complete, duration }: Exchange): LogFacts {
   const { client, method, target, because, user, passthrough } = response.facts ?? {}
   return {

@@ -1,13 +1,14 @@
 /**
- * Reads a check of an edge: which request it asks about, by one source each for method, target, host and client. What a check says beside
- * the target is remembered with its fields, which the next checks of the same browser begin with.
+ * Reads a check of an edge: which request it asks about, by one source each for method, target, host and client. The facts of a
+ * check other than the target are remembered with its fields, because the next checks of the same browser begin with the same
+ * fields.
  *
- * A client can send fields of any name, and edges pass them on. So a source counts only when it is there once, and in one spelling;
- * fields that are the source of another edge's contract are never looked at.
+ * A client can send fields of any name, and edges pass them on. So a source counts only when it is present once and in one
+ * spelling. Fields of another edge's contract are never read.
  *
  * # Facts
  * - nginx, Traefik and Caddy take Upgrade and Connection from a check; the fields of the WebSocket handshake (RFC 6455 section 4.1) stay.
- * - Servers read `X_Forwarded_Uri` and `X.Forwarded.Uri` as X-Forwarded-Uri (CGI). An edge that passes them on may be such a one.
+ * - CGI servers read `X_Forwarded_Uri` and `X.Forwarded.Uri` as X-Forwarded-Uri, and the edge may pass these spellings on.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { type Fields, isToken, sameName } from '../../http/message/field.ts'
@@ -25,7 +26,7 @@ export interface CheckSettings {
   readonly edge: Edge
   /** Peers that may ask, and proxies that are not the client. */
   readonly trusted: AddressSet
-  /** SHA-256 of what the edge has to show; undefined: nothing. */
+  /** The SHA-256 of the secret that the edge has to send; undefined when it needs none. */
   readonly secret: Buffer | undefined
   /** Hosts that may be asked about. */
   readonly hosts: readonly string[]
@@ -33,16 +34,16 @@ export interface CheckSettings {
 
 /** The request that is asked about. */
 export interface AskedAbout {
-  /** With the method and the fields of the client's request, as far as the edge passes them on. */
+  /** The client's request: its method and its fields, as far as the edge passes them on. */
   readonly request: Request
   readonly place: Place
-  /** As the edge says it; one of ours. */
+  /** The host that the edge names, which is one of ours. */
   readonly host: string
   /** IP address of the client, as the edge says. */
   readonly client: string
 }
 
-/** Why a check is none. The sentence quotes nothing of it. */
+/** The problem of a check that cannot be judged. The sentence does not quote the check. */
 export interface CheckProblem {
   readonly status: 400 | 403 | 404
   readonly code:
@@ -56,19 +57,22 @@ export interface CheckProblem {
   readonly sentence: string
 }
 
-/** Characters of each source: longer ones have no place in what edges send. */
+/** The most characters of each source; edges send no longer ones. */
 const LONGEST = { method: 40, target: 65_536, host: 260, address: 4096, secret: 1024 } as const
 
-/** What a check asks about, or why it is none. */
+/** Reads the request a check asks about, or the reason why the check cannot be judged. */
 export function readCheck(check: Request, settings: CheckSettings): AskedAbout | CheckProblem {
   return askedAsBefore(check, settings) ?? readAnew(check, settings)
 }
 
-/** What a check has said beside the target, in fields that others begin with as well (http/wire/varying-line.ts). */
+/**
+ * The facts of a check other than the target. They belong to the fields that other checks begin with as well
+ * (http/wire/varying-line.ts).
+ */
 interface Asker {
   readonly settings: CheckSettings
   readonly peer: string
-  /** That of the check itself. */
+  /** The target of the check itself. */
   readonly target: Request['target']
   readonly method: string
   readonly host: string
@@ -78,7 +82,7 @@ interface Asker {
 
 const askers = new WeakMap<Fields, Asker>()
 
-/** What a check asks about that says the same as an earlier one, but for the target. */
+/** The request of a check whose facts are those of an earlier check, except for the target. */
 function askedAsBefore(check: Request, settings: CheckSettings): AskedAbout | undefined {
   const { begin, own } = check.fields
   if (begin === undefined) return undefined
@@ -96,7 +100,7 @@ function askedAsBefore(check: Request, settings: CheckSettings): AskedAbout | un
   return { request, place, host, client }
 }
 
-/** Keeps what a check says beside the target, if its target stands behind all else. */
+/** Remembers the facts of a check other than the target, if the field of the target comes after all others. */
 function remember(
   { fields: { begin, own }, client, target }: Request,
   asker: Omit<Asker, 'peer' | 'target' | 'fields'>,
@@ -139,7 +143,7 @@ function readAnew(check: Request, settings: CheckSettings): AskedAbout | CheckPr
   return { request, place, host, client }
 }
 
-/** What stands behind `/check` in the line of the check, which is the target where the contract has no field for it. */
+/** The text after `/check` in the request line, which is the target where the contract has no field for it. */
 function behindCheckPath({ target }: Request, { target: source }: Contract): string | CheckProblem {
   const [path, query] = target.form === 'origin' ? [target.path, target.query] : ['', undefined]
   const rest = path.startsWith(checkPath) ? path.slice(checkPath.length) : undefined
@@ -174,7 +178,8 @@ function placeIn(
 }
 
 function placeOf(value: string, at: Source): Place | CheckProblem {
-  // Judged by the grammar of request lines, whatever the method: a target of another form names no path of the application.
+  // The target has to follow the grammar of request lines for GET, whatever the method is. A target of another form does not
+  // name a path of the application.
   const target = targets.read('GET', value)
   return 'problem' in target || target.form !== 'origin'
     ? problem('edge_target', at, 'is no path with its query')
@@ -196,8 +201,8 @@ function hostIn(
 }
 
 /**
- * The client's address: the last one that is not of a proxy of ours. Those before it may be the client's own words. Where all are
- * proxies, the first of them asks for itself.
+ * The client's address: the last address that is not a trusted proxy. The client itself may have written those before it. Where
+ * all are trusted proxies, the first of them is the client.
  */
 function clientIn(
   { fields }: Request,
@@ -213,7 +218,7 @@ function clientIn(
   let client: string | undefined
   for (const entry of list.split(',').reverse()) {
     const address = forwardedAddress(entry)
-    // Beyond what is no address no one knows who wrote it.
+    // The text is not an address, so the entries before it cannot be trusted.
     if (address === undefined) break
     client = address
     if (!trusted.has(address)) break
@@ -221,7 +226,7 @@ function clientIn(
   return client ?? problem('edge_client', source, 'ends with no IP address')
 }
 
-/** The value of a source that is there once, and not in another spelling besides. */
+/** The value of a source that is present once, and in no other spelling. */
 function sourceIn(
   fields: Fields,
   { field }: { readonly field: string },
@@ -235,7 +240,7 @@ function sourceIn(
   return value.length > longest ? { why: 'is too long' } : { value }
 }
 
-/** The lines of a name, and whether there are others that CGI, WSGI and their like read as the same. */
+/** The lines of a name, and whether there are others that CGI, WSGI and similar interfaces read as the same. */
 function spelling(fields: Fields, field: string) {
   const values: string[] = []
   let odd = false
@@ -258,7 +263,7 @@ class AskedRequest implements Request {
   readonly target: Request['target']
   readonly fields: Fields
   readonly client: Request['client']
-  // That of the check says nothing about the client's.
+  // The version of the check does not show the client's version.
   readonly version = '1.1'
 
   constructor(
@@ -297,24 +302,27 @@ class AskedRequest implements Request {
     return this.#check.received
   }
 
-  /** Making one costs more than all the rest of a check. */
+  /** The signal is made on demand, because making one costs more than the rest of a check. */
   get signal(): AbortSignal {
     return this.#check.signal
   }
 }
 
-/** What the client has sent, as far as the edge passes it on. */
+/** The fields of the client, as far as the edge passes them on. */
 function fieldsOfClient(fields: Fields): Fields {
   const plain = fields.where(isOfClient)
   return isHandshake(plain) ? asHandshake(plain) : plain
 }
 
-/** An edge asks on the way to the application, so a name of this instance, which tells a loop, is the client's word. */
+/**
+ * The edge asks before it forwards, so only the client can have written the name of this instance, by which the gate would see
+ * a loop.
+ */
 function isOfClient(name: string): boolean {
   return !sameName(name, instanceField)
 }
 
-/** Whether a WebSocket is to be opened, by what an edge leaves of the handshake. */
+/** Whether the client opens a WebSocket, judged by the fields of the handshake that an edge does not remove. */
 function isHandshake(fields: Fields): boolean {
   return HANDSHAKE.some(name => fields.has(name))
 }

@@ -1,9 +1,9 @@
 /**
  * Maps the names identity providers give attributes to canonical names and fields.
  *
- * Order: exact Name, then FriendlyName, then, where that is allowed, the last segment of Name without regard to case. Within
- * each the first alias with a value wins. FriendlyName is for people to read and identifies nothing (saml-core-2.0-os section
- * 2.7.3.1): it gives attributes, never the subject.
+ * A claim matches the exact Name first, then FriendlyName, then, where that is allowed, the last segment of Name without regard
+ * to case. In each step the first alias with a value wins. FriendlyName is for people to read and identifies nothing
+ * (saml-core-2.0-os section 2.7.3.1): it gives attributes, never the subject.
  */
 
 import { trimXml } from '../../saml/core/xml.ts'
@@ -13,14 +13,14 @@ import type { Config } from '../config/config.ts'
 export interface Claim {
   /** Canonical name, as it stands in the session. */
   readonly name: string
-  /** What follows `X-Authproxy-` in the field for the backend. */
+  /** The part of the field name after `X-Authproxy-`. */
   readonly field: string
-  /** Whether it is a list by nature: its values are joined by commas, commas within one are encoded. */
+  /** Whether the claim is a list. The values of a list are joined by commas, and commas within a value are encoded. */
   readonly list: boolean
   readonly aliases: readonly string[]
 }
 
-/** What the prefixes of the table stand for. */
+/** The URIs of the prefixes in the table. */
 const PREFIXES: Readonly<Record<string, string>> = {
   oid: 'urn:oid:',
   mace: 'urn:mace:dir:attribute-def:',
@@ -90,7 +90,7 @@ export const claims: readonly Claim[] = TABLE.trim()
 /** Entra sends a link in place of groups when there are more than 150. */
 const OVERAGE = ['http://schemas.microsoft.com/claims/groups.link', 'groups.link']
 
-/** The claims in force; the aliases of the configuration are asked before the known ones. */
+/** The claims in force. The aliases of the configuration come before the known ones. */
 export function claimTable(more: readonly Claim[]): readonly Claim[] {
   const known = claims.map(claim => {
     const own = more.find(({ name }) => name === claim.name)

@@ -1,30 +1,31 @@
 /**
- * The names of the fields in which the backend reads who asks: ours, those of other authenticating proxies, and those of the
- * operator's own; and which names of a client are therefore removed. Pure.
+ * The names of the identity fields: ours, those of other authenticating proxies, and the operator's own. From them follows
+ * which fields of a client are removed. Pure.
  *
  * # Facts
  * - Servers read `Remote_User`, `remote.user` and `Remote-User` as one name (CGI, WSGI, Rack, PHP).
- * - An application that knows one of these proxies believes its names from any proxy. So they are removed whichever are in force.
+ * - An application that knows one of these proxies believes its names from any proxy. So all of these names are removed, even
+ *   when the settings choose others.
  * - Grafana splits groups at commas and at spaces (`SplitString`), or reads a list in JSON; Jenkins splits at `|`.
  */
 import { isForwarding } from '../../http/proxy/forwarded.ts'
 
-/** A field of another name than ours, and what is in it. */
+/** A field of another name than ours, and its value. */
 export interface NamedField {
   readonly field: string
-  /** `user`, or names of attributes: the first that has a value counts. */
+  /** The sources of the value: `user`, or names of attributes. The first that has a value counts. */
   readonly from: readonly string[]
-  /** Between the members of a list; a member has it, and what else is in `encoded`, percent-encoded. */
+  /** The text between the members of a list. In a member this text and the characters of `encoded` are percent-encoded. */
   readonly separator: string
-  /** Undefined: what the attribute is by nature (claim.ts). */
+  /** The form of the value; undefined when the attribute's claim decides (claim.ts). */
   readonly form: 'list' | 'json' | 'first' | undefined
   /** Characters that the reader takes for a separator, too. */
   readonly encoded?: string
 }
 
-/** Which fields are sent. */
+/** The fields that are sent. */
 export interface FieldNames {
-  /** Whether X-Authproxy-User and its relatives are. */
+  /** Whether X-Authproxy-User and the other fields of our prefix are sent. */
   readonly authproxy: boolean
   readonly others: readonly NamedField[]
 }
@@ -61,12 +62,12 @@ const PRESETS = {
   ],
 } as const satisfies Readonly<Record<string, readonly NamedField[]>>
 
-/** The words that `identity.names` takes. */
+/** The words that `identity.names` accepts. */
 export const nameSets = ['authproxy', 'remote', 'auth-request', 'webauth'] as const
 
 export type NameSet = (typeof nameSets)[number]
 
-/** The fields out of the setting: words, and fields of the operator's own. */
+/** The fields that the setting chooses by words and by the operator's own names. */
 export function fieldNames(chosen: ReadonlyArray<NameSet | NamedField>): FieldNames {
   return {
     authproxy: chosen.includes('authproxy'),
@@ -84,7 +85,10 @@ export function isIdentityField(name: string): boolean {
 
 const IDENTITY = /(?<![a-z0-9])x[^a-z0-9]+authproxy(?![a-z0-9])/i
 
-/** Matches the names that are removed from a client besides ours: those of every preset, and the fields that are sent. */
+/**
+ * A pattern for the names that are removed from a client besides ours: the names of every preset, and of the fields that are
+ * sent.
+ */
 export function strippedNames({ others }: FieldNames): RegExp {
   const all = [...Object.values(PRESETS).flat(), ...others]
   const names = [...new Set(all.map(({ field }) => wordsOf(field).join(SEPARATED)))]
@@ -98,7 +102,7 @@ function wordsOf(name: string): readonly string[] {
   return name.toLowerCase().match(/[a-z0-9]+/g) ?? []
 }
 
-/** What is wrong with the name of a field, as the end of a sentence; undefined when nothing is. */
+/** The problem of a field name, as the end of a sentence; undefined when there is none. */
 export function fieldNameProblem(name: string): string | undefined {
   if (!/^[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*$/.test(name) || name.length > 64) {
     return 'a name has letters, digits and single hyphens, at most 64; servers drop or mistake others'
@@ -119,7 +123,7 @@ export function isSameField(a: string, b: string): boolean {
   return wordsOf(a).join('-') === wordsOf(b).join('-')
 }
 
-/** Fields of HTTP and of browsers, and those that frameworks and browsers' scripts rely on, in lower case. */
+/** The fields of HTTP and of browsers, and fields that frameworks and scripts rely on, in lower case. */
 const HTTP: ReadonlySet<string> = new Set([
   ...['age', 'allow', 'authorization', 'cache-control', 'connection', 'cookie', 'cookie2', 'date'],
   ...[

@@ -2,8 +2,8 @@
  * Names for groups that the identity provider names by an ID or a distinguished name, from a file that is read again when it changes.
  *
  * # Format
- * A line for each group: what the identity provider sends, a tab or ` => `, the name. Empty lines, and lines that begin with `#`, do not
- * count. A distinguished name has no ` => `, since it escapes the `>` (RFC 4514 section 2.4).
+ * Each group has a line: the value that the identity provider sends, a tab or ` => `, and the name. Empty lines, and lines that
+ * begin with `#`, do not count. A distinguished name has no ` => `, since it escapes the `>` (RFC 4514 section 2.4).
  *
  *     7d3f3b0e-6a5c-4e1a-9d7e-0c8f4a1b2c3d => ops
  */
@@ -15,9 +15,12 @@ import { WatchedFile } from '../keys/watched-file.ts'
 
 /** The content of the file. */
 export interface GroupTable {
-  /** Names by what is sent, in lower case. */
+  /** The names by the value the identity provider sends, in lower case. */
   readonly names: ReadonlyMap<string, string>
-  /** All names, in lower case: what is sent under one of these is no member of that group. */
+  /**
+   * All names of the table, in lower case. A value of the identity provider that equals one of them does not make a member of
+   * that group.
+   */
   readonly given: ReadonlySet<string>
 }
 
@@ -30,12 +33,12 @@ export function nameOfGroup(sent: string, { names }: GroupTable): string | undef
   return names.get(sent.toLowerCase())
 }
 
-/** Whether a group that is not in the table calls itself by one of its names. */
+/** Whether a group that is not in the table has the same text as one of the table's names. */
 export function claimsName(group: string, { given }: GroupTable): boolean {
   return given.has(group.toLowerCase())
 }
 
-/** The table, or what is wrong with the file, with the line. */
+/** The table, or the problem of the file with its line. */
 export function readGroupTable(text: string): GroupTable | string {
   const names = new Map<string, string>()
   const lines = text.replace(/^\ufeff/, '').split('\n')
@@ -58,7 +61,7 @@ export function readGroupTable(text: string): GroupTable | string {
   return { names, given: new Set([...names.values()].map(name => name.toLowerCase())) }
 }
 
-/** Reads the file. Throws a Failure that names it when it cannot be taken. */
+/** Reads the file. Throws a Failure that names it when the file cannot be used. */
 export async function loadGroupTable(path: string): Promise<GroupTable> {
   const fail = (problem: string, cause?: unknown): never => {
     throw new Failure(`cannot use identity.rename ${path}: ${problem}`, { code: 'RENAME', cause })
@@ -79,7 +82,7 @@ interface GroupNamesOptions {
   readonly log: Logger
 }
 
-/** The names in force: those of the file as it was when it could last be taken. */
+/** Holds the names in force: those of the last file that could be used. */
 export class GroupNames {
   readonly path: string
   #table: GroupTable
@@ -92,22 +95,22 @@ export class GroupNames {
     this.#file = new WatchedFile({
       path,
       clock,
-      changed: async () => {
+      readAgain: async () => {
         this.#table = await loadGroupTable(path)
         this.#problem = undefined
         log.info('names of groups read again', { path, names: this.#table.names.size })
       },
       write: async () => {},
-      failed: error => {
+      reportFailure: error => {
         this.#problem = `${explainError(error)}; the names of before stay in force`
         log.warn(this.#problem)
       },
     })
   }
 
-  /** Reads the file and watches it from now on. Throws a Failure when it cannot be taken. */
+  /** Reads the file and watches it from now on. Throws a Failure when the file cannot be used. */
   static async open(options: GroupNamesOptions): Promise<GroupNames> {
-    // A change during the first reading is seen by the first look.
+    // The watch begins before the first reading, so its first check sees a change in between.
     const names = new GroupNames(options, { names: new Map(), given: new Set() })
     await names.#file.look()
     names.#table = await loadGroupTable(options.path)
@@ -119,7 +122,7 @@ export class GroupNames {
     return this.#table
   }
 
-  /** Why the file as it is now is not in force; undefined when it is. */
+  /** The reason why the present file is not in force; undefined when it is. */
   get problem(): string | undefined {
     return this.#problem
   }

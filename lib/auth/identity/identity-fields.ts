@@ -1,9 +1,10 @@
 /**
- * Makes the fields that tell the backend which user a session is of.
+ * Makes the fields that name the user of a session to the backend.
  *
  * # Facts
- * - Fields carry no control characters, and a comma ends a member of a list: these are percent-encoded in every field, one rule
- *   for all. All else is sent as UTF-8, as most backends expect; with `percent` decoding is unambiguous instead.
+ * - Fields cannot carry control characters, and a comma ends a member of a list, so these are percent-encoded in every field.
+ *   Other characters are sent as UTF-8, which most backends expect. With `percent` they are encoded as well, so that decoding
+ *   is unambiguous.
  * - Node writes fields as latin1, so the bytes of UTF-8 are put into such a string.
  */
 import { Fields } from '../../http/message/field.ts'
@@ -67,10 +68,10 @@ export function identityFieldNames(
 
 /** The field of the signed identity. */
 const TOKEN_FIELD = 'X-Authproxy-Identity'
-/** The field that names those that were too long. */
+/** The field with the names of fields that were too long. */
 const OMITTED_FIELD = 'X-Authproxy-Omitted'
 
-/** What a field of another name carries; empty when the session has nothing for it. */
+/** The value of a field of another name; empty when the session has none for it. */
 function namedValue(
   { from, form, separator, encoded = '' }: NamedField,
   { subject, attributes }: Session,
@@ -97,7 +98,7 @@ function asciiJson(values: readonly string[]): string {
   )
 }
 
-/** Attributes that are made of others (claim.ts). */
+/** The attributes that are derived from others (claim.ts). */
 const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'field' | 'list'>> = [
   { name: 'domain', field: 'Domain', list: false },
   { name: 'groupsOverage', field: 'Groups-Overage', list: false },
@@ -108,7 +109,7 @@ export function mayBeBasicUser(subject: string): boolean {
   return !/[:\p{Cc}]/u.test(subject)
 }
 
-/** One value, fit for a field; `inList` also encodes its commas. */
+/** Encodes one value for a field; `inList` also encodes its commas. */
 export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: boolean): string {
   const encoded = text.replace(UNSAFE[encoding][inList ? 'member' : 'single'], percent)
   return encoding === 'utf8' ? Buffer.from(encoded, 'utf8').toString('latin1') : encoded

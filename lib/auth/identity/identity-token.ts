@@ -1,8 +1,8 @@
 /**
  * Signs the identity as a JWT for the backend (RFC 7519, ES256).
  *
- * It proves that a request came through this gateway, which the other identity fields do not where the backend can be reached
- * some other way.
+ * The token proves that a request came through this gateway. The other identity fields do not prove this where the backend can
+ * be reached another way.
  *
  * # Claims
  * `iss` the public origin; `aud` the backend, by the name the configuration gives it; `sub`; `iat`, `nbf`, `exp`; `auth_time`;
@@ -25,15 +25,15 @@ interface IdentityTokenOptions {
   readonly config: Pick<Config, 'baseUrl' | 'instance' | 'identityToken'>
 }
 
-/** How long a token is valid. */
+/** The lifetime of a token. */
 const LIFETIME: Milliseconds = 120_000
-/** How long it is sent again, so that a minute is left for a slow connection and a slow clock. */
+/** The time for which a token is sent again. A minute of its lifetime is then left for a slow connection and a slow clock. */
 const REUSED: Milliseconds = 60_000
 
 /** The request that a token is for. */
 export interface TokenRequest {
   readonly method: string
-  /** Without the query. */
+  /** The path of the request, without the query. */
   readonly path: string
 }
 
@@ -43,14 +43,14 @@ interface Minted {
   readonly generation: number
 }
 
-/** Characters of a path whose token is sent again. */
+/** The most characters of a path whose token is sent again. */
 const LONGEST_KEPT = 1024
 
 export class IdentityTokens {
   readonly #options: IdentityTokenOptions
-  /** Sessions are one object for as long as their token is remembered. */
+  /** The tokens by session. A session is the same object for as long as its session token is remembered. */
   readonly #minted = new WeakMap<Session, Minted>()
-  /** Tokens for one request each, by session, method and path. */
+  /** The tokens for one request, by session, method and path. */
   readonly #ofRequests = recent<string, Minted>(10_000)
   #signer: { readonly kid: string; readonly key: KeyObject } | undefined
 
@@ -58,7 +58,7 @@ export class IdentityTokens {
     this.#options = options
   }
 
-  /** A token of a session that is good for a minute at least, or for as long as the session. */
+  /** A token of a session that is valid for at least a minute, or until the session ends. */
   of(session: Session): Promise<string> {
     const known = this.#minted.get(session)
     if (known !== undefined && this.#isFresh(known)) return known.token
@@ -68,7 +68,7 @@ export class IdentityTokens {
     return minted.token
   }
 
-  /** The same, for this request alone. */
+  /** A token of a session for this request alone. */
   ofRequest(session: Session, request: TokenRequest): Promise<string> {
     const { method, path } = request
     if (path.length > LONGEST_KEPT) return this.#mint(session, request).token
@@ -101,7 +101,7 @@ export class IdentityTokens {
   }
 }
 
-/** The clock of a backend may be behind ours by so much. */
+/** The time by which the clock of a backend may be behind ours. */
 const SLACK: Milliseconds = 30_000
 
 /** The claims of a token, of which docs/identity-token.md says what each means. `request`: the one the token is for. */
@@ -125,7 +125,9 @@ export function identityClaims(
     nbf: secondsOf(now - SLACK),
     exp: secondsOf(Math.min(now + LIFETIME, session.expires)),
     auth_time: secondsOf(session.authenticated),
-    ...{ groups, attributes, instance },
+    groups,
+    attributes,
+    instance,
   }
   return request === undefined
     ? claims

@@ -1,5 +1,5 @@
 /**
- * Chooses the subject and the attributes that are kept of a verified assertion. Pure.
+ * Chooses the subject and the attributes of a session from a verified assertion. Pure.
  */
 
 import { nameIdFormats } from '../../saml/core/vocabulary.ts'
@@ -13,12 +13,12 @@ type Rules = Config['identity']
 
 export interface Identity {
   readonly subject: string
-  /** Where the subject came from. A transient NameID is another one at every login. */
+  /** The source of the subject. A transient NameID changes at every login. */
   readonly from: 'email' | 'sAMAccountName' | 'nameId' | 'transient-nameId'
   readonly attributes: ReadonlyMap<string, readonly string[]>
 }
 
-/** Why an assertion gives no identity. */
+/** The reason why an assertion gives no identity. */
 export type NoIdentity = 'no-subject' | 'unfit-subject'
 
 /** The identity, or why there is none; `table` has names for groups. The subject is the first that is not empty of: email, sAMAccountName, NameID. */
@@ -36,7 +36,7 @@ export function identityOf(
   ] as const
   for (const [from, subject] of candidates) {
     if (subject === undefined || subject === '') continue
-    // Readers drop or fold such characters each in its way, so that two names would become one.
+    // Applications drop or replace such characters in different ways, so that two subjects could become one.
     if (UNFIT.test(subject)) return 'unfit-subject'
     const mapped = mapClaims(verified.attributes, rules, true)
     return { subject, from, attributes: keptOf(mapped, rules, table) }
@@ -44,7 +44,7 @@ export function identityOf(
   return 'no-subject'
 }
 
-/** Control characters, surrogates, and white space other than the plain space, that of no width included. */
+/** Control characters, surrogates, and all white space other than the plain space, zero-width characters included. */
 const UNFIT = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200b\u2060\ufeff]|(?! )\p{Zs}/u
 
 function keptOf(
@@ -61,7 +61,10 @@ function keptOf(
   return kept
 }
 
-/** Groups by their names, where the table has one; of those the patterns keep, the others in the form that is set. */
+/**
+ * The groups by their names in the table. Of groups without a name, those that match the patterns follow, in the form that the
+ * settings choose.
+ */
 function groupsOf(
   values: readonly string[],
   { groups, groupForm }: Rules,

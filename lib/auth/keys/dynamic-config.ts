@@ -1,7 +1,7 @@
 /**
  * Makes and rotates the keys of an instance, its dynamic configuration.
  *
- * Newest first: the first of each kind signs, seals or is published for encryption; all verify, open or decrypt until they
+ * The newest key comes first: it signs, seals or is published for encryption. All keys verify, open or decrypt until they
  * retire. A key pair is published before it signs (`signingKey`). The file is dynamic-file.ts.
  */
 import { generateKeyPair } from 'node:crypto'
@@ -12,22 +12,25 @@ import { selfSigned } from '../../x509/self-signed.ts'
 export interface Key {
   readonly kid: string
   readonly created: Milliseconds
-  /** When the key leaves the file; undefined for the current one. */
+  /** The moment the key leaves the file; undefined for the current key. */
   readonly retires: Milliseconds | undefined
 }
 
-/** What seals with AES-256-GCM: 32 bytes. */
+/** A key of 32 bytes for AES-256-GCM. */
 export interface SealingKey {
   readonly kid: string
   readonly key: Buffer
 }
 
-/** 32 bytes. */
+/** A secret of A secret of 32 bytes. */
 export interface SecretKey extends Key, SealingKey {}
 
 /** P-256. */
 export interface IdentityKey extends Key {
-  /** When it may sign: those who check its signatures have to know it first. Undefined: after the usual time of its kind. */
+  /**
+   * The moment from which the key may sign, because the verifiers have to fetch it first; undefined when it is the usual time
+   * of its kind.
+   */
   readonly signs?: Milliseconds | undefined
   /** PKCS #8 in PEM. Never log it. */
   readonly privateKey: string
@@ -53,12 +56,15 @@ export interface Making {
   readonly domain: string
   readonly now: Milliseconds
   readonly random: (size: number) => Buffer
-  /** In the place of ours: the demonstration makes smaller keys, and tests have theirs made before. */
+  /** Makes the key pairs. The demonstration makes smaller keys, and tests use keys they made before. */
   readonly makePair?: typeof selfSigned
 }
 
 const CERTIFICATE_LIFETIME: Milliseconds = 10 * 365 * 86_400_000
-/** How long an old key of identities stays after a rotation: until the new one signs, and much longer than a token lives. */
+/**
+ * The time an old identity key stays after a rotation. It is longer than the time until the new key signs and the lifetime of a
+ * token.
+ */
 const IDENTITY_OVERLAP: Milliseconds = 3_600_000
 
 /** New keys of every kind. */
@@ -72,8 +78,8 @@ export async function makeDynamicConfig(making: Making): Promise<DynamicConfig> 
   }
 }
 
-/** A configuration of an older version with what it lacks; undefined when it lacks nothing. */
-export async function upgraded(
+/** A configuration of an older version, completed with the keys it lacks; undefined when it lacks none. */
+export async function upgradeConfig(
   config: DynamicConfig,
   making: Pick<Making, 'now' | 'random'>,
 ): Promise<DynamicConfig | undefined> {
@@ -82,10 +88,10 @@ export async function upgraded(
 }
 
 /**
- * The same configuration with a new key of every kind in front; the old ones retire after their overlap, those of identities after
- * one of their own. `atOnce`: new key pairs do not wait until those who check their signatures have had time to fetch them.
+ * The same configuration with a new key of every kind in front; the old ones retire after their overlap, those of identities
+ * after one of their own. With `atOnce` new key pairs sign at once, before verifiers have had time to fetch them.
  */
-export async function rotated(
+export async function rotateKeys(
   config: DynamicConfig,
   making: Making,
   overlap: {
@@ -114,12 +120,15 @@ export async function rotated(
   }
 }
 
-/** When a new SAML key signs: the IdP has half of the overlap to fetch it, and the old one still stays for the other half. */
+/**
+ * The moment a new SAML key begins to sign. The IdP has half of the overlap to fetch it, and the old key stays for the other
+ * half.
+ */
 export function samlSigns(now: Milliseconds, overlap: Milliseconds): Milliseconds {
   return now + overlap / 2
 }
 
-/** How long keys of a kind are published before they sign, when they do not say themselves. */
+/** The time a key of a kind is published before it signs, when the key has no moment of its own. */
 export const publishedFor = { saml: 0, identity: 600_000 } as const
 
 /** The key that signs now, of keys newest first: the newest that may, or the oldest when none may. */
@@ -132,8 +141,8 @@ export function signingKey<K extends IdentityKey>(
 }
 
 /**
- * The certificates of key pairs, newest first, that our metadata publishes: all that still decrypt for encryption, and for signatures
- * the newest and those that still sign in its place.
+ * The certificates that our metadata publishes, newest first: for encryption all key pairs that still decrypt; for signatures
+ * the newest, and those that still sign in its place.
  */
 export function publishedCertificates(pairs: readonly SamlKeyPair[], now: Milliseconds) {
   const current = signingKey(pairs, now, publishedFor.saml)

@@ -20,7 +20,7 @@ import { readBounded } from '../../files/bounded-file.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './dynamic-config.ts'
 
-/** Longest file that is read, bytes. */
+/** The largest file that is read, in bytes. */
 const LARGEST = 1024 * 1024
 
 const code = 'DYNAMIC_CONFIG'
@@ -39,7 +39,7 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
   }
 }
 
-/** The sockets that are its lock: who has it answers there. */
+/** The sockets that lock the file: the process that holds the lock answers there. */
 export function lockOf(path: string): { readonly directory: string; readonly lock: string } {
   return { directory: dirname(path), lock: `${basename(path)}.lock` }
 }
@@ -69,8 +69,8 @@ export async function closeToOthers(path: string): Promise<boolean> {
 }
 
 /**
- * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. When root rotates
- * the keys of a service, the file gets the owner of the directory: the service could not read a file of root's.
+ * Writes the file, whole or not at all; with `exclusive` only where there is none. Throws a Failure that names the file. When
+ * root rotates the keys of a service, the file gets the owner of the directory: the service could not read a file of root's.
  */
 export async function saveDynamicConfig(
   path: string,
@@ -94,7 +94,10 @@ export async function checkSaveable(path: string): Promise<void> {
   }
 }
 
-/** The Failure of a file that cannot be written: which, why, and what to do. One that there is already stays. */
+/**
+ * The Failure of a file that cannot be written, with the reason and a remedy. An error that already is a Failure stays as it
+ * is.
+ */
 export function cannotSave(path: string, error: unknown): Failure {
   if (error instanceof Failure) return error
   const directory = dirname(path)
@@ -117,9 +120,12 @@ function encode(config: DynamicConfig): string {
   return `${JSON.stringify({ version: 2, ...config, session, sealing }, null, 2)}\n`
 }
 
-/** What the file says. Only where that is damaged is there nothing to lose by deleting it. */
+/**
+ * The content of the file. The advice to delete the file is given only when the content is damaged, so that no usable keys are
+ * lost.
+ */
 function contentOf(bytes: Buffer): DynamicConfig {
-  // What JSON.parse quotes of the text may be a key.
+  // The text that JSON.parse quotes in an error may be a key.
   const found = quietly((): unknown => JSON.parse(bytes.toString()))
   const version = isRecord(found) ? found['version'] : undefined
   if (typeof version === 'number' && version > 2) {
@@ -154,7 +160,7 @@ function list(file: JsonObject, name: string): readonly JsonObject[] {
   throw new Error(`"${name}" is not a list of keys`)
 }
 
-/** What every key says of itself. */
+/** The members that every key has. */
 function keyOf({ kid, created, retires }: JsonObject): Key {
   if (typeof kid !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(kid)) {
     throw new Error('a key has no usable "kid"')
@@ -200,7 +206,7 @@ function signsOf({ signs }: JsonObject): Pick<IdentityKey, 'signs'> {
   return signs === undefined ? {} : { signs: momentOf(signs) }
 }
 
-/** What `read` gives; undefined where OpenSSL throws, because what it says of a key may quote it. */
+/** The result of `read`; undefined when it throws, because the error may quote a key. */
 function quietly<T>(read: () => T): T | undefined {
   try {
     return read()

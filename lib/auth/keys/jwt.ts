@@ -1,6 +1,6 @@
 /**
- * Makes and verifies signed JWTs (RFC 7519) with jose, which only this file imports.
- * What a token says is decided in session/token.ts for sessions and in identity/identity-token.ts for the backend.
+ * Makes and verifies signed JWTs (RFC 7519) with jose, which only this file imports. The claims of a token are decided in
+ * session/token.ts for sessions and in identity/identity-token.ts for the backend.
  */
 import type { KeyObject } from 'node:crypto'
 import { type JWTVerifyOptions, jwtVerify, SignJWT } from 'jose'
@@ -26,7 +26,7 @@ export function signJwt(
   return new SignJWT({ ...claims }).setProtectedHeader({ alg: algorithm, typ: type, kid }).sign(key)
 }
 
-/** What has to be said of every token: no rule may be left out. */
+/** The rules for verifying a token. The type requires all of them. */
 type JwtRules = Required<
   Pick<
     JWTVerifyOptions,
@@ -35,8 +35,8 @@ type JwtRules = Required<
 >
 
 /**
- * What a token says, and the ID of the key that signed it, when it is signed, meant and in time as the rules want it; else a word
- * that says why not. `keyOf` answers undefined when there is no key of that ID. Never throws.
+ * The claims of a token and the ID of its key, when signature, audience and times fulfil the rules; else a word for the reason.
+ * `keyOf` answers undefined when there is no key of that ID. Never throws.
  */
 export async function verifyJwt(
   token: string,

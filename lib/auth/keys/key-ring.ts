@@ -18,7 +18,7 @@ import {
   type SamlKeyPair,
   type SealingKey,
   type SecretKey,
-  upgraded,
+  upgradeConfig,
 } from './dynamic-config.ts'
 import {
   checkSaveable,
@@ -30,7 +30,7 @@ import { WatchedFile } from './watched-file.ts'
 
 interface KeyRingOptions extends Omit<Making, 'now'> {
   readonly path: string
-  /** Whether the operator distributes the file: it is read, and never made, mended or written here. */
+  /** Whether the operator distributes the file. Then this instance only reads it, and never makes, completes or rotates it. */
   readonly shared?: boolean
   readonly clock: Clock
   readonly log: Logger
@@ -44,7 +44,7 @@ export class KeyRing {
   #config: DynamicConfig = noKeys
   #generation = 0
   #unsaved = false
-  /** When the next key retires. */
+  /** The moment the next key retires. */
   #nextEnd: Milliseconds = Number.POSITIVE_INFINITY
 
   private constructor(options: KeyRingOptions) {
@@ -53,9 +53,9 @@ export class KeyRing {
     this.#file = new WatchedFile({
       path,
       clock,
-      changed: () => this.#changed(),
+      readAgain: () => this.#changed(),
       write: () => saveDynamicConfig(path, this.#config),
-      failed: error =>
+      reportFailure: error =>
         log.error('the keys in use stay: the dynamic configuration cannot be used', {
           path,
           error,
@@ -88,7 +88,7 @@ export class KeyRing {
     return ring
   }
 
-  /** Saves keys that were made, and follows the file from now on: a start that fails before leaves no file. Throws a Failure. */
+  /** Saves new keys, and follows the file from now on. A start that fails before this call leaves no file. Throws a Failure. */
   async begin(): Promise<void> {
     const found = this.#unsaved ? await this.#saveFirst() : undefined
     this.#unsaved = false
@@ -108,11 +108,14 @@ export class KeyRing {
   }
 
   /** Keys of sealed values. Newest first: the first seals, all open. */
-  sealing(): readonly SealingKey[] {
+  sealingKeys(): readonly SealingKey[] {
     return this.#live().sealing
   }
 
-  /** Newest first: the first signs and is what IdPs are to encrypt to; the others still decrypt and are still published. */
+  /**
+   * The SAML key pairs, newest first. The first signs, and IdPs should encrypt to it; the others still decrypt and are still
+   * published.
+   */
   saml(): readonly SamlKeyPair[] {
     return this.#live().saml
   }
@@ -122,7 +125,7 @@ export class KeyRing {
     return this.#live().identity
   }
 
-  /** Looks at the file now. Never throws. */
+  /** Checks the file now. Never throws. */
   check(): Promise<void> {
     return this.#file.check()
   }
@@ -132,7 +135,7 @@ export class KeyRing {
     return this.#file.close()
   }
 
-  /** Saves the first keys; or answers those of another process that has made the file meanwhile. */
+  /** Saves the first keys, or answers the keys of another process that has made the file meanwhile. */
   async #saveFirst(): Promise<DynamicConfig | undefined> {
     const { path, log } = this.#options
     try {
@@ -167,10 +170,10 @@ export class KeyRing {
     log.info('the dynamic configuration was deleted: all keys are new', { path })
   }
 
-  /** Uses what the file says. One that an older version wrote, such as a backup, is given what it lacks. */
+  /** Uses the keys of the file. A file of an older version, such as a backup, is completed with the keys it lacks. */
   async #take(found: DynamicConfig): Promise<void> {
     const { path, clock, log, shared } = this.#options
-    const newer = await upgraded(found, { ...this.#options, now: clock.now() })
+    const newer = await upgradeConfig(found, { ...this.#options, now: clock.now() })
     if (shared === true) return this.#takeShared(found, newer !== undefined)
     this.#use(newer ?? found)
     if (newer !== undefined && (await this.#file.write())) {
@@ -184,7 +187,7 @@ export class KeyRing {
     await this.#file.look()
   }
 
-  /** Uses keys that are distributed as they are: what this instance added, the others would not have. */
+  /** Uses distributed keys unchanged, because other instances would not have keys that this one added. */
   async #takeShared(found: DynamicConfig, lacks: boolean): Promise<void> {
     const { path, log } = this.#options
     if (lacks) throw noSharedKeys(path, 'an older version made it, and it lacks keys')

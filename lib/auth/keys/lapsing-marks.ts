@@ -53,33 +53,38 @@ import { isRecord } from '../../json.ts'
 import { appearance, WatchedFile } from './watched-file.ts'
 
 interface LapsingMarksOptions<Mark> {
-  /** What the names of all files begin with. */
+  /** The path that the names of all files begin with. */
   readonly path: string
   readonly clock: Clock
-  /** All marks that live, for a file that is written anew. It is asked for some at a time while others are entered. */
-  readonly living: () => Iterable<Mark>
+  /** All marks that have not lapsed, for a new file. The iteration pauses, and other marks may be entered meanwhile. */
+  readonly livingMarks: () => Iterable<Mark>
   readonly isMark: (found: unknown) => found is Mark
   /** The marks of a `P.json`. Throws one sentence when it is of another form. */
   readonly fromVersion1: (file: unknown) => readonly Mark[]
-  /** Takes marks from a file, also such as it knows. */
+  /** Takes marks from a file; known marks may be among them. */
   readonly merge: (marks: readonly Mark[]) => void
-  /** A start could not read a file whole: marks of another run are lost. It is called before the own file is written, and then the damaged file becomes `keptAs`. */
-  readonly lost: (error: unknown, keptAs: string | undefined) => void
-  /** While this process runs, a file of another one cannot be read, or its own was changed; the own one is then written anew. */
+  /**
+   * Reports that a start could not read a whole file, so that marks of another run are lost. It is called before the own file
+   * is written, and then the damaged file becomes `keptAs`.
+   */
+  readonly reportLoss: (error: unknown, keptAs: string | undefined) => void
+  /**
+   * Reports that a file of another process cannot be read, or that the own file was changed; the own file is then written anew.
+   */
   readonly unreadable: (error: unknown) => void
-  /** Marks could not be written; they wait. */
-  readonly failed: (error: unknown) => void
+  /** Reports that marks could not be written; they wait for the next attempt. */
+  readonly reportFailure: (error: unknown) => void
   readonly files?: FileCalls
 }
 
-/** Tells whether a file is as it was left. */
+/** The state of a file by which a change shows. */
 type FileState = Pick<Stats, 'ino' | 'size'>
 
-/** What is known of a file of another process. */
+/** The facts about a file of another process. */
 interface OtherFile {
   readonly appearance: string | undefined
   readonly id: string | undefined
-  /** Bytes that have been read. */
+  /** The number of bytes that have been read. */
   readonly end: number
 }
 
@@ -87,19 +92,19 @@ interface FoundMarks<Mark> {
   readonly id: string | undefined
   readonly end: number
   readonly marks: readonly Mark[]
-  /** Why some marks could not be read. */
+  /** The reason why some marks could not be read. */
   readonly damage: string | undefined
 }
 
 const VERSION = 2
 const INTERVAL: Milliseconds = 1000
-/** More than three times what 200,000 marks take. */
+/** The largest file, in bytes: more than three times the size of 200,000 marks. */
 const LARGEST = 64 * 1024 * 1024
-/** Lines that are made without a pause: about a millisecond. */
+/** The lines that are made without a pause, which takes about a millisecond. */
 const TOGETHER = 1000
-/** A file with fewer appended lines is not worth being written anew. */
+/** A file with fewer appended lines is not written anew. */
 const FEW = 1000
-/** Starts of other processes that come in between, each taking files away. */
+/** The most repetitions of a takeover, when starts of other processes take files away meanwhile. */
 const MOST_ROUNDS = 100
 const ANY = /^(?:[0-9a-f]{16}|json)(?:\.[0-9a-f]{16}\.old)?$/
 
@@ -119,40 +124,43 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
   readonly #files: FileCalls
   readonly #path: string
   readonly #file: WatchedFile
-  /** How this process left its file; undefined when the file has to be written anew. */
+  /** The state in which this process left its file; undefined when the file has to be written anew. */
   #left: FileState | undefined
-  /** Lines of the own file: those that were written with it, and those appended since. */
+  /** The lines of the own file: those of its first writing, and those appended since. */
   #written = 0
   #appended = 0
   /** Lines to append. */
   #waiting: string[] = []
   #others = new Map<string, OtherFile>()
-  /** Files that this start has taken over, until its own file is written; what is damaged is kept. */
+  /** The files that this start has taken over, until its own file is written. Damaged files are kept. */
   #taken = new Map<string, 'remove' | 'keep'>()
   #checking: Promise<void> = Promise.resolve()
   #endWatch = () => {}
 
   constructor(options: LapsingMarksOptions<Mark>) {
-    const { clock, failed, files = systemFiles } = options
+    const { clock, reportFailure, files = systemFiles } = options
     this.#options = options
     this.#files = files
     this.#path = `${options.path}.${newDigits()}`
     this.#file = new WatchedFile({
       path: this.#path,
       clock,
-      failed,
+      reportFailure,
       files,
-      changed: async () => {
+      readAgain: async () => {
         await this.#file.write()
       },
       write: () => this.#write(),
     })
   }
 
-  /** Takes over the files of earlier runs, writes its own when there were any, and watches all. Once; never throws. */
+  /**
+   * Takes over the files of earlier runs, writes its own when there were any, and watches all. It is called once and never
+   * throws.
+   */
   async open(): Promise<void> {
-    const { clock, lost } = this.#options
-    await this.#takeOver().catch(error => lost(error, undefined))
+    const { clock, reportLoss } = this.#options
+    await this.#takeOver().catch(error => reportLoss(error, undefined))
     if (this.#others.size > 0) await this.#file.write()
     this.#endWatch = repeat(clock, INTERVAL, () => {
       this.#checking = this.check()
@@ -171,7 +179,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     return this.#file.isWritten
   }
 
-  /** Looks at all files now. Never throws. */
+  /** Checks all files now. Never throws. */
   async check(): Promise<void> {
     await this.#file.check()
     await this.#readOthers().catch(this.#options.unreadable)
@@ -197,13 +205,13 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
 
   /** Does nothing when the file is missing. */
   async #take(name: string): Promise<void> {
-    const { merge, lost } = this.#options
+    const { merge, reportLoss } = this.#options
     const path = await this.#setAside(name)
     if (path === undefined) return
     const renamed = path.endsWith('.old')
     const problem = (error: unknown) => {
       if (renamed) this.#taken.set(path, 'keep')
-      lost(error, renamed ? this.#damaged : undefined)
+      reportLoss(error, renamed ? this.#damaged : undefined)
     }
     const seen = await appearance(path, this.#files)
     try {
@@ -222,7 +230,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
   /** The new name of the file, or the old one where it cannot be renamed; undefined when it is missing. */
   async #setAside(name: string): Promise<string | undefined> {
     if (name.endsWith('.old')) return name
-    // A new name each time: what is removed by its name is what was read under it.
+    // The name is new each time, so that the file removed later is the one that was read.
     const aside = `${name}.${newDigits()}.old`
     try {
       await this.#files.rename(name, aside)
@@ -232,7 +240,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     }
   }
 
-  /** Step 4. What cannot be removed is read by the next start once more. */
+  /** Step 4. The next start reads again the files that cannot be removed. */
   async #letGo(): Promise<void> {
     const { rename, rm } = this.#files
     for (const [path, then] of this.#taken) {
@@ -260,7 +268,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     this.#left ??= await this.#writeAnew()
   }
 
-  /** Undefined, and nothing is confirmed, when the file is not as it was left, or is no longer at its path. */
+  /** Answers undefined, and confirms nothing, when the file is not as this process left it, or is no longer at its path. */
   async #append(lines: readonly string[], left: FileState): Promise<FileState | undefined> {
     const { open, stat } = this.#files
     // O_NONBLOCK: opening a FIFO in its place would otherwise wait for a reader.
@@ -286,7 +294,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     }
   }
 
-  /** Undefined when another process has taken the new file at once, with all that is in it. */
+  /** Answers undefined when another process has taken over the new file at once, with all its marks. */
   async #writeAnew(): Promise<FileState | undefined> {
     const files = this.#files
     await writeFileAtomically(this.#path, this.#pieces(), { mode: 0o600, files })
@@ -299,7 +307,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     yield lineOf({ marks: VERSION, id: newDigits() })
     let piece: string[] = []
     let written = 0
-    for (const mark of this.#options.living()) {
+    for (const mark of this.#options.livingMarks()) {
       piece.push(lineOf(mark))
       written += 1
       if (piece.length < TOGETHER) continue
@@ -337,7 +345,10 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     this.#others = others
   }
 
-  /** Reads a file, without what was read of it before, under whatever name. Throws one sentence when nothing of it can be read. */
+  /**
+   * Reads a file from the point where the last reading ended, even when its name has changed. Throws one sentence when nothing
+   * of it can be read.
+   */
   async #read(path: string, known = this.#others): Promise<FoundMarks<Mark>> {
     const { isMark, fromVersion1 } = this.#options
     const { bytes } = await readBounded(path, LARGEST, this.#files)
@@ -379,7 +390,7 @@ function lineOf(content: object): string {
   return `${checkOf(json)} ${json}\n`
 }
 
-/** What a line says; undefined when it is damaged. */
+/** The content of a line; undefined when the line is damaged. */
 function contentOf(line: string): unknown {
   const json = line.slice(9)
   return line.slice(0, 9) === `${checkOf(json)} ` ? JSON.parse(json) : undefined

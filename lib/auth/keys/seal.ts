@@ -1,6 +1,6 @@
 /**
- * Seals values that are given to browsers and must come back unread and unchanged. AES-256-GCM; the newest key seals, all open.
- * Form: key ID, a dot, base64url of nonce, ciphertext and tag.
+ * Seals values that browsers keep and must neither read nor change, by AES-256-GCM. The newest key seals, and all keys open. A
+ * sealed value is the key ID, a dot, and base64url of nonce, ciphertext and tag.
  */
 import { createCipheriv, createDecipheriv } from 'node:crypto'
 import type { SealingKey } from './dynamic-config.ts'
@@ -8,7 +8,7 @@ import type { SealingKey } from './dynamic-config.ts'
 const NONCE = 12
 const TAG = 16
 
-/** Seals `plain` for one `purpose`: what is sealed for one cannot be opened for another. Throws when there is no key. */
+/** Seals `plain` for one `purpose`; a sealed value opens for its own purpose alone. Throws when there is no key. */
 export function seal(
   plain: Buffer,
   purpose: string,
@@ -24,7 +24,7 @@ export function seal(
   return `${newest.kid}.${sealed.toString('base64url')}`
 }
 
-/** What was sealed; undefined when it was not sealed by one of these keys for this purpose. */
+/** The text of a sealed value; undefined when it was not sealed by one of these keys for this purpose. */
 export function unseal(
   text: string,
   purpose: string,

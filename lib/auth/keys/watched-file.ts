@@ -9,12 +9,12 @@ import { type FileCalls, systemFiles } from '../../files/file-calls.ts'
 interface WatchedFileOptions {
   readonly path: string
   readonly clock: Clock
-  /** Another process has made, replaced or removed the file. */
-  readonly changed: () => Promise<void>
+  /** Reads the file after another process has made, replaced or removed it. */
+  readonly readAgain: () => Promise<void>
   /** Writes the file. */
   readonly write: () => Promise<void>
-  /** Is told what either of them throws. */
-  readonly failed: (error: unknown) => void
+  /** Reports the errors of both. */
+  readonly reportFailure: (error: unknown) => void
   readonly files?: FileCalls
 }
 
@@ -23,9 +23,9 @@ const RETRY: Milliseconds = 60_000
 
 export class WatchedFile {
   readonly #options: WatchedFileOptions
-  /** What the file looked like when it was last read or written; undefined when it was not there. */
+  /** The appearance of the file when it was last read or written; undefined when it was missing. */
   #seen: string | undefined
-  /** When writing is tried again; infinity when the file says all it should. */
+  /** The moment of the next attempt to write; infinity when everything is written. */
   #dueAt: Milliseconds = Number.POSITIVE_INFINITY
   #writing: Promise<boolean> = Promise.resolve(true)
   #waiting: Promise<boolean> | undefined
@@ -36,17 +36,17 @@ export class WatchedFile {
     this.#options = options
   }
 
-  /** Looks at the file: whether it differs from what it was at the last look. */
+  /** Whether the file differs from its appearance at the last check. */
   async look(): Promise<boolean> {
     const before = this.#seen
     this.#seen = await appearance(this.#options.path, this.#options.files)
     return this.#seen !== before
   }
 
-  /** Looks at the file and does what is due. Never throws. */
+  /** Checks the file, and reads or writes it when that is due. Never throws. */
   async check(): Promise<void> {
-    const { clock, changed, failed } = this.#options
-    if (await this.look()) await changed().catch(failed)
+    const { clock, readAgain, reportFailure } = this.#options
+    if (await this.look()) await readAgain().catch(reportFailure)
     if (clock.now() >= this.#dueAt) await this.write()
   }
 
@@ -63,12 +63,12 @@ export class WatchedFile {
     return this.#waiting
   }
 
-  /** Whether the file says all it should, as far as writing it has been tried. */
+  /** Whether everything that had to be written is in the file. */
   get isWritten(): boolean {
     return this.#dueAt === Number.POSITIVE_INFINITY
   }
 
-  /** Looks at the file every second from now on. */
+  /** Checks the file every second from now on. */
   watch(): void {
     this.#endWatch = repeat(this.#options.clock, INTERVAL, () => {
       this.#checking = this.check()
@@ -85,7 +85,7 @@ export class WatchedFile {
   }
 
   async #writeNow(): Promise<boolean> {
-    const { clock, write, failed } = this.#options
+    const { clock, write, reportFailure } = this.#options
     try {
       await write()
       await this.look()
@@ -93,13 +93,13 @@ export class WatchedFile {
       return true
     } catch (error) {
       this.#dueAt = clock.now() + RETRY
-      failed(error)
+      reportFailure(error)
       return false
     }
   }
 }
 
-/** Tells this state of the file from every other; undefined when there is no file. */
+/** A text that changes whenever the file changes; undefined when there is no file. */
 export async function appearance(
   path: string,
   { stat } = systemFiles,

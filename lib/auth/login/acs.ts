@@ -1,9 +1,9 @@
 /**
- * Takes the IdP's answer to a login at the ACS (assertion consumer service), in this order: size limit, login state, a thread with a
- * deadline for strict base64 and UTF-8, scan, structure and algorithms and the cryptography, our own checks of the signed
- * assertion, request ID and assertion ID used up in one step, session.
+ * Handles the IdP's answer to a login at the ACS (assertion consumer service). The order is: size limit; login state; a thread
+ * with a deadline, which does strict base64 and UTF-8, the scan, structure, algorithms and cryptography; our own checks of the
+ * signed assertion; use of the request ID and the assertion ID in one step; session.
  *
- * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
+ * The state comes before the parser: without a login under way in this browser nothing is parsed.
  */
 
 import { setCookie } from '../../http/message/cookie.ts'
@@ -34,7 +34,7 @@ import {
 } from './login-state.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type PostedMessage, readPost } from './post.ts'
-import { type Refusal, refused } from './refusal-page.ts'
+import { type Refusal, refusalPage } from './refusal-page.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
 
@@ -44,16 +44,20 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const open = state.flows.filter(flow => !flow.done)
   const posted = await readPost(request, saml, messageLimits)
   const relayState = typeof posted === 'object' ? posted.relayState : undefined
-  const back = wayBack(saml, open, relayState)
-  const refuse = (refusal: Refusal) => refused(saml, request, { ...refusal, back })
+  const linkTarget = wayBack(saml, open, relayState)
+  const refuse = (refusal: Refusal) => refusalPage(saml, request, { ...refusal, linkTarget })
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
   const { idpInitiated } = saml.config()
-  // Its RelayState says that it answers a login begun here, so it is not one begun at the IdP.
-  const heldBack = state.found === 'absent' && flowIdIn(posted.relayState) !== undefined
+  // The RelayState names a login that began here, so the answer is not one that the IdP began.
+  const heldBack = state.cookieState === 'absent' && flowIdIn(posted.relayState) !== undefined
   if (open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request)))) {
-    return withoutLogin(saml, request, { found: state.found, posted, back })
+    return answerWithoutLogin(saml, request, {
+      cookieState: state.cookieState,
+      posted,
+      linkTarget,
+    })
   }
   if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
 
@@ -68,7 +72,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     }
     const asksAgain = asking !== undefined && refusal.facts?.['idpMessage'] === ASK_AGAIN
     return renewing || asksAgain
-      ? resumed(saml, request, { posted, back, refusal })
+      ? resumeLogin(saml, request, { posted, linkTarget, refusal })
       : refuse(refusal)
   }
 
@@ -84,7 +88,11 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     const unsolicited = code === 'unsolicited' && flowIdIn(relayState) === undefined
     if (!unknownAlone(checked, posted)) return refuse({ code, findings, clockAhead })
     if (unsolicited && mayBegin(request, open)) return begunHere(saml, request, posted)
-    return resumed(saml, request, { posted, back, refusal: { code, findings } })
+    return resumeLogin(saml, request, {
+      posted,
+      linkTarget,
+      refusal: { code, findings },
+    })
   }
   const flow = open.find(each => requestIdOf(each) === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
@@ -95,10 +103,10 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     const code = use === 'again' ? 'replay' : 'store_away'
     return refuse({ code, findings: checked.findings })
   }
-  return startSession(saml, request, { verified, checked, flow, posted, back })
+  return startSession(saml, request, { verified, checked, flow, posted, linkTarget })
 }
 
-/** The AuthnInstant that was not believed, for the log: rules with maxAge do not count such a login as young. */
+/** The AuthnInstant that was not believed, for the log. Rules with maxAge do not count such a login as recent. */
 function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Session) {
   return written?.moment === undefined || authnInstant !== undefined
     ? {}
@@ -106,9 +114,9 @@ function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Sess
 }
 
 /**
- * Sends a browser back to where its passive login began, without a session: the IdP would have had to ask the person (NoPassive,
- * saml-core-2.0-os section 3.4.1), or does not do that. Such an answer need not be signed. A stranger who knew the ID of the login could
- * do no more by one than end it.
+ * Sends a browser back to where its passive login began, without a session: the IdP would have had to ask the person
+ * (NoPassive, saml-core-2.0-os section 3.4.1), or does not do that. Such an answer need not be signed. With a forged one an
+ * attacker who knows the ID of the login could only end that login.
  */
 function notPassive(
   saml: Saml,
@@ -125,7 +133,10 @@ function notPassive(
   const { last, logout } = state
   const known = { last, logout, notPassive: saml.clock.now() }
   return linkPage(saml, {
-    ...{ request, title: 'Signing in', label: 'Continue', restore: flow.id },
+    request,
+    title: 'Signing in',
+    label: 'Continue',
+    restore: flow.id,
     href: `${saml.config().baseUrl}${flow.returnTo}`,
     fields: Fields.of(['Set-Cookie', dropFlow(flow.id)], ['Set-Cookie', keepKnown(saml, known)]),
   })
@@ -140,12 +151,12 @@ async function startSession(
     readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
     readonly posted: PostedMessage
-    readonly back: string
+    readonly linkTarget: string
   },
 ): Promise<Response> {
-  const { verified, checked, flow, posted, back } = arrival
+  const { verified, checked, flow, posted, linkTarget } = arrival
   const { encrypted, assertion } = verified
-  const established = await saml.sessions.establish(checked.subject, request, back)
+  const established = await saml.sessions.establish(checked.subject, request, linkTarget)
   if ('refuse' in established) {
     saml.count('session_refused')
     return established.refuse
@@ -163,7 +174,7 @@ async function startSession(
     encrypted,
     client: saml.clientAddress(request),
     clockAheadMs: ahead,
-    // With these facts other rules can judge the log (cli/replay.ts).
+    // The replay of a log needs these facts (cli/replay.ts).
     attributes: loggedAttributes(saml, session),
     authnInstant: session.authnInstant && new Date(session.authnInstant),
     authnContext: session.authnContext,
@@ -178,7 +189,7 @@ async function startSession(
     const last = { at: now, depth: flow.depth, ahead, asks: flow.asks }
     fields = fields
       .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
-      // A logout of before is over: a late answer to it must not end this session.
+      // An earlier logout is forgotten, so that a late answer to it cannot end this session.
       .plus('Set-Cookie', keepKnown(saml, { last }))
   }
   const facts: OutcomeFacts = { saml: 'accepted' }
@@ -191,8 +202,8 @@ function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'
 }
 
 /**
- * Where an unsolicited answer leads: IdPs let a path, or a whole address, be written into its RelayState (saml-profiles-2.0-os
- * section 4.1.5). One of ours is taken, anything else is "/".
+ * The target of an unsolicited answer. IdPs allow a path, or a whole address, in its RelayState (saml-profiles-2.0-os section
+ * 4.1.5). A target of our origin is used; anything else becomes "/".
  */
 function relayedReturn(baseUrl: string, relayState: string): string {
   if (relayState.length > LONGEST_RELAY) return '/'
@@ -200,7 +211,7 @@ function relayedReturn(baseUrl: string, relayState: string): string {
   return safeReturn(own ? relayState.slice(baseUrl.length) : relayState)
 }
 
-/** saml-bindings-2.0-os section 3.5.3 says 80 bytes; IdPs let more be written. */
+/** The standard allows 80 bytes (saml-bindings-2.0-os section 3.5.3); IdPs accept more. */
 const LONGEST_RELAY = 2000
 
 /**
@@ -208,16 +219,19 @@ const LONGEST_RELAY = 2000
  * not send the session cookie with a post of another site (SameSite=Lax), and strict ones send no cookie at all: so when cookies
  * are missing, the browser posts the answer again from a page of ours, once.
  */
-async function withoutLogin(
+async function answerWithoutLogin(
   saml: Saml,
   request: Request,
-  arrived: Pick<LoginState, 'found'> & { readonly posted: PostedMessage; readonly back: string },
+  arrived: Pick<LoginState, 'cookieState'> & {
+    readonly posted: PostedMessage
+    readonly linkTarget: string
+  },
 ): Promise<Response> {
-  const { found, posted, back } = arrived
+  const { cookieState, posted, linkTarget } = arrived
   const { encoded, relayState } = posted
   const signedIn = (await saml.sessions.read(request)) !== undefined
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
-  const heldBack = !signedIn && (found === 'absent' || (found === 'state' && !sent))
+  const heldBack = !signedIn && (cookieState === 'absent' || (cookieState === 'state' && !sent))
   const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
   if (heldBack && !isAgain(request) && isPlain) {
     return formPage(saml, {
@@ -226,8 +240,8 @@ async function withoutLogin(
       label: 'Continue to sign in',
       action: `/saml/acs?${AGAIN}`,
       values: { SAMLResponse: encoded, RelayState: relayState },
-      // Shows the next time whether the browser takes cookies at all. Its name may be among those that were held back: another name
-      // in its place would end the sessions of that one.
+      // This cookie shows at the next request whether the browser accepts cookies at all. Its name may be among those that were
+      // held back: another name in its place would end the sessions of that one.
       fields: Fields.of(['Set-Cookie', setCookie(PROBE, '1', { maxAge: 600, sameSite: 'None' })]),
     })
   }
@@ -240,7 +254,7 @@ async function withoutLogin(
     what: 'Cookie of the login',
     ok: false,
     expected: 'one of a login that is under way in this browser',
-    received: `${received[found]}; ${count} cookies in all`,
+    received: `${received[cookieState]}; ${count} cookies in all`,
   }
   const isOurs = flowIdIn(relayState) !== undefined
   const state = {
@@ -251,8 +265,8 @@ async function withoutLogin(
   }
   const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
   const findings = [finding, state]
-  const refusal = { code: codes[found], findings, facts }
-  return resumed(saml, request, { posted, back, signedIn, refusal })
+  const refusal = { code: codes[cookieState], findings, facts }
+  return resumeLogin(saml, request, { posted, linkTarget, signedIn, refusal })
 }
 
 const received = {
@@ -262,21 +276,21 @@ const received = {
 }
 
 /**
- * Whether an answer that no login here asked for may begin one: once, and in a browser that takes cookies, or the browser would go
- * round without end.
+ * Whether an answer without a login here may begin one. It may do so once, and in a browser that accepts cookies, or the
+ * browser would loop.
  */
 function mayBegin(request: Request, open: readonly Flow[]): boolean {
   const { fields } = request
   const takesCookies = browserIn(fields) !== undefined || ownValues(fields, PROBE).length > 0
-  return takesCookies && !open.some(flow => flowIdIn(flow.id)?.again)
+  return takesCookies && !open.some(flow => flowIdIn(flow.id)?.isReplacement)
 }
 
-/** A cookie that says nothing. */
+/** A cookie without content. */
 const PROBE = '__Host-authproxy_probe'
 
 /**
- * Begins a login in the place of one that was begun at the IdP, which `saml.idpInitiated` does not allow: the answer is dropped, and
- * the IdP, where the person is signed in, is asked for another. It ends where the first would have ended.
+ * Begins a login in place of one that the IdP began and `saml.idpInitiated` does not allow. The answer is dropped, and the IdP,
+ * where the person is signed in, is asked for another. The login leads to the same target.
  */
 function begunHere(saml: Saml, request: Request, { relayState }: PostedMessage): Response {
   const { baseUrl } = saml.config()
@@ -287,7 +301,10 @@ function begunHere(saml: Saml, request: Request, { relayState }: PostedMessage):
   return redirect(303, `${address}&again=1`)
 }
 
-/** Where the link of a page leads that refuses an answer: to the login it answers, so that the person arrives where that one was going. */
+/**
+ * The address of the link on a page that refuses an answer. The link begins the login again, so that the person arrives at its
+ * target.
+ */
 function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefined): string {
   const { baseUrl } = saml.config()
   const only = open.length === 1 ? open[0]?.id : undefined
@@ -295,40 +312,43 @@ function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefin
   return id === undefined ? `${baseUrl}/` : backAddress(baseUrl, id, 'resume')
 }
 
-/** What Keycloak says in a StatusMessage when a login was finished in another tab: the person is signed in, ask again. */
+/**
+ * The StatusMessage of Keycloak when a login was finished in another tab. It means that the person is signed in and we should
+ * ask again.
+ */
 const ASK_AGAIN = 'authentication_expired'
 
 const AGAIN = 'again'
 
-/** Whether a page of ours has posted the answer once more. */
+/** Whether one of our own pages has posted the answer again. */
 function isAgain({ target }: Request): boolean {
   return target.form === 'origin' && target.query === AGAIN
 }
 
 /**
- * Answers when nothing is wrong but that the login is not known: it was begun too long ago, more tabs logged in than cookies
- * have room for, or the IdP itself has lost it; or when the IdP may have changed its keys. A browser with a session goes on, one without
- * begins again, once: the redirect endpoint sees to both. Without
- * the ID of a login, or after the second time, the answer is refused.
+ * Answers when the only problem is that the login is not known, or that the IdP may have changed its keys. A login is not known
+ * when it began too long ago, when too many tabs logged in, or when the IdP itself has lost it. The redirect endpoint sends a
+ * browser with a session on, and begins the login again, once, for a browser without. Without the ID of a login, or after the
+ * second time, the answer is refused.
  */
-function resumed(
+function resumeLogin(
   saml: Saml,
   request: Request,
   lost: {
     readonly posted: PostedMessage
-    readonly back: string
+    readonly linkTarget: string
     readonly signedIn?: boolean
     readonly refusal: Refusal
   },
 ): Response {
-  const { posted, back, refusal, signedIn = false } = lost
+  const { posted, linkTarget, refusal, signedIn = false } = lost
   const { baseUrl } = saml.config()
   const flow = flowIdIn(posted.relayState)
   if (flow === undefined && signedIn) {
     return redirect(303, `${baseUrl}${relayedReturn(baseUrl, posted.relayState ?? '')}`)
   }
-  if (flow === undefined || (flow.again && !signedIn)) {
-    return refused(saml, request, { ...refusal, back })
+  if (flow === undefined || (flow.isReplacement && !signedIn)) {
+    return refusalPage(saml, request, { ...refusal, linkTarget })
   }
   const { code, facts } = refusal
   saml.count('login_resumed')
@@ -337,9 +357,9 @@ function resumed(
 }
 
 /**
- * Whether everything about an assertion is right, but the login its RelayState names is not known any more, here or at the IdP:
- * one that has lost its own state (SimpleSAMLphp, when the same person has just signed in in another tab) answers no request,
- * and repeats the RelayState alone.
+ * Whether an assertion is valid except that the login of its RelayState is no longer known, here or at the IdP. An IdP that has
+ * lost its state (SimpleSAMLphp, when the same person has just signed in in another tab) names no request, and repeats only the
+ * RelayState.
  */
 function unknownAlone(
   { because, findings }: Extract<AssertionVerdict, { ok: false }>,

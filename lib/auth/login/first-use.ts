@@ -1,19 +1,19 @@
 /**
- * Uses the IDs of a message up: in the shared store first, where there is one, so that an answer is taken at one instance alone, then in the list of this
- * instance.
+ * Marks the IDs of a message as used: first in the shared store, where there is one, so that only one instance accepts an
+ * answer, then in the list of this instance.
  *
- * While the store is away, the list of this instance is all there is to ask. For a login that was begun here it suffices: to send its answer to
- * another instance as well, an attacker would need the cookie of that login too. An answer that no login asked for needs no cookie, so it
- * is refused before its IDs are used up here: when the store is back, a reload of the page takes it.
+ * While the store is away, only the list of this instance can be asked. For a login that began here this suffices, because an
+ * attacker who sends its answer to another instance would need the cookie of that login too. An unsolicited answer needs no
+ * cookie, so it is refused before its IDs are marked. When the store is back, a reload of the page succeeds.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { SharedParts } from './parts.ts'
 import type { UsedIds } from './replay-cache.ts'
 
-/** What came of it: the IDs were new, they had been used before, or that cannot be known now. */
+/** The result: the IDs were new, they had been used before, or the store cannot be asked now. */
 export type FirstUse = 'first' | 'again' | 'unsure'
 
-/** `alone`: whether the list of this instance suffices while the store is away. */
+/** `ownListSuffices` says whether the list of this instance is enough while the store is away. */
 export async function useOnce(
   {
     replayCache,
@@ -22,11 +22,15 @@ export async function useOnce(
     readonly replayCache: Pick<UsedIds, 'consume'>
     readonly shared?: Pick<SharedParts, 'useIds' | 'tellLater'> | undefined
   },
-  { ids, until, alone }: { ids: readonly string[]; until: Milliseconds; alone: boolean },
+  {
+    ids,
+    until,
+    alone: ownListSuffices,
+  }: { ids: readonly string[]; until: Milliseconds; alone: boolean },
 ): Promise<FirstUse> {
   const asked = await shared?.useIds(ids, until)
   if (asked === 'again') return 'again'
-  if (asked === 'away' && !alone) return 'unsure'
+  if (asked === 'away' && !ownListSuffices) return 'unsure'
   if (!(await replayCache.consume(ids, until))) return 'again'
   if (asked === 'away') shared?.tellLater(ids, until)
   return 'first'

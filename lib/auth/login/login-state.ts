@@ -1,6 +1,6 @@
 /**
  * Keeps the logins a browser has under way, each in a sealed cookie of its own. The server keeps nothing, so a restart in the
- * middle of a login loses none, and strangers cannot fill any memory.
+ * middle of a login loses none, and clients cannot fill its memory.
  *
  * # Facts
  * - The IdP answers by a form post from its own site, so the cookies have to be SameSite=None; `__Host-` keeps neighbours of our
@@ -24,24 +24,27 @@ import type { Saml, SamlParts } from './parts.ts'
 
 /** The cookie of a login is this name and its ID. */
 const LOGIN = '__Host-authproxy_login.'
-/** What is known of the browser besides: its last login, its logout. */
+/** The cookie of further facts about the browser: its last login, its logout. */
 const STATE = '__Host-authproxy_state'
 
-/** Logins of a browser at a time. */
+/** The most logins of a browser at a time. */
 const MOST_FLOWS = 32
-/** Cookies of logins that are opened: of tabs that began at the same moment there may be more than are kept. */
+/** The most login cookies that are opened. Tabs that begin at the same moment can leave more cookies than are kept. */
 const MOST_READ = 100
-/** Characters of the cookies of all logins. */
+/** The most characters of the cookies of all logins. */
 const MOST_CHARACTERS = 7000
-/** Characters of one value when the page keeps the address as well, so that many tabs at once stay small. */
+/** The most characters of one value when the page keeps the address as well, so that many tabs at once stay small. */
 const SMALL = 600
-/** Characters of one value otherwise; browsers drop a cookie beyond 4096 with its name and attributes. */
+/** The most characters of one value otherwise. Browsers drop a cookie of more than 4096, name and attributes included. */
 const LARGE = 3800
 /** A login that begins so soon after another was completed is the next one of a loop. */
 const LOOP_WINDOW: Milliseconds = 60_000
 
 export interface Flow {
-  /** Names the login towards the browser: RelayState, its cookie, and where a page keeps the address. */
+  /**
+   * The ID of the login in the browser: in RelayState, in the name of its cookie, and in the key under which a page keeps the
+   * address.
+   */
   readonly id: string
   readonly began: Milliseconds
   /** Path and query to come back to. */
@@ -50,7 +53,7 @@ export interface Flow {
   readonly depth: number
   /** Whether the IdP's answer has been taken; the login then waits only for its browser to come back. */
   readonly done: boolean
-  /** What the login has to be like, besides what the settings of SAML ask for. */
+  /** The requirements for the login beyond the settings of SAML. */
   readonly asks?: LoginAsks | undefined
   /** Whether the IdP was asked to answer without showing anything to the person. */
   readonly passive?: boolean | undefined
@@ -58,28 +61,28 @@ export interface Flow {
   readonly form?: string | undefined
 }
 
-/** What a login asks the identity provider for, to be as a rule needs it. */
+/** The request of a login to the identity provider that fulfils a rule. */
 export function asksOf({ maxAge, contexts }: LoginNeeds): LoginAsks {
   return { anew: maxAge !== undefined, contexts }
 }
 
 /**
- * Whether a login that has just been completed asked for all that another is to ask for: if it was not enough, the next would not
- * be either.
+ * Whether a login that has just been completed asked for everything the next one would ask for. If it was not enough, the next
+ * would not be either.
  */
-export function hasJustAsked({ last }: Known, asks: LoginAsks, now: Milliseconds): boolean {
+export function hasJustAsked({ last }: KnownBrowser, asks: LoginAsks, now: Milliseconds): boolean {
   if (last?.asks === undefined || now - last.at >= LOOP_WINDOW) return false
   const { anew, contexts } = last.asks
   return (anew || !asks.anew) && contexts.join(' ') === asks.contexts.join(' ')
 }
 
-/** Whether the IdP has just answered that it would have to ask the person: to ask it again at once would be the begin of a loop. */
-export function isJustUnknown({ notPassive }: Known, now: Milliseconds): boolean {
+/** Whether the IdP has just answered that it would have to ask the person. To ask the IdP again at once would begin a loop. */
+export function isJustUnknown({ notPassive }: KnownBrowser, now: Milliseconds): boolean {
   return notPassive !== undefined && now - notPassive < LOOP_WINDOW
 }
 
-/** What is known of a browser besides its logins. */
-export interface Known {
+/** The facts about a browser besides its logins. */
+export interface KnownBrowser {
   /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
   readonly last?:
     | {
@@ -95,15 +98,15 @@ export interface Known {
   readonly notPassive?: Milliseconds | undefined
 }
 
-/** What the cookies of a request say. */
-export interface LoginState extends Known {
+/** The content of the login cookies of a request. */
+export interface LoginState extends KnownBrowser {
   /** `absent` when there is no cookie of these names, `invalid` when none could be opened. */
-  readonly found: 'state' | 'absent' | 'invalid'
+  readonly cookieState: 'state' | 'absent' | 'invalid'
   /** The oldest first. */
   readonly flows: readonly Flow[]
 }
 
-/** A new ID of a login; `again` marks one that takes the place of a login nothing is known of any more. */
+/** A new ID of a login; `again` marks a login that replaces one that is no longer known. */
 export function newFlowId({ random }: Pick<Saml, 'random'>, again: boolean): string {
   return `${again ? AGAIN : ''}${random(20).toString('base64url')}`
 }
@@ -113,12 +116,12 @@ const AGAIN = 'again.'
 /** Characters of the IDs of logins. */
 export const idLengths: readonly number[] = [27, AGAIN.length + 27]
 
-/** What a RelayState says: the ID of a login of ours, as far as its form tells. */
+/** The ID of a login in a RelayState; undefined when the text does not have the form of one. */
 export function flowIdIn(
   relayState: string | undefined,
-): { readonly id: string; readonly again: boolean } | undefined {
-  const [id, again] = /^(again\.)?[\w-]{27}$/.exec(relayState ?? '') ?? []
-  return id === undefined ? undefined : { id, again: again !== undefined }
+): { readonly id: string; readonly isReplacement: boolean } | undefined {
+  const [id, mark] = /^(again\.)?[\w-]{27}$/.exec(relayState ?? '') ?? []
+  return id === undefined ? undefined : { id, isReplacement: mark !== undefined }
 }
 
 /** The ID of the AuthnRequest of a login: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
@@ -126,7 +129,7 @@ export function requestIdOf({ id }: Pick<Flow, 'id'>): string {
   return `_${id}`
 }
 
-/** What the cookies of this file are opened with. */
+/** The keys that open the cookies of this file. */
 type StateOpener = Pick<Saml, 'keys' | 'config' | 'clock'>
 
 /** The logins of the browser that sent a request. */
@@ -135,25 +138,25 @@ export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): Lo
   const pairs = ownCookies(request.fields)
     .filter(({ name }) => name === STATE || name.startsWith(LOGIN))
     .slice(0, MOST_READ)
-  if (pairs.length === 0) return { found: 'absent', flows: [] }
+  if (pairs.length === 0) return { cookieState: 'absent', flows: [] }
   const flows: Flow[] = []
-  let known: Known | undefined
+  let known: KnownBrowser | undefined
   for (const { name, value } of pairs) {
     const found = opened(saml, name, value)
     if (found === undefined) continue
     if (name === STATE) known ??= found
     else if (isFlow(found)) flows.push({ ...found, id: name.slice(LOGIN.length) })
   }
-  if (known === undefined && flows.length === 0) return { found: 'invalid', flows }
+  if (known === undefined && flows.length === 0) return { cookieState: 'invalid', flows }
   const now = saml.clock.now()
   const current = flows.filter(flow => now - flow.began < loginTime)
   current.sort((a, b) => a.began - b.began)
-  return { ...known, found: 'state', flows: current }
+  return { ...known, cookieState: 'state', flows: current }
 }
 
-/** Only we can have sealed it, for the cookie of this name, so its outline is all that is checked. */
+/** Only this service can have sealed the value for the cookie of this name, so only its outline is checked. */
 function opened(saml: StateOpener, name: string, value: string): object | undefined {
-  const plain = unseal(value, purposeOf(saml, name), saml.keys.sealing())
+  const plain = unseal(value, purposeOf(saml, name), saml.keys.sealingKeys())
   if (plain === undefined) return undefined
   try {
     const found: unknown = JSON.parse(plain.toString())
@@ -193,7 +196,7 @@ function sizeOf({ returnTo }: Flow): number {
   return 200 + Math.ceil((returnTo.length * 4) / 3)
 }
 
-/** The Set-Cookie value that keeps a login. One that does not fit loses its query and then its path. */
+/** The Set-Cookie value that keeps a login. When it does not fit, the address loses its query and then its path. */
 export function keepFlow(saml: Saml, flow: Flow, most = LARGE): string {
   const { id, ...kept } = flow
   const name = `${LOGIN}${id}`
@@ -214,20 +217,20 @@ export function dropFlow(id: string): string {
 }
 
 /** The Set-Cookie value that keeps what is known of a browser; removes the cookie when that is nothing. */
-export function keepKnown(saml: SamlParts, { last, logout, notPassive }: Known): string {
+export function keepKnown(saml: SamlParts, { last, logout, notPassive }: KnownBrowser): string {
   if ((last ?? logout ?? notPassive) === undefined) return cookie(STATE, '', 0)
   const value = sealed(saml, STATE, { last, logout, notPassive })
   return cookie(STATE, value, Math.ceil(saml.config().loginTime / 1000))
 }
 
 /** How deep in a loop a login is that begins now: 0 unless another was completed just before. */
-export function depthOf({ last }: Known, now: Milliseconds): number {
+export function depthOf({ last }: KnownBrowser, now: Milliseconds): number {
   return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
 }
 
 function sealed(saml: SamlParts, name: string, content: object): string {
   const plain = Buffer.from(JSON.stringify(content))
-  return seal(plain, purposeOf(saml, name), saml.keys.sealing(), saml.random)
+  return seal(plain, purposeOf(saml, name), saml.keys.sealingKeys(), saml.random)
 }
 
 function purposeOf(saml: Pick<Saml, 'config'>, name: string): string {

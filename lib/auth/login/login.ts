@@ -1,6 +1,6 @@
 /**
- * Begins a login by sending a navigation without a session to the IdP with an AuthnRequest. What has to be known when the
- * browser comes back travels in the sealed state cookie.
+ * Begins a login by sending a navigation without a session to the IdP with an AuthnRequest. The facts that are needed when the
+ * browser comes back are in the sealed state cookie.
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -35,21 +35,21 @@ export interface LoginStart {
   readonly returnTo: string
   /** The content of a form post without a session, to be sent once after the login. */
   readonly form?: Form
-  /** What kind of login it is to be; undefined: any. */
+  /** The kind of the login; undefined when any will do. */
   readonly how?: LoginKind | undefined
-  /** Whether the user is to sign in anew, whatever session the browser or the IdP has. */
+  /** Whether the user has to sign in again, even with a session in the browser or at the IdP. */
   readonly anew?: boolean
   /** Whether the IdP is asked to answer without showing anything to the person. */
   readonly passive?: boolean
   /** Whether the browser has a session. */
   readonly signedIn?: boolean
-  /** ID of a login whose place this one takes; when nothing is known of it any more, its tab still knows its address. */
+  /** The ID of the login that this one replaces. When that login is no longer known, its tab still knows its address. */
   readonly instead?: string
-  /** Whether it begins by itself, which one login must not do after another. */
-  readonly again?: boolean
+  /** Whether the login begins without the person. Two logins in a row must not do so. */
+  readonly isAutomatic?: boolean
 }
 
-/** Logins in a row that did not lead to a session before we stop sending the browser to the IdP. */
+/** The number of logins in a row without a session after which we stop sending the browser to the IdP. */
 const MOST_TURNS = 3
 
 /** Begins a login: sends the browser to the IdP, or answers with a page that says why it cannot. */
@@ -59,11 +59,11 @@ export async function startLogin(
   login: LoginStart,
 ): Promise<Response> {
   if (isFramed(request)) return signInOnTop(saml, request, login)
-  // A login begins again when the IdP may have new keys: they should be known before its answer comes.
-  if (login.instead !== undefined) await saml.source.settled()
+  // A login begins again when the IdP may have new keys, so they should be known before its answer arrives.
+  if (login.instead !== undefined) await saml.source.downloadsEnded()
   const now = saml.clock.now()
   const state = stateOf(saml, request)
-  const { instead, again = false } = login
+  const { instead, isAutomatic = false } = login
   const before = state.flows.find(flow => flow.id === instead)
   const returnTo = safeReturn(before?.returnTo ?? login.returnTo)
   const config = saml.config()
@@ -78,12 +78,18 @@ export async function startLogin(
     const fields = Fields.of(['Set-Cookie', setCookie])
     return saml.failurePage({ request, code: 'login_unmet', words, facts, fields })
   }
-  // With a session, no session has been lost.
+  // A browser that has a session has not lost one.
   const depth = login.signedIn === true ? 0 : depthOf(state, now)
   if (depth >= MOST_TURNS) {
-    // The last login is forgotten, so that "Try again" begins anew.
+    // The last login is forgotten, so that "Try again" begins without a history.
     const setCookie = keepKnown(saml, {})
-    return lostSession(saml, request, { code: 'login_loop', state, back, there: back, setCookie })
+    return lostSession(saml, request, {
+      code: 'login_loop',
+      state,
+      loginTarget: back,
+      ownAddress: back,
+      setCookie,
+    })
   }
   const idp = saml.source.current()
   const endpoint = idp?.singleSignOn[0]
@@ -93,7 +99,7 @@ export async function startLogin(
     return saml.failurePage({ request, code: 'idp_metadata', words: { back }, facts })
   }
 
-  const id = newFlowId(saml, again || instead !== undefined)
+  const id = newFlowId(saml, isAutomatic || instead !== undefined)
   const requestId = requestIdOf({ id })
   const form =
     before?.form === undefined
@@ -101,7 +107,7 @@ export async function startLogin(
       : await saml.forms.move(before.id, before.form, id, config.loginTime)
   const isPassive = passive || undefined
   const flow = { id, began: now, returnTo, depth, done: false, form, asks, passive: isPassive }
-  // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.
+  // Only browsers have a fragment to keep, and they say that they navigate. Other clients get a plain redirect.
   const navigates = request.fields.get('Sec-Fetch-Mode') === 'navigate'
   const { location: destination, binding } = endpoint
   const head = {
@@ -113,7 +119,7 @@ export async function startLogin(
   }
   const xml = authnRequestXml(head, asks === undefined ? config : askedConfig(config, asks))
   const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
-  // A browser without a name gets one now: tabs that log in at the same time come back with the same.
+  // A browser without a name gets one now, so that tabs that log in at the same time come back with the same name.
   if (browserIn(request.fields) === undefined) cookies.push(browserLine(newBrowser(saml.random)))
   if (before !== undefined) cookies.push(dropFlow(before.id))
   saml.verifiers.login.warm()
@@ -126,7 +132,7 @@ export async function startLogin(
     message: { name: 'SAMLRequest', xml, id: requestId, relayState: id },
     signed: signsRequests(config, idp),
     follows: navigates ? 'page' : 302,
-    // Service workers keep pages with a status of success, and would show this one in the place of the application's.
+    // Service workers store pages with a status of success, and would show this page in place of the application's.
     status: 401,
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
     fields: Fields.of(
@@ -136,7 +142,7 @@ export async function startLogin(
   })
 }
 
-/** The address at which a login of the same kind begins. */
+/** The address that begins a login of the same kind. */
 export function addressOf(
   baseUrl: string,
   returnTo: string,
@@ -151,29 +157,34 @@ function newAsks({ how, anew }: LoginStart): LoginAsks | undefined {
   return needs && asksOf(needs)
 }
 
-/** What a login asks for that is to be another one than that of before. */
+/** The requirements of a login that has to differ from the earlier one. */
 export const anewAlone: LoginAsks = { anew: true, contexts: [] }
 
-/** The settings of SAML, as one login asks for more. */
+/** The settings of SAML with the further requirements of one login. */
 function askedConfig(config: SamlConfig, { anew, contexts }: LoginAsks): SamlConfig {
   const forceAuthn = config.forceAuthn || anew
   if (contexts.length === 0) return { ...config, forceAuthn }
   return { ...config, forceAuthn, authnContext: contexts, authnContextComparison: 'exact' }
 }
 
-/** A longer address is not repeated in the fields of an answer: servers in front have little room for them. */
+/** A longer address is not repeated in the fields of an answer, because servers in front accept only small heads. */
 const LONG = 1000
 
 /**
- * The page for a frame: neither the pages of a login nor those of identity providers are shown in one. Pages of our own origin may
- * show this page, whose link opens the login in the place of the whole page. Frames are small, so the link comes first.
+ * The page for a frame: neither the pages of a login nor those of identity providers are shown in one. Pages of our own origin
+ * may show this page, whose link opens the login in the place of the whole page. Frames are small, so the page begins with the
+ * link.
  */
 function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response {
   const { baseUrl } = saml.config()
   const { returnTo, signedIn = false } = login
   const href = addressOf(baseUrl, ownReferer(request, baseUrl) ?? returnTo, login)
   return saml.page({
-    ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href), framed: true },
+    request,
+    template: 'sign-in-on-top',
+    status: 401,
+    fields: challenge(href),
+    mayBeFramed: true,
     view: say => ({
       title: say(signedIn ? 'Sign in again' : 'You are not signed in'),
       text: say('Signing in does not work in a part of a page. It takes the whole window.'),
@@ -222,7 +233,7 @@ export function askAboutForm(
           site: form.origin === 'null' ? 'Another site' : form.origin,
         }),
       ],
-      // A click that was meant for another page, which opened or uncovered this one under the pointer, cannot be both of these.
+      // A click that was meant for another page, which opened this one under the pointer, cannot fulfil both conditions.
       action: href.split('?')[0] ?? '',
       values: [...new URL(href).searchParams].map(([name, value]) => ({ name, value })),
       expected: say('I expect this form.'),
@@ -243,7 +254,7 @@ export function signsRequests(
     : requestSigning === 'always'
 }
 
-/** Only posts of our own pages are kept, for the user of this browser as far as it is known. */
+/** Only posts of our own pages are kept, for the user of this browser if that user is known. */
 function keepForm(
   saml: Saml,
   request: Request,

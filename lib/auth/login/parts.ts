@@ -1,5 +1,5 @@
 /**
- * What the steps of login and logout share: the parts the service was given, and those it has made.
+ * The parts that the steps of login and logout share: those the service was given, and those it has made.
  */
 import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
@@ -18,10 +18,10 @@ import type { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
 import type { UsedIds } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 
-/** What the SAML service is given. */
+/** The parts the SAML service is given. */
 export interface SamlParts {
   readonly config: () => SamlConfig
-  readonly keys: Pick<KeyRing, 'sealing' | 'saml'>
+  readonly keys: Pick<KeyRing, 'sealingKeys' | 'saml'>
   readonly sessions: Pick<
     Sessions,
     'establish' | 'read' | 'end' | 'revoke' | 'diagnose' | 'useIssuer'
@@ -29,14 +29,14 @@ export interface SamlParts {
   readonly failurePage: FailurePage
   readonly page: PageMaker
   readonly clock: Clock
-  /** So many random bytes, fit for keys. */
+  /** Makes this number of random bytes, fit for keys. */
   readonly random: (size: number) => Buffer
   readonly log: Logger
   /** The client's address, read from the fields of trusted proxies; for logs and limits. */
   readonly clientAddress: (request: Request) => string
   /** Counts how a login or a logout ended, by its code: `accepted`, `signature`, `audience`, … */
   readonly count: (code: string) => void
-  /** What instances share; undefined where `state.url` is not set. */
+  /** The state that instances share; undefined where `state.url` is not set. */
   readonly shared?: SharedParts | undefined
 }
 
@@ -47,7 +47,7 @@ export type SharedParts = Pick<
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
-  /** Verify messages in threads: a pool each, so that messages of one kind never wait for those of the other. */
+  /** The pools of threads that verify messages. Logins and logouts have a pool each, so that neither waits for the other. */
   readonly verifiers: { readonly login: WorkerPool; readonly logout: WorkerPool }
   readonly tries: DecryptionTries
   readonly replayCache: UsedIds
@@ -58,7 +58,7 @@ export interface Saml extends SamlParts {
 
 /** Messages refused for each EncryptedKey; reading one byte from an encrypted assertion by its padding takes 128 on average. */
 const MOST_TRIES = 8
-/** 200 bytes each. Only an EncryptedKey of methods that we take counts, at the cost of an RSA operation. */
+/** Each entry takes 200 bytes. Only an EncryptedKey of methods that we accept counts, and each costs an RSA operation. */
 const MOST_KEYS = 50_000
 
 /**
@@ -73,10 +73,13 @@ export class DecryptionTries {
     this.#shared = shared
   }
 
-  /** Without an end in time, or an attacker would wait for it. The least recently tried is forgotten first. */
+  /** The counts do not expire, or an attacker would wait for that. The least recently tried key is forgotten first. */
   readonly #refused = recent<string, number>(MOST_KEYS)
 
-  /** Allows or refuses what one message asks for. A try counts from its start, so that many at once are no more than one by one. */
+  /**
+   * Allows or refuses the decryption of one message. A try counts from its start, so that many tries at once are limited like
+   * tries in sequence.
+   */
   begin() {
     let tried: readonly string[] = []
     const count = (key: string) => this.#refused.get(key) ?? 0
@@ -89,9 +92,9 @@ export class DecryptionTries {
         void this.#share(keys, 1)
         return true
       },
-      /** Whether something was decrypted, or was to be. */
+      /** Whether the message asked for a decryption. */
       asked: () => tried.length > 0,
-      /** The message was the IdP's: its tries do not count. */
+      /** Takes the tries back, because the IdP has signed the message. */
       verified: () => {
         for (const key of tried) this.#refused.set(key, Math.max(0, count(key) - 1))
         void this.#share(tried, -1)
@@ -100,8 +103,8 @@ export class DecryptionTries {
   }
 
   /**
-   * Counts at all instances. No message waits for that, or the time of its answer would tell that it was decrypted; so each instance may
-   * allow as many as it has under way when the others reach the limit.
+   * Counts the tries at all instances. No message waits for that, or the time of its answer would show that it was decrypted.
+   * So each instance may still allow the tries it has under way when the others reach the limit.
    */
   async #share(keys: readonly string[], by: 1 | -1): Promise<void> {
     if (keys.length === 0) return
@@ -113,31 +116,31 @@ export class DecryptionTries {
   }
 }
 
-/** What a logout message of ours begins with. Its new ID is unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
+/** The head of a logout message of ours. Its new ID is unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
 export function newHead(saml: Saml, destination: string) {
   const id = `_${saml.random(20).toString('hex')}`
   return { id, issuer: saml.config().entityId, issued: saml.clock.now(), destination }
 }
 
 /**
- * A path of ours to send a browser to; "/" in the place of text that is no path, could be read as another host, or leads back
- * here. Only ever used behind our own base URL.
+ * A path of the public origin to send a browser to. It is "/" for a text that is not a path, could be read as another host, or
+ * leads back to the endpoints of the login. Callers put our own base URL before it.
  */
 export function safeReturn(returnTo: string): string {
   if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'
   const [path = ''] = returnTo.split(/[?#]/)
-  // What browsers ask for is the path without its dot segments: `/.//host` would be another host, `/./saml/slo` a logout.
+  // Browsers remove dot segments: `/.//host` would become another host, and `/./saml/slo` a logout.
   const { pathname } = new URL(`https://own.invalid${path}`)
   const leadsBack = pathname.startsWith('/saml/') || pathname === returnPath
   return leadsBack || pathname.startsWith('//') ? '/' : returnTo
 }
 
-/** Where a browser comes back to after the IdP's answer has been taken. */
+/** The path a browser comes back to after the IdP's answer has been accepted. */
 export const returnPath = '/__authproxy-redirect'
 
 /**
- * Where a browser comes back to: with a login that was completed, or with one to go on with that is not known any more, or that has
- * still to be begun.
+ * The address a browser comes back to: with a completed login, with a login to resume that is no longer known, or with a login
+ * that has not begun.
  */
 export function backAddress(
   baseUrl: string,
@@ -153,7 +156,7 @@ export function loginAddress(baseUrl: string, returnTo: string, how?: LoginKind)
   return `${baseUrl}${returnPath}?login=${encodeURIComponent(safeReturn(returnTo))}${howText(how)}`
 }
 
-/** A login as another user than the one who is signed in, or one that is as a rule needs it. */
+/** The kind of a login: as another user than the one who is signed in, or with the properties that a rule needs. */
 export type LoginKind = 'other' | Pick<AccessRule, 'number' | 'login'>
 
 function howText(how: LoginKind | undefined): string {
@@ -161,7 +164,7 @@ function howText(how: LoginKind | undefined): string {
   return how === 'other' ? '&other' : `&rule=${how.number}`
 }
 
-/** What kind of login an address of these functions is for, by the rules of now. */
+/** The kind of login that an address of these functions asks for, by the rules now in force. */
 export function kindIn(query: URLSearchParams, { ruleLogins }: SamlConfig): LoginKind | undefined {
   if (query.has('other')) return 'other'
   const number = Number(query.get('rule') ?? 0)

@@ -16,7 +16,7 @@ export interface PostedMessage {
   readonly relayState: string | undefined
 }
 
-/** Fields of a form. IdPs send two or three; a form of half a million would keep the service busy. */
+/** The most fields of a form. IdPs send two or three; half a million would keep the service busy. */
 const MOST_FIELDS = 100
 
 type FormReason = 'form_type' | 'form_too_large' | 'form_late' | 'form_busy' | 'form_malformed'
@@ -33,7 +33,7 @@ export async function readPost(
   const type = mediaTypeOf(request.fields.get('Content-Type') ?? '')
   if (type !== 'application/x-www-form-urlencoded') return 'form_type'
   const announced = Number(request.fields.get('Content-Length') ?? 0)
-  // Base64 of the largest message, percent-encoded at worst, with a RelayState.
+  // The size allows for base64 of the largest message, all of it percent-encoded, and a RelayState.
   const size = largest * 4
   if (announced > size) return 'form_too_large'
   const content = await gather(request, { ...limits, size, time: 30_000 })

@@ -1,12 +1,14 @@
 /**
- * Answers /__authproxy-redirect, where a browser comes back to after a login at the IdP. Finds out whether the session cookie
- * came with it before the browser is sent on; if not, says why instead of beginning another login.
+ * Answers /__authproxy-redirect, to which a browser comes back after a login at the IdP. The endpoint checks that the session
+ * cookie came along before it sends the browser on. If the cookie is missing, it answers with the reason and does not begin
+ * another login.
  *
  * # Facts
  * - This request still counts as coming from the IdP's site, so browsers do not send a SameSite=Strict cookie. A page of ours
  *   that leads here again makes it a request of our own site; only a cookie missing then is really missing.
- * - The page also puts the fragment back, and a long address the cookie had no room for: the tab keeps both. For a form that was kept it posts the ID of the login to where the form was for:
- *   what goes to the backend in its place is in memory (form-preservation/), since a page could not send files again.
+ * - The page also restores the fragment, and an address too long for the cookie, because the tab keeps both. For a kept form it
+ *   posts the ID of the login to the address of the form. The form itself is in memory (form-preservation/), because a page
+ *   could not send files again.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -46,11 +48,11 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     if (session === undefined) {
       const passive = query.has('passive') && !anew
       if (passive && isJustUnknown(known, now)) return notSignedIn(saml, request, returnTo)
-      return begin(saml, request, { returnTo, again: query.has('again'), how, anew, passive })
+      return begin(saml, request, { returnTo, isAutomatic: query.has('again'), how, anew, passive })
     }
-    // A page of another site does not have a person sign in anew.
+    // A page of another site cannot make a person sign in again.
     const isForeign = request.fields.get('Sec-Fetch-Site') === 'cross-site'
-    // A page that asks for a new login each time it is opened gets one, not a loop of them.
+    // A page that asks for a new login each time it is opened gets one login and no loop.
     const wantsNew = anew && !hasJustAsked(known, anewAlone, now)
     return (wantsNew || !suffices) && !isForeign
       ? begin(saml, request, { returnTo, how, anew, signedIn: true })
@@ -59,7 +61,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   const state = stateOf(saml, request)
   const id = flowIdIn(query.get('flow') ?? undefined)?.id
   if (session === undefined) {
-    // A browser is sent here with the ID of its login; without one it followed a bookmark, to sign in.
+    // The service sends browsers here with the ID of their login. A browser without one followed a bookmark, to sign in.
     if (id === undefined) return begin(saml, request, { returnTo: '/' })
     const resumes = query.has('resume')
     if (!query.has('again')) {
@@ -68,18 +70,19 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     }
     if (resumes) return begin(saml, request, { returnTo: '/', instead: id, how })
     return lostSession(saml, request, {
-      ...{ code: 'session_cookie_missing', state },
-      back: backAddress(baseUrl, id, 'resume'),
-      there: `${baseUrl}${state.flows.find(flow => flow.id === id)?.returnTo ?? '/'}`,
+      code: 'session_cookie_missing',
+      state,
+      loginTarget: backAddress(baseUrl, id, 'resume'),
+      ownAddress: `${baseUrl}${state.flows.find(flow => flow.id === id)?.returnTo ?? '/'}`,
     })
   }
   if (id === undefined) return redirect(303, `${baseUrl}/`)
   const flow = state.flows.find(each => each.id === id)
   const signedIn = { request, title: 'Signed in', label: 'Continue', restore: id } as const
-  // A login nothing is known of any more, or a reload: only the tab can know where it was going.
+  // The login is no longer known, or the page was reloaded. Only the tab can know the address.
   if (flow === undefined) return linkPage(saml, { ...signedIn, href: `${baseUrl}/` })
   if (!suffices || (flow.asks !== undefined && !flow.done)) {
-    // The session is the one of before: its login is not enough, and the next one takes the form along.
+    // The session is still the earlier one, whose login is not enough. The next login takes the form along.
     return begin(saml, request, { returnTo: flow.returnTo, instead: id, how, signedIn: true })
   }
   const fields = Fields.of(['Set-Cookie', dropFlow(id)])
@@ -104,13 +107,16 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   })
 }
 
-/** Whether the login of a session is of the kind that is wanted. */
+/** Whether the login of a session is of the wanted kind. */
 function isOfKind(session: Session, how: LoginKind | undefined, now: Milliseconds): boolean {
   if (how === 'other') return false
   return how?.login === undefined || whyNotFulfilled(how.login, session, now) === undefined
 }
 
-/** An image or a script of another site must not begin logins, which displace those of tabs: the checks of any first request. */
+/**
+ * Begins a login after the checks of any first request. An image or a script of another site must not begin logins, because
+ * they would displace those of tabs.
+ */
 async function begin(saml: Saml, request: Request, login: LoginStart): Promise<Response> {
   const { domain, baseUrl: base } = saml.config()
   const { returnTo, signedIn } = login
@@ -125,7 +131,10 @@ async function begin(saml: Saml, request: Request, login: LoginStart): Promise<R
 function notSignedIn(saml: Saml, request: Request, returnTo: string): Response {
   const href = loginAddress(saml.config().baseUrl, returnTo)
   return saml.page({
-    ...{ request, template: 'sign-in-on-top', status: 401, fields: challenge(href) },
+    request,
+    template: 'sign-in-on-top',
+    status: 401,
+    fields: challenge(href),
     view: say => ({
       title: say('You are not signed in'),
       text: say('The identity provider was asked a moment ago whether it knows you, and does not.'),

@@ -1,6 +1,6 @@
 /**
- * The pages for a message of the IdP that is refused, and for a login whose session cookie does not come back. Their texts are in
- * the table of failures; what was checked is in the log.
+ * The pages for a refused message of the IdP, and for a login whose session cookie does not come back. Their texts are in the
+ * table of failures; the log has the checks.
  */
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
@@ -36,15 +36,15 @@ export interface Refusal {
   readonly code: RefusalCode
   readonly facts?: Facts
   readonly findings?: readonly AssertionFinding[]
-  /** How far the IdP's clock seems to be ahead, when a time is what failed. */
+  /** The time by which the IdP's clock seems to be ahead, when the check of a time failed. */
   readonly clockAhead?: Milliseconds | undefined
-  /** Where the link of the page leads; to the application unless told. */
-  readonly back?: string
+  /** The address of the link on the page; by default that of the application. */
+  readonly linkTarget?: string
   readonly cause?: unknown
 }
 
-/** Refuses an answer to a login: counts the code, leaves it in the log with what was checked, and answers with the page. */
-export function refused(
+/** Refuses an answer to a login: counts the code, logs it with the checks, and answers with the page. */
+export function refusalPage(
   saml: Saml,
   request: Request,
   refusal: Omit<Refusal, 'code'> & {
@@ -63,8 +63,9 @@ export function refused(
     code,
     as: refusal.as ?? status?.as ?? textFor(code, seconds),
     words: {
-      ...roughly(Math.abs(seconds ?? 0)),
-      ...{ base, back: refusal.back ?? `${base}/` },
+      ...roundDuration(Math.abs(seconds ?? 0)),
+      base,
+      back: refusal.linkTarget ?? `${base}/`,
       clock: timeText(saml.clock.now()),
     },
     facts: {
@@ -84,8 +85,8 @@ export function refused(
 const askedFor = 'saml.nameIDFormat, saml.authnContext, saml.forceAuthn, samlRequestSigning'
 
 /**
- * What the IdP says by a status (saml-core-2.0-os section 3.2.2.2) of what the request asked for, and the settings that decide on
- * that. It is nothing a person lacks.
+ * The text for a status of the IdP (saml-core-2.0-os section 3.2.2.2) about the content of our request, with the settings that
+ * decide it. The person cannot do anything about these.
  */
 const statusTexts: ReadonlyMap<string, StatusText> = new Map<string, StatusText>([
   ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
@@ -100,8 +101,8 @@ interface StatusText {
 }
 
 /**
- * Refuses a logout message, which ends no session. After a logout of this browser it is most likely the answer to that: then the page
- * says what has ended already.
+ * Refuses a logout message, which ends no session. After a logout of this browser the message is most likely the answer to it,
+ * and then the page says that the session here has ended.
  */
 export async function logoutRefused(
   saml: Saml,
@@ -114,7 +115,7 @@ export async function logoutRefused(
   const { logout } = stateOf(saml, request)
   const ended = logout !== undefined && (await saml.sessions.read(request)) === undefined
   const as = ended ? 'logout_unconfirmed' : undefined
-  return refused(saml, request, { ...refusal, code, as })
+  return refusalPage(saml, request, { ...refusal, code, as })
 }
 
 function textFor(code: string, clockAhead: Seconds | undefined): FailureCode {
@@ -127,8 +128,8 @@ function isFailureCode(code: string): code is FailureCode {
   return Object.hasOwn(failures, code)
 }
 
-/** A time as a person says it. The units are sentences of the languages; the log and `explain` have the seconds. */
-export function roughly(seconds: Seconds): {
+/** A duration in the largest fitting unit. The units are sentences of the languages; the log and `explain` have the seconds. */
+export function roundDuration(seconds: Seconds): {
   readonly amount: string
   readonly unit: 'seconds' | 'minutes' | 'hour' | 'hours' | 'days'
 } {
@@ -153,7 +154,7 @@ const said = {
 } as const satisfies Readonly<Record<LostReason, Sentence>>
 
 /**
- * Answers with a page that names the likely cause, since the person sees otherwise only a browser that loads without end.
+ * Answers with a page that names the likely cause. Without it the person would only see a browser that never stops loading.
  * `setCookie` changes the state cookie.
  */
 export async function lostSession(
@@ -162,13 +163,13 @@ export async function lostSession(
   lost: {
     readonly code: LostReason
     readonly state: LoginState
-    /** Where the person was going: by a login, and as an address under the right host name. */
-    readonly back: string
-    readonly there: string
+    /** The address of a login that leads to the person's target. `ownAddress` is the target under the right host name. */
+    readonly loginTarget: string
+    readonly ownAddress: string
     readonly setCookie?: string
   },
 ): Promise<Response> {
-  const { code, state, back, there, setCookie } = lost
+  const { code, state, loginTarget, ownAddress, setCookie } = lost
   const { count, bytes, because } = await saml.sessions.diagnose(request)
   const ahead = state.last?.ahead ?? 0
   const cause = likelyCause(saml, request, { count, ahead })
@@ -179,17 +180,19 @@ export async function lostSession(
     as: `lost_${cause}`,
     words: {
       said: said[code],
-      ...roughly(Math.round(Math.abs(ahead) / 1000)),
+      ...roundDuration(Math.round(Math.abs(ahead) / 1000)),
       cookies: `${count} (${bytes} bytes)`,
       clock: timeText(saml.clock.now()),
-      ...{ base: saml.config().baseUrl, back, there },
+      base: saml.config().baseUrl,
+      back: loginTarget,
+      there: ownAddress,
     },
     fields: Fields.of(['Set-Cookie', setCookie]),
     facts: { cause, cookies: count, bytes, because, stateCookie: state.flows.length > 0 },
   })
 }
 
-/** What most likely keeps the session from coming back, the certain causes first. */
+/** The most likely reason why the session does not come back; certain reasons come first. */
 function likelyCause(
   saml: Saml,
   { fields, secure }: Request,
@@ -197,7 +200,7 @@ function likelyCause(
 ): 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
   const { domain, clockSkew } = saml.config()
   if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'
-  // Session cookies come over TLS alone, whatever the edge says.
+  // Browsers send session cookies over TLS alone, even if the edge says otherwise.
   if (count > 0) return 'cookie_invalid'
   if (!secure && fields.get('X-Forwarded-Proto')?.toLowerCase() === 'http') return 'http_edge'
   return Math.abs(ahead) > clockSkew ? 'clock' : 'cookie_missing'

@@ -12,26 +12,26 @@ import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { LapsingMarks } from '../keys/lapsing-marks.ts'
 
-/** Where used IDs are kept. */
+/** The store of used IDs. */
 export interface UsedIds {
   /**
-   * Uses all of `ids` up, or none when one of them has been used before; in one step, so that of several requests at the same
-   * time only one succeeds. False also when that cannot be known: a login is refused rather than taken twice. Settles when the IDs
-   * are on disk, or cannot be, which the log tells. Never throws.
+   * Marks all of `ids` as used, or none when one of them is used already. This is one step, so that of several simultaneous
+   * requests only one succeeds. Answers false also when the state is unknown, because refusing a login is better than accepting
+   * it twice. The promise settles when the IDs are on disk, or when that has failed, which the log reports. Never throws.
    */
   consume(ids: readonly string[], until: Milliseconds): Promise<boolean>
-  /** What is held: the marks of IDs, and when each lapses. */
-  living(): Iterable<readonly [mark: string, until: Milliseconds]>
+  /** The marks of the used IDs, and the moment each lapses. */
+  livingMarks(): Iterable<readonly [mark: string, until: Milliseconds]>
   /** Settles when nothing is being read or written any more. */
   close(): Promise<void>
 }
 
-/** An ID costs some 200 bytes. Only verified messages get this far, so strangers cannot fill it. */
+/** The most IDs; each costs some 200 bytes. Only verified messages get this far, so other clients cannot fill the list. */
 const MOST = 100_000
 
 type UsedMark = readonly [hash: string, until: Milliseconds]
 
-/** Reads the files if there are any, and watches them. What cannot be read is told. */
+/** Reads the files if there are any, and watches them. The log reports files that cannot be read. */
 export async function openReplayCache(options: {
   readonly path: string
   readonly clock: Clock
@@ -43,7 +43,7 @@ export async function openReplayCache(options: {
   const sweep = (now: Milliseconds) => {
     for (const [mark, until] of used) if (until <= now) used.delete(mark)
   }
-  const living = () => {
+  const livingMarks = () => {
     sweep(clock.now())
     return used
   }
@@ -51,13 +51,13 @@ export async function openReplayCache(options: {
     path,
     clock,
     ...(files === undefined ? {} : { files }),
-    living,
+    livingMarks,
     isMark,
     fromVersion1,
     merge: found => {
       for (const [mark, until] of found) used.set(mark, Math.max(until, used.get(mark) ?? until))
     },
-    lost: (error, keptAs) =>
+    reportLoss: (error, keptAs) =>
       log.error('a file of used IDs cannot be read: what it held is forgotten', {
         path,
         error,
@@ -68,7 +68,7 @@ export async function openReplayCache(options: {
         'a file of used IDs was changed and cannot be read; what this process knows stays',
         { path, error },
       ),
-    failed: error =>
+    reportFailure: error =>
       log.error(
         'used IDs could not be kept: after a restart a captured answer could be used again',
         { path, error },
@@ -79,7 +79,7 @@ export async function openReplayCache(options: {
     async consume(ids, until) {
       const now = clock.now()
       const hashes = ids.map(usedMark)
-      // No wait between the question and the answer, or two requests could ask before either has taken.
+      // There is no wait between the check and the marking, or two requests could both find the IDs unused.
       if (hashes.some(mark => (used.get(mark) ?? Number.NEGATIVE_INFINITY) > now)) return false
       if (used.size + hashes.length > MOST) sweep(now)
       if (used.size + hashes.length > MOST) return false
@@ -87,12 +87,12 @@ export async function openReplayCache(options: {
       await marks.add(hashes.map(hash => [hash, until] as const))
       return true
     },
-    living,
+    livingMarks,
     close: () => marks.close(),
   }
 }
 
-/** What an ID is kept as. */
+/** The form in which an ID is stored. */
 export function usedMark(id: string): string {
   return createHash('sha256').update(id).digest('base64url').slice(0, 22)
 }

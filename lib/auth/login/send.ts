@@ -1,5 +1,5 @@
 /**
- * Sends browsers on, to an address, by a form that posts itself, or to the IdP with a message.
+ * Sends browsers on: to an address, by a form that posts itself, or to the IdP with a message.
  */
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
@@ -10,19 +10,19 @@ import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
 import type { Sentence } from '../pages/language.ts'
 import type { Saml } from './parts.ts'
 
-/** What a page that sends the browser on by itself shows until it does, or where scripts are switched off. */
+/** The content of a page that sends the browser on, which is visible until it does, or where scripts are switched off. */
 interface Shown {
-  /** What is answered. */
+  /** The request that is answered. */
   readonly request: Request
   readonly title: Sentence
   /** The text of the link or button. */
   readonly label: Sentence
   /**
-   * The login under whose ID the tab keeps where it was going: `address` with the fragment, which never leaves the browser, or
-   * what it kept for the login `of`.
+   * The login under whose ID the tab stores its target: `address` with the fragment, which never leaves the browser, or the
+   * target stored for the login `of`.
    */
   readonly keep?: { readonly id: string; readonly address?: string; readonly of?: string }
-  /** The status of the page; 200 unless told. */
+  /** The status of the page; 200 by default. */
   readonly status?: number
   readonly fields?: Fields
 }
@@ -36,7 +36,7 @@ interface Sending extends Shown {
     readonly relayState?: string | undefined
   }
   readonly signed: boolean
-  /** How a browser follows HTTP-Redirect: by this status, or by a page that keeps the fragment first. */
+  /** The way a browser follows HTTP-Redirect: by this status, or by a page that stores the fragment first. */
   readonly follows: 302 | 303 | 'page'
 }
 
@@ -77,7 +77,11 @@ export function linkPage(
 ): Response {
   const { request, title, label, href, keep, restore = '', status = 200, fields } = link
   return saml.page({
-    ...{ request, template: 'saml-go', status, fields, script: true },
+    request,
+    template: 'saml-go',
+    status,
+    fields,
+    script: true,
     view: say => {
       return { title: say(title), label: say(label), href, keep: keptView(keep), restore }
     },
@@ -99,14 +103,19 @@ export function formPage(
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => ({ name, value }))
   return saml.page({
-    ...{ request, template: 'saml-form', status, fields: form.fields, script: true, formAction },
+    request,
+    template: 'saml-form',
+    status,
+    fields: form.fields,
+    script: true,
+    formAction,
     view: say => {
       return { title: say(title), label: say(label), keep: keptView(keep), action, fields: inputs }
     },
   })
 }
 
-/** What the page keeps of the login; nothing when there is none. */
+/** The values of the login that the page stores; empty when there is no login. */
 function keptView(keep: Shown['keep']) {
   return keep === undefined ? [] : [{ address: '', of: '', ...keep }]
 }

@@ -42,7 +42,7 @@ import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
 export interface SamlReadings {
-  /** Moments since the epoch; undefined when there is none. */
+  /** The moments for the metrics page, since the epoch; undefined when there is none. */
   readonly metadataFetched: Milliseconds | undefined
   readonly metadataValidUntil: Milliseconds | undefined
   readonly idpCertificateEnds: Milliseconds | undefined
@@ -52,13 +52,13 @@ export interface SamlReadings {
 /** The SAML side of the gateway, made once. */
 export type SamlService = Awaited<ReturnType<typeof createSamlService>>
 
-/** What makes the service; throws a Failure when it cannot start. */
+/** The function that makes the service. It throws a Failure when the service cannot start. */
 export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
 
-/** Bytes of all forms that are being read at a time: a hundred of the largest, thousands of the usual. */
+/** The most bytes of all forms that are read at a time: a hundred of the largest, or thousands of usual ones. */
 const FORMS = 128 * 1024 * 1024
 
-/** What tests put in the place of the real parts. */
+/** The parts that tests replace. */
 export interface SamlSubstitutes {
   /** Fetches the metadata; closed with the service. */
   readonly origin?: OriginClient
@@ -78,13 +78,20 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
   const origin =
     substitutes.origin ??
     new OriginClient({
-      ...{ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } },
+      clock,
+      isPublic: isPublicAddress,
+      limits: { perOrigin: 2, free: 2 },
       parents: parent && onlyBy(parent),
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
   const { random } = parts
   const source = await IdpMetadataSource.open({
-    ...{ config, origin, clock, random, log, inUse },
+    config,
+    origin,
+    clock,
+    random,
+    log,
+    inUse,
   }).catch(async error => {
     await origin.close()
     throw error
@@ -112,7 +119,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
      * checked again before a browser is sent there.
      */
     startLogin: (request: Request, login: LoginStart) => startLogin(saml, request, login),
-    /** Asks the person whether a form that a page of another site has posted is to be sent. */
+    /** Asks the person whether to send a form that a page of another site has posted. */
     askAboutForm: (request: Request, posted: Parameters<typeof askAboutForm>[2]) =>
       askAboutForm(saml, request, posted),
     /**
@@ -123,14 +130,17 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       loginAddress(config().baseUrl, returnTo, how),
     /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
     handle: (request: Request, path: string) => route(request, path, undefined),
-    /** The person or network whose form this request posts; undefined when its address is none to come back to, so that it is not kept. */
+    /**
+     * The person or network whose form this request posts; undefined when a browser cannot come back to its address, so that
+     * the form is not kept.
+     */
     formSender(request: Request, returnTo: string): FormSender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined
       return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
     },
-    /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
+    /** The request for the backend in place of a post of our own page, or the page that says why there is none. */
     resubmit: (resubmission: Resubmission) => resubmit(saml, resubmission),
-    /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
+    /** The problems that keep logins from working now, a sentence each, for readiness; empty when there are none. */
     problems(): readonly string[] {
       const keys = saml.keys.saml().length > 0 ? [] : ['there is no SAML key pair']
       return [...source.problems(), ...keys]
@@ -151,7 +161,7 @@ function readingsOf(saml: Saml): SamlReadings {
   const { source, keys } = saml
   const ends = (source.last?.keys ?? []).map(key => key.ends)
   return {
-    metadataFetched: source.fetched,
+    metadataFetched: source.fetchedAt,
     metadataValidUntil: source.last?.validUntil,
     idpCertificateEnds: ends.length === 0 ? undefined : Math.max(...ends),
     ownCertificateEnds: certificateEnd(keys.saml()[0]?.certificate),
@@ -194,11 +204,13 @@ async function metadataOf(saml: Saml, signed: ReturnType<typeof lastSigned>): Pr
   return {
     type: 'application/samlmetadata+xml',
     bytes: Buffer.from(key === undefined ? xml : await signed(xml, { id, key })),
-    caching: 'no-cache',
+    cacheControl: 'no-cache',
   }
 }
 
-/** Signs documents. The last one is kept: anyone may ask for it at any time, and a signature costs a millisecond. */
+/**
+ * Signs the metadata. The last signed document is kept, because any client may ask for it and a signature costs a millisecond.
+ */
 function lastSigned() {
   let last:
     | { readonly xml: string; readonly kid: string; readonly signed: Promise<string> }
@@ -222,11 +234,11 @@ function certificateOf(saml: Saml): OwnDocument {
     type: 'application/x-pem-file',
     bytes: Buffer.from(newest?.certificate ?? ''),
     disposition: 'attachment; filename="certificate.crt"',
-    caching: 'no-cache',
+    cacheControl: 'no-cache',
   }
 }
 
-/** A person reloaded the page, or followed a bookmark. */
+/** The person reloaded the page, or followed a bookmark. */
 function notAPage({ failurePage }: Saml, request: Request): Response {
   return failurePage({ request, code: 'acs_get', fields: Fields.of(['Allow', 'POST']) })
 }

@@ -20,7 +20,7 @@ import { loginAddress, newHead, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 
-/** How logout messages are sent: always signed, since an IdP that does not ask for it does not mind. */
+/** Logout messages are always signed, because IdPs that do not require a signature accept one. */
 export const signingOut = {
   title: 'Signing out',
   label: 'Continue to sign out',
@@ -47,7 +47,7 @@ export async function answerRequest(
   if (problem !== undefined) return logoutRefused(saml, request, problem)
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
   const used = [`logout ${message.id}`]
-  // What any stranger can send must not fill the replay cache, or no login would be taken any more.
+  // Messages that any client can send must not fill the replay cache, or no login would be accepted any more.
   const once = { ids: used, until, alone: true }
   if (signed && (await useOnce(saml, once)) !== 'first') return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
@@ -70,11 +70,12 @@ export async function answerRequest(
   if (endpoint === undefined) return signedOut(saml, request, { where: 'yes', fields })
   const { binding, location: usual, responseLocation: location = usual } = endpoint
   const head = { ...newHead(saml, location), inResponseTo: message.id }
-  // If there is no list of ended sessions, nothing is known to have ended but what this browser holds.
+  // Without a list of ended sessions, only the session of this browser is known to have ended.
   const ended = everywhere || meant
   const xml = logoutResponseXml({ ...head, status: ended ? status.success : status.responder })
   return sendMessage(saml, {
-    ...{ ...signingOut, request },
+    ...signingOut,
+    request,
     to: { binding, location },
     message: { name: 'SAMLResponse', xml, id: head.id, relayState },
     ...(fields === undefined ? {} : { fields }),
@@ -94,12 +95,13 @@ export async function takeAnswer(
   const ours = logout !== undefined && inResponseTo === logout
   const facts = { request: request.id, status: shortName(message.status), signed, ours }
   saml.log.info('single logout was answered', facts)
-  // Any site can make a browser send an answer to a question we never asked: it must sign no user out.
+  // Any site can make a browser send an answer to a request we never made. Such an answer must not sign a user out.
   if (!ours && (await saml.sessions.read(request)) !== undefined) {
     const expected = logout ?? 'no answer: this browser has begun no logout'
     const finding = { what: 'InResponseTo', ok: false, expected, received: inResponseTo ?? NOTHING }
     return logoutRefused(saml, request, {
-      ...{ code: 'in_response_to', findings: [finding] },
+      code: 'in_response_to',
+      findings: [finding],
       ...sentBy(message),
     })
   }
@@ -110,7 +112,7 @@ export async function takeAnswer(
   })
 }
 
-/** Why a message is refused for what it says of itself, with what was expected and what came. */
+/** The reason why the head of a message is refused, with the expected and the received value; undefined when it is accepted. */
 function checkHead(saml: Saml, message: MessageHead): Refusal | undefined {
   const { sloUrl, clockSkew, assertionAge } = saml.config()
   const { version, id, issuer, destination, issued, signed } = message
@@ -147,7 +149,7 @@ function checkHead(saml: Saml, message: MessageHead): Refusal | undefined {
 
 const NOTHING = '(nothing)'
 
-/** Who sent a message, for the log. */
+/** The sender of a message, for the log. */
 function sentBy({ issuer, signed, id }: MessageHead): Pick<Refusal, 'facts'> {
   return { facts: { issuer: issuer?.slice(0, 200), signed, id: id.slice(0, 200) } }
 }
@@ -174,7 +176,10 @@ export function signedOut(
   const login = byWorker ? challenge(loginAddress(saml.config().baseUrl, '/')) : Fields.empty
   const fields = Fields.of(...(ended.fields ?? Fields.empty), ...login)
   return saml.page({
-    ...{ request, template: 'sentences', status: byWorker ? 401 : 200, fields },
+    request,
+    template: 'sentences',
+    status: byWorker ? 401 : 200,
+    fields,
     view: say => ({
       title: say('You are signed out'),
       sentences: sentences[ended.where].map(sentence => say(sentence)),
@@ -186,7 +191,7 @@ export function signedOut(
 
 const closeBrowser = 'To be safe on a shared computer, close the browser.'
 
-/** Where sessions have ended, as far as we know. */
+/** The places where sessions are known to have ended. */
 const sentences = {
   yes: ['Your session here and at the identity provider has ended.'],
   partly: [

@@ -29,7 +29,7 @@ type Message = RedirectMessage & { readonly binding: 'redirect' | 'post' }
 
 /** Answers GET and POST /saml/slo. */
 export async function logout(saml: Saml, request: Request): Promise<Response> {
-  // A HEAD comes from a program that looks ahead, never from a person.
+  // A HEAD comes from a program that fetches ahead, never from a person.
   if (request.method === 'HEAD') return askFirst(saml, request)
   const message = await messageIn(saml, request)
   if (message === undefined) return beginAsked(saml, request)
@@ -38,7 +38,7 @@ export async function logout(saml: Saml, request: Request): Promise<Response> {
     : takeMessage(saml, request, message)
 }
 
-/** What a request carries by either binding, if anything. */
+/** The message of a request by either binding, if there is one. */
 async function messageIn(saml: Saml, request: Request): Promise<Message | Refusal | undefined> {
   const { method, target, fields } = request
   if (method !== 'POST') {
@@ -83,7 +83,7 @@ function askFirst(saml: Saml, request: Request): Response {
 }
 
 /**
- * Whether a page of another origin is behind the request, one of the same site included, unless a person has followed a link there.
+ * Whether a page of another origin caused the request, even one of the same site. A link that a person followed does not count.
  * Browsers without Sec-Fetch-Site say it by Origin when they post.
  */
 function isForeign({ method, fields }: Request, baseUrl: string): boolean {
@@ -98,7 +98,8 @@ function isForeign({ method, fields }: Request, baseUrl: string): boolean {
 function isUnmeant({ fields }: Request): boolean {
   const purpose = fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? ''
   if (/prefetch|prerender/i.test(purpose)) return true
-  // Images, styles, scripts and beacons, also those of our own pages: people put addresses into them.
+  // Requests for images, styles, scripts and beacons do not count as a logout, even from our own pages, because users can put
+  // addresses into those.
   if (fields.get('Sec-Fetch-Mode') === 'no-cors') return true
   const place = fields.get('Sec-Fetch-Dest')
   return place !== undefined && !['document', 'iframe', 'frame', 'empty'].includes(place)
@@ -118,7 +119,7 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
     const finding = { what: 'Signature', ok: false, expected, received: '(nothing)' }
     return logoutRefused(saml, request, { code: 'signature_missing', findings: [finding] })
   }
-  const client = clientOf(saml, request, state.found === 'state')
+  const client = clientOf(saml, request, state.cookieState === 'state')
   const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
   if (!read.ok) return logoutRefused(saml, request, read.refusal)
   if (name === 'SAMLRequest' && read.kind === 'LogoutRequest') {
@@ -154,7 +155,7 @@ async function readMessage(
 /** Ends the local session, and begins single logout when there was one and the IdP offers it. */
 async function begin(saml: Saml, request: Request): Promise<Response> {
   const session = await saml.sessions.read(request)
-  // Without the last login, signing in again after this does not count as a loop.
+  // The last login is forgotten, so that signing in again after a logout does not count as a loop.
   const { last, logout } = stateOf(saml, request)
   const cookies = saml.sessions.end(request)
   const fields =
@@ -174,7 +175,8 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   const notOnOrAfter = head.issued + 300_000
   const xml = logoutRequestXml({ ...head, nameId, sessionIndex, notOnOrAfter })
   return sendMessage(saml, {
-    ...{ ...signingOut, request },
+    ...signingOut,
+    request,
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id },
     fields: cookies.plus('Set-Cookie', keepKnown(saml, { logout: id })),

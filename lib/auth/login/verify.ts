@@ -11,7 +11,7 @@ import type { Refusal } from './refusal-page.ts'
 import type { Job } from './worker/jobs.ts'
 import { type Client, WorkerFailure } from './worker/pool.ts'
 
-/** What a check answers that verifies with these keys. */
+/** Checks a message with these keys. */
 type Check<Verified> = (rules: ResponseRules) => Promise<Verified | Refused>
 
 interface NotVerified {
@@ -20,8 +20,8 @@ interface NotVerified {
 }
 
 /**
- * What `check` answers, or why the message is refused. Waits for new metadata of the IdP and checks once more when the signature is by
- * an unknown key; nothing in the message may have been decrypted before that.
+ * The result of `check`, or the reason why the message is refused. Waits for new metadata of the IdP and checks once more when
+ * the signature is by an unknown key; nothing in the message may have been decrypted before that.
  */
 export async function verify<Verified extends { readonly ok: true }>(
   saml: Saml,
@@ -80,6 +80,6 @@ async function checkNow<Verified extends { readonly ok: true }>(
 }
 
 /** The client that sent a message; `known` says whether it has begun a login at this gateway. */
-export function clientOf(saml: Saml, request: Request, known: boolean): Client {
-  return { address: networkOf(saml.clientAddress(request)), known }
+export function clientOf(saml: Saml, request: Request, hasBegunLogin: boolean): Client {
+  return { address: networkOf(saml.clientAddress(request)), hasBegunLogin }
 }

@@ -1,5 +1,5 @@
 /**
- * Texts of what the rules under `access` refuse, a part of the table of failures.
+ * The texts of refusals by the rules under `access`, a part of the table of failures.
  */
 
 const refused = {
@@ -15,7 +15,7 @@ export const accessFailures = {
     text: 'You are signed in as {user}, and the rules of this service do not let you open this page.',
     action: { href: '{other}', label: 'Sign in as someone else' },
   },
-  /** Of a request without a session, for what no login opens. */
+  /** The text for a request without a session, where a login would not help. */
   access_closed: {
     ...refused,
     text: 'The rules of this service let no one open this page.',
@@ -30,7 +30,7 @@ export const accessFailures = {
       'authproxy explain says which rule it could have passed by; docs/access-rules.md says which spellings are refused.',
     action: { href: '/', label: 'Go to the application' },
   },
-  /** Of /__authproxy/whoami, asked for by another site: the link asks for it again, from a page of ours. */
+  /** The text for a request of another site for /__authproxy/whoami. The link asks for it again, from a page of ours. */
   whoami_foreign: {
     category: 'ACCESS-REFUSED',
     status: 403,

@@ -1,5 +1,5 @@
 /**
- * What the pages show of the organisation: where people get help, its logo, its colours.
+ * The parts of the pages that belong to the organisation: the contact for help, the logo, the colours.
  */
 
 import { explainError, Failure } from '../../errors.ts'
@@ -9,8 +9,8 @@ import { logoTypes } from '../config/setting-pages.ts'
 import { logoPath, type OwnDocument } from './own-document.ts'
 
 export interface Brand {
-  /** What templates are given. */
-  readonly shown: {
+  /** The values for the templates. */
+  readonly templateValues: {
     readonly application: string
     readonly logo: boolean
     readonly logoPath: string
@@ -32,7 +32,14 @@ export async function readBrand({
   const text = pages.contact
   const contact = text !== undefined && { text, href: hrefOf(text) }
   return {
-    shown: { application, logo: logo !== undefined, logoPath, colour, colourDark, contact },
+    templateValues: {
+      application,
+      logo: logo !== undefined,
+      logoPath,
+      colour,
+      colourDark,
+      contact,
+    },
     logo: logo === undefined ? undefined : await readLogo(logo),
   }
 }

@@ -22,13 +22,16 @@ import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
 import type { OutcomeFacts } from '../outcome.ts'
 import type { Sender, SentRecord } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
-import { english, filled, type Sentence } from './language.ts'
+import { english, fillText, type Sentence } from './language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
 /** Answers a request that failed; HTML for navigations, JSON for everything else. */
 export type FailurePage = (failure: FailureReport) => Response
 
-/** A failure with the code whose text is shown: its own, which is exact and stable for the log, or another one. */
+/**
+ * A failure, and the code whose text is shown. The failure's own code is exact and stable for the log; the text may be that of
+ * another code.
+ */
 export type FailureReport = FailureFacts &
   ({ readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode })
 
@@ -36,18 +39,18 @@ interface FailureFacts extends Pick<FailureText, 'details'> {
   readonly request: Request
   /** Values for the `{name}` places of the text. */
   readonly words?: Readonly<Record<string, string>>
-  /** What would have been needed instead, a text for each way. */
+  /** The requirements that would have let the request pass, a text for each way. */
   readonly needed?: readonly string[]
-  /** What the operator says of it, in words of their own. */
+  /** The operator's own text for the refusal. */
   readonly message?: string | undefined
-  /** Members of the JSON besides, or in place of those it has. */
+  /** Further members of the JSON; they replace members of the same name. */
   readonly json?: JsonObject
   /** More fields of the response, such as Set-Cookie. */
   readonly fields?: Fields
-  /** Private: for the log. */
+  /** Private facts for the log. */
   readonly facts?: Facts
   readonly cause?: unknown
-  /** Private: what was checked, for `authproxy explain`. Secret and personal values are cut before they come here. */
+  /** Private results of checks, for `authproxy explain`. Secret and personal values are removed before they come here. */
   readonly findings?: readonly AssertionFinding[]
 }
 
@@ -55,10 +58,10 @@ interface FailurePageTools {
   readonly page: PageMaker
   /** The command that explains the failure with this reference. */
   readonly explainCommand: (reference: string) => string
-  /** Keeps records of failures. */
+  /** The store of failure records. */
   readonly records: { readonly add: (record: SentRecord) => unknown }
   readonly clientAddress: (request: Request) => string
-  /** Who sent a request, as far as its cookies prove. */
+  /** Decides who sent a request, as far as its cookies prove. */
   readonly sender: (request: Request) => Sender
   readonly clock: Clock
   readonly log: Logger
@@ -79,7 +82,12 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     log[isRefusal ? 'info' : 'warn'](`${category} ${code}`, { ...about, ...facts, ...error })
     const now = clock.now()
     records.add({
-      ...{ ...about, at: now, title, method: request.method, path, findings },
+      ...about,
+      at: now,
+      title,
+      method: request.method,
+      path,
+      findings,
       facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
       sender: isRefusal ? 'refused' : sender(request),
     })
@@ -87,9 +95,15 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     const { id: requestId } = request
     const answer = wantsPage(request)
       ? page({
-          ...{ request, template: 'failure', framed: isFramed(request), ...answered },
+          request,
+          template: 'failure',
+          mayBeFramed: isFramed(request),
+          ...answered,
           view: say => ({
-            ...{ ...textOf(report, say), category, requestId, time: timeText(now) },
+            ...textOf(report, say),
+            category,
+            requestId,
+            time: timeText(now),
             explainCommand: explainCommand(requestId),
             message: report.message ?? false,
             neededLabel: needed.length > 0 && say('It is open to those who have one of these:'),
@@ -105,7 +119,9 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
   }
 }
 
-/** What is said of a failure, its words filled in: to the person in the language of `say`, to the administrator in English. */
+/**
+ * The texts of a failure with their words filled in: for the person in the language of `say`, for the administrator in English.
+ */
 export function textOf(report: FailureReport, say = english.say) {
   const { words = {} } = report
   const found: FailureText = failures['as' in report ? report.as : report.code]
@@ -113,27 +129,33 @@ export function textOf(report: FailureReport, say = english.say) {
   const person = found.person ?? tellAdministrator
   const details = [...(found.details ?? []), ...(report.details ?? [])]
   return {
-    ...{ category, status, reason },
+    category,
+    status,
+    reason,
     title: say(title),
     text: say(text, words),
     advice: person.map(sentence => say(sentence)),
     administrator: administrator ?? false,
     hasDetails: details.length > 0,
-    details: details.map(([name, value]) => ({ name, value: filled(value, words) })),
-    action: action && { href: filled(action.href, words), label: say(action.label, words) },
+    details: details.map(([name, value]) => ({ name, value: fillText(value, words) })),
+    action: action && { href: fillText(action.href, words), label: say(action.label, words) },
   }
 }
 
-/** What a person can do who can change nothing. */
+/** The advice when the person cannot do anything about the failure. */
 const tellAdministrator: readonly Sentence[] = ['Tell your administrator the reference below.']
 
-/** A person gets a page; so does a form that was posted, whatever it accepts. */
+/** Whether the answer is a page: for a person who opens a page, and for a posted form that accepts HTML. */
 function wantsPage(request: Request): boolean {
   return isNavigation(request) || (request.method === 'POST' && acceptsHtml(request.fields))
 }
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */
-export function failed(request: Request, error: unknown, failurePage: FailurePage): Response {
+export function errorResponse(
+  request: Request,
+  error: unknown,
+  failurePage: FailurePage,
+): Response {
   const told = error instanceof OriginFailure ? error : undefined
   const cause = told?.code === 'ORIGIN_ABORTED' ? told.cause : error
   const origins = cause instanceof OriginFailure ? cause : told
@@ -146,7 +168,7 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
   if (origins?.code === 'ORIGIN_REQUEST_UNFIT') {
     return failurePage({ request, code: 'request_unfit', cause: error })
   }
-  // The client reads no answer, and nothing has failed.
+  // The client has gone away, so nothing has failed and no answer is read.
   if (error instanceof ClientGone) return gone
   if (origins !== undefined) {
     if (request.signal.aborted) return gone
@@ -164,7 +186,7 @@ export function backendCode(code: OriginFailure['code']): string {
   return code.toLowerCase().replace(/^origin_/, 'backend_')
 }
 
-/** The backend has answered, and not as HTTP has it. */
+/** The codes of answers of the backend that are not valid HTTP. */
 const UNREADABLE: ReadonlyArray<OriginFailure['code']> = [
   'ORIGIN_MALFORMED',
   'ORIGIN_HEAD_TOO_LARGE',
@@ -177,7 +199,7 @@ const gone: Response = {
   facts: { outcome: 'client-gone' } satisfies OutcomeFacts,
 }
 
-/** The page for a navigation whose login could not be finished; undefined when nothing stands in the way. */
+/** The page for a navigation whose login could not be finished; undefined when it could. */
 export function cannotLogIn(
   request: Request,
   to: { readonly domain: string; readonly base: string; readonly returnTo: string },

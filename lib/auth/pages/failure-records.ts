@@ -1,7 +1,7 @@
 /**
- * Keeps the last failures for `authproxy explain REFERENCE`, in memory and in a file for a restart.
- * Their facts are redacted like the log. Requests of users, of logins under way and of others have records of their own, so that
- * strangers cannot push out what a user asks about.
+ * Keeps the last failures for `authproxy explain REFERENCE`, in memory and in a file for a restart. Their facts are redacted
+ * like the log. Requests of users, of logins under way and of other clients have separate lists, so that clients without a
+ * login cannot push out the failures of users.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
@@ -12,8 +12,9 @@ import { clean } from '../../log/redact.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 
 /**
- * Who sent a request, as far as its cookies prove: a browser that has been signed in, one that logs in, or neither. What the rules
- * under `access` refuse is kept by itself, or a script that asks again and again would push out the failures of its user.
+ * Who sent a request, as far as its cookies prove: a browser that has been signed in, one that logs in, or neither. Refusals by
+ * the rules under `access` have a list of their own, or a script that repeats a request would push out the failures of its
+ * user.
  */
 export type Sender = 'user' | 'login' | 'other' | 'refused'
 
@@ -26,11 +27,11 @@ export interface FailureRecord {
   readonly title: string
   readonly client: string
   readonly method: string
-  /** Path without query. */
+  /** The path, without the query. */
   readonly path: string
   readonly facts: Readonly<Record<string, unknown>>
   readonly findings: readonly AssertionFinding[]
-  /** Absent in files of before: `other`. */
+  /** The kind of sender; files of earlier versions do not have it, which means `other`. */
   readonly sender?: Sender
 }
 
@@ -45,9 +46,9 @@ export function failuresFile(configPath: string): string {
 /** The records that are kept for each kind of sender. */
 const MOST = 200
 const LONGEST_TEXT = 500
-/** More than the file can have: every text of a fact is bounded by the log's rules. */
+/** The bytes that are read. The file cannot be larger, because the rules of the log bound every text. */
 const LARGEST = 64 * 1024 * 1024
-/** How long a failure waits to be written, together with others. */
+/** The time a failure waits, so that several are written together. */
 const DELAY: Milliseconds = 1000
 
 type Options = { readonly path: string; readonly clock: Clock; readonly log: Logger }
@@ -64,7 +65,10 @@ export class FailureRecords {
     const of = (sender: Sender) =>
       records.filter(record => (record.sender ?? 'other') === sender).slice(-MOST)
     this.#records = {
-      ...{ user: of('user'), login: of('login'), other: of('other'), refused: of('refused') },
+      user: of('user'),
+      login: of('login'),
+      other: of('other'),
+      refused: of('refused'),
     }
   }
 
@@ -74,7 +78,7 @@ export class FailureRecords {
     return new FailureRecords(options, earlier)
   }
 
-  /** Keeps a record, and answers it as it is kept. */
+  /** Adds a record, and answers it in its redacted form. */
   add(record: SentRecord): SentRecord {
     const facts = clean(record.facts)
     const findings = record.findings.slice(0, 50).map(shortened)

@@ -1,13 +1,13 @@
 /**
  * The status and the texts of every failure, by its code.
  *
- * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person reads is said in the
- * language of the browser. What the administrator reads is in English, like the log, the settings and the manuals.
+ * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. The texts for the person are shown in
+ * the language of the browser. The text for the administrator is in English, like the log, the settings and the manuals.
  */
 
 import { accessFailures } from './access-failures.ts'
 import type { Sentence } from './language.ts'
-import { again, samlFailures } from './saml-failures.ts'
+import { adviceToReport, samlFailures } from './saml-failures.ts'
 
 export interface FailureText {
   readonly category: 'SAML-ERROR' | 'PROXY-ERROR' | 'ACCESS-REFUSED'
@@ -15,11 +15,11 @@ export interface FailureText {
   /** Reason phrase when it differs from the standard one. */
   readonly reason?: string
   readonly title: Sentence
-  /** What happened. */
+  /** The description of the failure. */
   readonly text: Sentence
-  /** What the person may try, a sentence each. */
+  /** The things the person may try, a sentence each. */
   readonly person?: readonly Sentence[]
-  /** What the administrator does about it. */
+  /** The remedy for the administrator. */
   readonly administrator?: string
   /** A link below the text, to a path of ours or an address of the IdP. */
   readonly action?: { readonly href: string; readonly label: Sentence }
@@ -48,15 +48,16 @@ export const failures = {
     reason: 'Proxy Error',
     title: 'The application cannot be reached',
     text: 'Your request reached this service, but the application behind it did not answer.',
-    person: ['Please try again in a moment.', again],
+    person: ['Please try again in a moment.', adviceToReport],
   }),
-  // Its answer came, and was refused: backend_malformed, backend_head_too_large.
+  // The failures backend_malformed and backend_head_too_large share this text: the backend answered, but the answer was
+  // refused.
   backend_answer: proxying({
     status: 502,
     reason: 'Proxy Error',
     title: 'The answer of the application cannot be read',
     text: 'The application behind this service answered your request, but its answer is not proper HTTP.',
-    person: ['Please try again in a moment.', again],
+    person: ['Please try again in a moment.', adviceToReport],
   }),
   client_too_slow: proxying({
     status: 408,
@@ -68,7 +69,7 @@ export const failures = {
     status: 400,
     title: 'The upload cannot be read',
     text: 'The content of the request is malformed.',
-    person: ['Please send it again.', again],
+    person: ['Please send it again.', adviceToReport],
   }),
   request_unfit: proxying({
     status: 400,
@@ -122,7 +123,10 @@ export const failures = {
     ],
     action: { href: '{login}', label: 'Sign in' },
   }),
-  /** The same of a form that a page of another site has posted: nothing is known of the session then. */
+  /**
+   * The text for a form that a page of another site has posted. The browser does not send the session with it, so the user is
+   * not known.
+   */
   foreign_form_not_kept: proxying({
     status: 401,
     title: 'What you sent was not kept',
@@ -135,7 +139,7 @@ export const failures = {
     status: 500,
     title: 'Something went wrong here',
     text: 'The service made a mistake.',
-    person: ['Please try again in a moment.', again],
+    person: ['Please try again in a moment.', adviceToReport],
   }),
 
   ...accessFailures,
@@ -144,7 +148,7 @@ export const failures = {
 
 export type FailureCode = keyof typeof failures
 
-/** Why a post is not kept, as the end of the sentence in `request_not_kept`. */
+/** The reasons why a post is not kept, as the end of the sentence in `request_not_kept`. */
 export const whyNotKept = {
   off: 'this service keeps none',
   type: 'it is not a form',

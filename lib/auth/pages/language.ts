@@ -10,7 +10,10 @@ import type { Fields } from '../../http/message/field.ts'
 /** A sentence that every language has, in English. */
 export type Sentence = keyof typeof german
 
-/** Says a sentence in the language of a page, its `{name}` places filled. A word that is a sentence is said in it too. */
+/**
+ * Translates a sentence into the language of a page and fills its `{name}` places. A word that is itself a sentence is
+ * translated too.
+ */
 export type Say = (sentence: Sentence, words?: Words) => string
 
 type Words = Readonly<Record<string, string>>
@@ -21,9 +24,9 @@ export interface Language {
   readonly say: Say
 }
 
-export const english: Language = { tag: 'en', say: filled }
+export const english: Language = { tag: 'en', say: fillText }
 
-/** More ranges than people have languages are not read. */
+/** The most language ranges of a request that are read. */
 const MOST_RANGES = 50
 
 /**
@@ -61,11 +64,11 @@ function readLanguage(directory: string, tag: string): Language {
   const file = join(directory, `${tag}.json`)
   const table = new Map<string, string>(Object.entries(JSON.parse(readFileSync(file, 'utf8'))))
   const said = (text: string) => table.get(text) ?? text
-  return { tag, say: (sentence, words) => filled(said(sentence), words, said) }
+  return { tag, say: (sentence, words) => fillText(said(sentence), words, said) }
 }
 
 /** A text with its `{name}` places filled; a text without words stays as it is. */
-export function filled(text: string, words?: Words, said = (word: string) => word): string {
+export function fillText(text: string, words?: Words, said = (word: string) => word): string {
   if (words === undefined) return text
   return text.replace(/\{(\w+)\}/g, (_, name: string) => said(words[name] ?? ''))
 }

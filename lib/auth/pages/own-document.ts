@@ -26,11 +26,11 @@ export interface OwnDocument {
   readonly policy?: string
   /** Content-Disposition. */
   readonly disposition?: string
-  /** Cache-Control, where it may not be kept without asking again. */
-  readonly caching?: 'no-cache'
+  /** Cache-Control, where caches have to ask again before each use. */
+  readonly cacheControl?: 'no-cache'
 }
 
-/** For how long it may be kept without asking again. */
+/** The time for which a cache may use a document without asking again. */
 const AGE: Seconds = 300
 
 /** No application has anything below `/__authproxy`; the name of the file is the one libraries expect. */
@@ -44,10 +44,10 @@ export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
   })
 }
 
-/** Where the logo is answered, when there is one. */
+/** The path of the logo, when there is one. */
 export const logoPath = '/__authproxy/logo'
 
-/** Where pages of the application find the script that has their users sign in in a window of its own. */
+/** The path of the script by which pages of the application let users sign in in a separate window. */
 export const loginScriptPath = '/__authproxy/login.js'
 
 /** Answers with that script, templates/auth/login.js, which is read once. Throws when it cannot be read. */
@@ -74,12 +74,12 @@ export function ownDocument(current: () => OwnDocument | undefined): Handler {
 
 /** The document, or 304 to a client that has it already. */
 export function documentResponse(request: Request, document: OwnDocument): Response {
-  const { type, bytes, policy, disposition, caching = `public, max-age=${AGE}` } = document
+  const { type, bytes, policy, disposition, cacheControl = `public, max-age=${AGE}` } = document
   const opaque = createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
   const fields = Fields.of(
     ['Content-Type', type],
     ['Content-Disposition', disposition],
-    ['Cache-Control', caching],
+    ['Cache-Control', cacheControl],
     ['ETag', `"${opaque}"`],
     ['X-Content-Type-Options', 'nosniff'],
     ['Content-Security-Policy', policy],

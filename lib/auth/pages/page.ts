@@ -1,6 +1,7 @@
 /**
- * Makes the HTML pages and JSON answers of the gateway itself: never cached, no external resource, not to be framed unless asked.
- * Pages are in the language of the browser, with the logo and the colours of the organisation.
+ * Makes the HTML pages and JSON answers of the gateway itself. They are never cached, use no external resource, and cannot be
+ * framed unless the caller allows it. Pages are in the language of the browser, with the logo and the colours of the
+ * organisation.
  */
 import { join } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
@@ -15,17 +16,17 @@ import { readLanguages, type Say } from './language.ts'
 export type PageMaker = (page: Page) => Response
 
 export interface Page extends Partial<Answered> {
-  /** Says which languages the person reads. */
+  /** The request, whose fields name the languages of the person. */
   readonly request: Pick<Request, 'fields'>
-  /** Name of the template. It is given `nonce` besides the view, for its `<script nonce="…">`. */
+  /** The name of the template. It gets `nonce` besides the view, for its `<script nonce="…">`. */
   readonly template: string
   readonly view: (say: Say) => Readonly<Record<string, unknown>>
   /** Whether the page has a script of its own. */
   readonly script?: boolean
-  /** Origins its forms may be sent to, besides ours; `https:` for any with TLS. */
+  /** The origins, besides ours, to which the forms of the page may be sent; `https:` means any origin with TLS. */
   readonly formAction?: readonly string[]
   /** Whether pages of our own origin may show it in a frame. */
-  readonly framed?: boolean
+  readonly mayBeFramed?: boolean
 }
 
 interface Answered {
@@ -42,7 +43,7 @@ export function pageMaker(random: (size: number) => Buffer, brandOf: () => Brand
   return page => {
     const nonce = random(16).toString('base64')
     const { tag, say } = languageOf(page.request.fields)
-    const brand = brandOf().shown
+    const brand = brandOf().templateValues
     const view = { ...page.view(say), ...{ nonce, brand, language: tag, english: tag === 'en' } }
     const html = templates.render(page.template, view)
     const { status = 200, reason, fields = Fields.empty } = page
@@ -50,26 +51,26 @@ export function pageMaker(random: (size: number) => Buffer, brandOf: () => Brand
       ['Content-Language', tag],
       ['Vary', 'Accept-Language'],
       ['Content-Security-Policy', policyOf(page, { nonce, logo: brand.logo })],
-      ['X-Frame-Options', page.framed === true ? 'SAMEORIGIN' : undefined],
+      ['X-Frame-Options', page.mayBeFramed === true ? 'SAMEORIGIN' : undefined],
       ...fields,
     )
     return answer('text/html; charset=utf-8', html, { status, reason, fields: own })
   }
 }
 
-/** JSON for programs. */
+/** A JSON answer for programs. */
 export function json(value: unknown, answered: Answered): Response {
   return answer('application/json; charset=utf-8', `${JSON.stringify(value)}\n`, answered)
 }
 
-/** A moment as pages show it, to the second. */
+/** A moment in the form that pages show, to the second. */
 export function timeText(at: Milliseconds): string {
   return new Date(at).toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
 function answer(type: string, text: string, { status, reason, fields }: Answered): Response {
   const given = fields ?? Fields.empty
-  // A page may set these in another way; Vary adds up.
+  // The fields of a page replace these, except that Vary is added.
   const own = ownFields.filter(([name]) => name === 'Vary' || !given.has(name))
   return {
     status,
@@ -88,7 +89,7 @@ const ownFields = [
 ] as const
 
 function policyOf(
-  { script = false, formAction = [], framed = false }: Page,
+  { script = false, formAction = [], mayBeFramed = false }: Page,
   { nonce, logo }: { readonly nonce: string; readonly logo: boolean },
 ): string {
   const targets = formAction.filter(source =>
@@ -101,6 +102,6 @@ function policyOf(
     ...(script ? [`script-src 'nonce-${nonce}'`] : []),
     `form-action ${["'self'", ...targets].join(' ')}`,
     "base-uri 'none'",
-    `frame-ancestors '${framed ? 'self' : 'none'}'`,
+    `frame-ancestors '${mayBeFramed ? 'self' : 'none'}'`,
   ].join('; ')
 }

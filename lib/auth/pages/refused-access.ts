@@ -1,5 +1,5 @@
 /**
- * Answers what the rules under `access` refuse: a page for a person, JSON for a program.
+ * Answers requests that the rules under `access` refuse: with a page for a person, with JSON for a program.
  */
 
 import type { Request, Response } from '../../http/message/message.ts'
@@ -12,9 +12,9 @@ export function accessRefused(
   request: Request,
   refusal: {
     readonly access: AccessRefusal
-    /** Who is signed in; undefined: no one. */
+    /** The signed-in user; undefined when there is none. */
     readonly user: string | undefined
-    /** Whether the person is told whom the rule lets in. */
+    /** Whether the page names whom the rule lets in. */
     readonly tell: boolean
     /** Address of a login as another user. */
     readonly other: string
@@ -40,7 +40,7 @@ export function accessRefused(
     },
     facts: { user, decided: placeOfRule(rule), path: rule?.path.written, why: because },
   })
-  // These facts are for the log, where the rule is what counts.
+  // These facts are for the log, and they name the rule.
   const decided: OutcomeFacts = { outcome: 'refused', because: 'access', why: because, ...about }
   const facts = { ...answered.facts, ...decided }
   return { ...answered, facts: user === undefined ? facts : { ...facts, user } }

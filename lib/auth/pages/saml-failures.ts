@@ -1,19 +1,19 @@
 /**
  * Texts of failed logins and logouts, a part of the table of failures.
  *
- * Most refused answers share one text, so that a stranger cannot learn from the page what to forge next. Others have their own
- * where the person, the administrator or the IdP can do something about them.
+ * Most refused answers share one text, so that an attacker cannot learn from the page which check refused a forged answer. A
+ * failure has its own text where the person, the administrator or the IdP can do something about it.
  */
 
 /** Advice to a person when trying again may help. */
-export const again = 'If it happens again, tell your administrator the reference below.'
+export const adviceToReport = 'If it happens again, tell your administrator the reference below.'
 
 const clocked = [
   ['Address of this service', '{base}/'],
   ['Clock of this server', '{clock}'],
 ] as const
 
-/** An answer of the IdP that was refused. */
+/** The text of a refused answer of the IdP. */
 const login = {
   category: 'SAML-ERROR',
   status: 403,
@@ -24,7 +24,7 @@ const login = {
   details: clocked,
 } as const
 
-/** An IdP that cannot do what a setting of ours has it asked for. */
+/** The text for an IdP that cannot fulfil a request that our settings make. */
 const unable = { ...login, person: ['Tell your administrator the reference below.'] } as const
 
 const tooMuch = {
@@ -47,18 +47,18 @@ const busy = {
   person: ['Wait a moment, then sign in again.'],
 } as const
 
-/** A logout message of the IdP that was refused. */
+/** The text of a refused logout message of the IdP. */
 const logout = {
   category: 'SAML-ERROR',
   status: 403,
   title: 'Signing out was not completed',
   text: 'A message about signing out came from the identity provider and could not be accepted. It has signed out no user.',
-  person: ['Sign out in the application, then close the browser.', again],
+  person: ['Sign out in the application, then close the browser.', adviceToReport],
   action: { href: '{base}/', label: 'Go to the application' },
   details: clocked,
 } as const
 
-/** A session whose cookie does not come back; `{said}` is what happened before. */
+/** The text for a session whose cookie does not come back; `{said}` tells what happened before. */
 const lost = {
   category: 'SAML-ERROR',
   status: 403,
@@ -70,12 +70,12 @@ const lost = {
   ],
 } as const
 
-/** A login that ends without a session. */
+/** The category and status of a login that ends without a session. */
 const denied = { category: 'SAML-ERROR', status: 403 } as const
 
 const noSubject = { ...denied, title: 'No usable subject identifier' } as const
 
-/** A form that was kept during the login. */
+/** The category and status of a form that was kept during the login and is not sent. */
 const notSent = {
   ...denied,
   title: 'Your form was not sent',
@@ -83,7 +83,7 @@ const notSent = {
   action: { href: '{target}', label: 'Continue' },
 } as const
 
-/** The button for a browser that came another way than it has to. */
+/** The button for a browser that came by a wrong host name or without TLS. */
 const goThere = { href: '{there}', label: 'Go to {base}' } as const
 
 export const samlFailures = {
@@ -118,17 +118,19 @@ export const samlFailures = {
   },
   login_refused: {
     ...login,
-    person: [...login.person, again],
+    person: [...login.person, adviceToReport],
     administrator: 'authproxy explain says what was wrong with the answer.',
   },
-  /** The time is signed by the IdP and no secret, and the administrator can correct it. */
+  /**
+   * The page may show the time, because the IdP signed it and it is not secret, and the administrator can correct the clock.
+   */
   clocks_differ: {
     ...login,
     text: 'The clocks of this server and of the identity provider differ by about {amount} {unit}.',
     person: ['Tell your administrator the reference below.'],
     administrator: 'Set both clocks by NTP.',
   },
-  /** The same as `clocks_differ`, for an answer that is too old. */
+  /** The text of `clocks_differ` for an answer that is too old. */
   clocks_differ_late: {
     ...login,
     text: 'The clocks of this server and of the identity provider differ by about {amount} {unit}, or its answer was that long on its way.',
@@ -180,11 +182,14 @@ export const samlFailures = {
     administrator:
       'saml.authnContext, or the login of a rule under access, names what is asked for; authproxy explain says what the identity provider used.',
   },
-  /** An answer by a login that was there already. */
+  /** The answer is based on an earlier login at the IdP. */
   authn_stale: {
     ...login,
     text: 'This application asks you to sign in anew, and the identity provider answered with an earlier login.',
-    person: ['Sign in again, and prove who you are when the identity provider asks for it.', again],
+    person: [
+      'Sign in again, and prove who you are when the identity provider asks for it.',
+      adviceToReport,
+    ],
     administrator:
       'saml.forceAuthn, or maxAge in the login of a rule under access, asks for it (ForceAuthn); the identity provider has to support that.',
   },
@@ -200,7 +205,7 @@ export const samlFailures = {
   login_unmet: {
     ...login,
     text: 'You have signed in, but not in the way this page asks for: the login is too old already, or of another kind.',
-    person: ['Sign in again.', again],
+    person: ['Sign in again.', adviceToReport],
     administrator:
       'The login of the rule under access says what is needed; compare its maxAge with the time a login takes, and the clocks.',
   },
@@ -225,7 +230,7 @@ export const samlFailures = {
   },
 
   logout_refused: logout,
-  /** The session here has ended before; what was refused can only be the answer to that. */
+  /** The session here had ended before, so the refused message can only be the answer to that logout. */
   logout_unconfirmed: {
     ...logout,
     title: 'You are signed out',

@@ -1,11 +1,11 @@
 /**
- * Answers who is signed in, to a person with a page and to a script of the application in JSON; and the page at which a login in a
- * window of its own ends (templates/auth/login.js).
+ * Answers who is signed in: with a page for a person, and in JSON for a script of the application. The file also makes the page
+ * at which a login in a separate window ends (templates/auth/login.js).
  *
  * # Facts
  * - Pages of other sites must learn nothing here. No answer has a field of CORS, so their scripts cannot read one; no other site
  *   can frame the page. Requests that browsers say come from another site are refused besides.
- * - The question keeps no session alive, or a page that asks again and again would have no end of its session.
+ * - The question does not renew a session, or the session of a page that asks regularly would never end.
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -16,24 +16,24 @@ import type { ReadSession } from '../session/token.ts'
 import type { FailurePage } from './failure-page.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
-/** Who is signed in. */
+/** The path that answers who is signed in. */
 export const whoamiPath = '/__authproxy/whoami'
 
-/** Where a login in a window of its own ends: the page tells those that wait for it, and closes its window. */
+/** The path at which a login in a separate window ends. Its page notifies the pages that wait for it, and closes its window. */
 export const signedInPath = '/__authproxy/signed-in'
 
-/** What is answered here to a person who is signed in. */
+/** The facts for an answer to a signed-in person. */
 export interface OwnPage {
   readonly path: typeof whoamiPath | typeof signedInPath
   readonly session: ReadSession
-  /** What the backend is told of the person, as it is sent. */
-  readonly told: Fields
+  /** The identity fields that the backend gets. */
+  readonly sentFields: Fields
   /** Address of a login as another user. */
   readonly other: string
   readonly baseUrl: string
 }
 
-/** Answers a person who is signed in, whatever the method. */
+/** Answers a signed-in person, for any method. */
 export function answerOwnPage(
   request: Request,
   own: OwnPage,
@@ -63,8 +63,8 @@ function answerGet(
 const OWN_ORIGIN = Fields.of(['Cross-Origin-Resource-Policy', 'same-origin'])
 
 /**
- * Whether a page of another origin asks, one of a neighbouring host of the same site included. Browsers say so; what says nothing is
- * an old browser, whose scripts of other origins cannot read the answer, or none.
+ * Whether a page of another origin asks, one of a neighbouring host of the same site included. Browsers say so. A request
+ * without these fields comes from a program, or from an old browser, where scripts of other origins cannot read the answer.
  */
 function isOfOtherSite({ fields }: Pick<Request, 'fields'>, baseUrl: string): boolean {
   const site = fields.get('Sec-Fetch-Site') ?? 'none'
@@ -75,13 +75,13 @@ function isOfOtherSite({ fields }: Pick<Request, 'fields'>, baseUrl: string): bo
 /** What a script is told by `/__authproxy/whoami`. */
 export type WhoIs = ReturnType<typeof whoIs>
 
-/** What a script is told. No key, token or NameID is among it. */
+/** The members of the JSON for a script. It has no key, token or NameID. */
 function whoIs({ subject, attributes, created, expires, lapses }: ReadSession) {
   const groups = attributes.get('groups')
   return {
     subject,
     name: nameOf(attributes) ?? null,
-    // With too many groups Entra ID sends none: they are not known then, which is not the same as none.
+    // With too many groups Entra ID sends none. The groups are then unknown, which is not an empty list.
     groups: groups ?? (attributes.has('groupsOverage') ? null : []),
     sessionMade: timeText(created),
     sessionEnds: timeText(expires),
@@ -89,7 +89,7 @@ function whoIs({ subject, attributes, created, expires, lapses }: ReadSession) {
   }
 }
 
-/** What a person is called. */
+/** The name of a person. */
 export function nameOf(attributes: ReadonlyMap<string, readonly string[]>): string | undefined {
   const first = (name: string) => attributes.get(name)?.[0]
   const parts = [first('givenName'), first('sn')].filter(part => part !== undefined)
@@ -100,7 +100,7 @@ export function nameOf(attributes: ReadonlyMap<string, readonly string[]>): stri
 const SIGNED = 'X-Authproxy-Identity'
 
 function whoamiPage(request: Request, own: OwnPage, page: PageMaker): Response {
-  const { session, told, other } = own
+  const { session, sentFields, other } = own
   return page({
     request,
     template: 'whoami',
@@ -114,7 +114,7 @@ function whoamiPage(request: Request, own: OwnPage, page: PageMaker): Response {
         { name: say('If you do nothing, until'), value: timeText(session.lapses) },
       ],
       toldLabel: say('What the application is told about you'),
-      told: [...told].map(([name, value]) => ({
+      told: [...sentFields].map(([name, value]) => ({
         name,
         value: name === SIGNED ? say('signed proof, not shown') : shown(value),
       })),
@@ -132,7 +132,9 @@ function shown(value: string): string {
 
 function signedIn(request: Request, page: PageMaker): Response {
   return page({
-    ...{ request, template: 'signed-in', script: true },
+    request,
+    template: 'signed-in',
+    script: true,
     view: say => ({
       title: say('You are signed in'),
       text: say('You can close this window and go on where you were.'),

@@ -1,6 +1,6 @@
 /**
- * Writes a session token into cookies, in parts when it is long, and finds it in those of a request. Knows names and sizes, not what
- * a token says.
+ * Writes a session token into cookies, in parts when it is long, and finds it in those of a request. The file knows names and
+ * sizes, not the content of a token.
  *
  * # Format
  * One cookie, `__authproxy_session`: the token. Several, that one and `__authproxy_session.1` and so on: `<count>:<tag>:<part>`
@@ -25,18 +25,21 @@ import { Fields } from '../../http/message/field.ts'
 
 export const sessionCookie = '__authproxy_session'
 
-/** Most cookies of one name that are looked at. */
+/** The most cookies of one name that are tried. */
 const MOST_CANDIDATES = 12
 const MOST_PARTS = 8
-/** Room for `<count>:<tag>:` and for attributes: strict browsers count the whole Set-Cookie line. */
+/**
+ * The most characters of one part. They leave room for `<count>:<tag>:` and for attributes, because strict browsers count the
+ * whole Set-Cookie line.
+ */
 const PART = largestCookie - sessionCookie.length - 200
 
-/** Whether a cookie is ours, so that the backend never sees it: the session's, and what logins leave. */
+/** Whether a cookie is one of ours, of a session or of a login. The backend never gets these. */
 export function isOwnCookie(name: string): boolean {
   return /^(?:__(?:Host|Secure)-)?_{0,2}authproxy[_.-]/i.test(name)
 }
 
-/** What every name of ours has in it. */
+/** The word that is part of every name of ours. */
 const WORD = /authproxy/gi
 
 /** The cookies of a request that may be ours, in the order they came. */
@@ -51,13 +54,16 @@ export function ownValues(fields: Fields, name: string): readonly string[] {
     .map(pair => pair.value)
 }
 
-/** The fields less our cookies. */
+/** The fields without our cookies. */
 export function withoutOwnCookies(fields: Fields): Fields {
   return withoutCookies(fields, WORD, isOwnCookie)
 }
 
 const BROWSER = '__Host-authproxy_browser'
-/** As long as the longest session may last: what is known of a browser outlives its sessions. */
+/**
+ * The lifetime of cookies about a browser. It is that of the longest possible session, so that they outlive the browser's
+ * sessions.
+ */
 export const longestSession: Seconds = 30 * 86_400
 
 /** The browser of a request by its cookie, for `browserLine` and `browserHash`; undefined when it has no name yet. */
@@ -75,12 +81,12 @@ export function browserLine(name: string): string {
   return setCookie(BROWSER, name, { maxAge: longestSession, sameSite: 'None' })
 }
 
-/** What a token keeps of the name of its browser: the name itself cannot be read there. */
+/** The hash of a browser's name for a token, in which the name itself cannot be read. */
 export function browserHash(name: string): string {
   return createHash('sha256').update(name).digest('base64url').slice(0, 22)
 }
 
-/** The tokens the cookies of a request may hold, the likeliest first, all different. */
+/** The different tokens that the cookies of a request may hold, the likeliest first. */
 export function tokensIn(fields: Fields): readonly string[] {
   const held = new Map<string, readonly string[]>()
   for (const { name, value } of ownCookies(fields)) {
@@ -92,7 +98,7 @@ export function tokensIn(fields: Fields): readonly string[] {
   return [...new Set(tokens)].filter(token => token !== '')
 }
 
-/** Cookies of ours in a request: how many, and how large with their names. */
+/** The number of session cookies in a request, and their size with their names. */
 export function sessionCookies(fields: Fields): { readonly count: number; readonly bytes: number } {
   const own = ownCookies(fields).filter(({ name }) => isSessionCookie(name))
   return {
@@ -102,7 +108,7 @@ export function sessionCookies(fields: Fields): { readonly count: number; readon
 }
 
 /**
- * The Set-Cookie lines of a token, and those that remove what the browser holds besides; or the bytes of names and values
+ * The Set-Cookie lines of a token, and those that remove other session cookies of the browser; or the bytes of names and values
  * together, when they are more than `limit`.
  */
 export function writeToken(
@@ -111,7 +117,7 @@ export function writeToken(
     readonly limit: number
     readonly maxAge: Seconds
     readonly tag: string
-    readonly held: Fields
+    readonly requestFields: Fields
   },
 ): Fields | { readonly tooLarge: number } {
   const count = Math.ceil(token.length / PART)
@@ -122,7 +128,7 @@ export function writeToken(
   })
   const bytes = cookies.reduce((sum, [name, value]) => sum + name.length + 1 + value.length, 0)
   if (bytes > to.limit || count > MOST_PARTS) return { tooLarge: bytes }
-  const surplus = new Set(heldNames(to.held))
+  const surplus = new Set(heldNames(to.requestFields))
   for (const [name] of cookies) surplus.delete(name)
   return Fields.of(
     ...cookies.map(([name, value]) => line(name, value, { maxAge: to.maxAge })),
@@ -131,8 +137,8 @@ export function writeToken(
 }
 
 /**
- * Set-Cookie lines that remove every session cookie: those the request shows, and the first in any case; for this host, and for
- * the domains above it that other sites could have set one for.
+ * The Set-Cookie lines that remove every session cookie: those of the request, and the first in any case. They are for this
+ * host, and for the domains above it, for which other hosts could have set one.
  */
 export function clearingLines(held: Fields, domain: string): Fields {
   const names = [...new Set([sessionCookie, ...heldNames(held)])]

@@ -1,8 +1,8 @@
 /**
- * Ends WebSockets, event streams and long transfers with what let them through: their session, when it lapses, at its logout, when
- * it is revoked by any process, and when its key is gone; the rules, when a reload has changed them.
+ * Ends WebSockets, event streams and long transfers when the reason for letting them through ends: when their session lapses,
+ * is logged out or revoked by any process, or its key is removed; and when a reload changes the rules.
  *
- * Once a second it looks at what has lasted longer than that, so that ordinary requests cost nothing.
+ * Once a second it checks the exchanges that have lasted longer than a second, so that ordinary requests cost nothing.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
@@ -11,10 +11,12 @@ import type { Logger } from '../../log/log.ts'
 import type { ReadSession } from './token.ts'
 
 const INTERVAL: Milliseconds = 1000
-/** Requests that were judged just before a reload may begin to last just after the first look. */
+/**
+ * The checks after a change of the rules. A request that was judged just before a reload may be too young for the first check.
+ */
 const LOOKS_AFTER_CHANGE = 2
 
-/** The holder of what has been let through without a session. */
+/** The holder of exchanges that passed without a session. */
 export const passedWithoutSession = {}
 
 /** An exchange that has begun and not ended. */
@@ -24,20 +26,20 @@ export interface Lasting {
   readonly cut: () => void
 }
 
-/** What is asked of an exchange that lasts. */
+/** The questions about a long exchange. */
 interface Questions {
   readonly lasting: () => Iterable<Lasting>
-  /** Why the session of an exchange has ended; undefined while it holds. */
+  /** The reason why the session of an exchange has ended; undefined while it is valid. */
   readonly whyEnded: (session: ReadSession, request: Request) => string | undefined
-  /** Whether the rules of now let a request through, with the session it has. */
+  /** Whether the rules now in force let a request through with its session. */
   readonly passes: (request: Request, session: ReadSession | undefined) => boolean
   readonly clock: Clock
   readonly log: Logger
 }
 
 /**
- * Cuts exchanges that are no longer allowed, from now on. `rulesChanged` has all of them judged by the rules again; `lookNow` looks
- * before the second is over, and `stop` ends the looking.
+ * Cuts exchanges that are no longer allowed, from now on. `rulesChanged` judges all of them by the rules again, `lookNow`
+ * checks at once, and `stop` ends the checks.
  */
 export function endWithSessions(of: Questions): {
   readonly rulesChanged: () => void

@@ -24,24 +24,24 @@ import { LapsingMarks } from '../keys/lapsing-marks.ts'
 import type { Session } from './token.ts'
 
 /**
- * One session by its ID; all of a user, in capitals or not; or what a LogoutRequest names: all of a NameID's at an issuer, or those
- * of a session index.
+ * The sessions that a revocation ends: one session by its ID; all sessions of a user, without regard to case; or the sessions
+ * that a LogoutRequest names, which are all of a NameID at an issuer, or those of session indexes.
  */
 export type Revocation =
   | { readonly sessionId: string }
   | { readonly user: string }
   | { readonly issuer: string; readonly nameId: string; readonly sessionIndexes: readonly string[] }
 
-/** Who asks for a revocation: a person or an IdP that is known, or anyone, by a LogoutRequest without a signature. */
+/** The source of a revocation: a known person or IdP, or anyone, by a LogoutRequest without a signature. */
 export type Revoker = 'known' | 'anyone'
 
 interface RevocationOptions {
   readonly path: string
   readonly clock: Clock
   readonly log: Logger
-  /** The longest a session can last: entries are dropped after it. */
+  /** The longest lifetime of a session. Entries are dropped after it. */
   readonly lifetime: () => Milliseconds
-  /** Entries at most. */
+  /** The most entries. */
   readonly most?: number
   readonly files?: FileCalls
 }
@@ -57,21 +57,21 @@ type RevocationMark =
 
 const MOST = 200_000
 
-/** What the names of the files of an instance begin with, beside its dynamic configuration. */
+/** The path that the names of the files begin with; it is beside the dynamic configuration. */
 export function revocationsPath(configPath: string): string {
   return `${configPath}.revoked`
 }
 
-/** The list as sessions use it: that of this instance, or one that instances share. */
+/** The list as sessions use it: the list of this instance, or one that instances share. */
 export type EndedSessions = Pick<RevocationList, 'has' | 'add' | 'isWritten'>
 
 export class RevocationList {
   readonly #options: RevocationOptions
   readonly #marks: LapsingMarks<RevocationMark>
   #entries = new Map<string, RevocationEntry>()
-  /** Every session made at or before this moment is over. */
+  /** Every session made at or before this moment has ended. */
   #allBefore: Milliseconds = Number.NEGATIVE_INFINITY
-  /** The longest lifetime so far, of the setting and of sessions in use: a reload may have made the setting shorter. */
+  /** The longest lifetime so far, of the setting and of sessions in use, because a reload may have made the setting shorter. */
   #longest: Milliseconds = 0
 
   private constructor(options: RevocationOptions) {
@@ -81,11 +81,11 @@ export class RevocationList {
       path,
       clock,
       ...(files === undefined ? {} : { files }),
-      living: () => this.#living(),
+      livingMarks: () => this.#living(),
       isMark,
       fromVersion1,
       merge: marks => this.#merge(marks),
-      lost: (error, keptAs) => {
+      reportLoss: (error, keptAs) => {
         this.#allBefore = clock.now()
         log.error(
           'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
@@ -97,7 +97,7 @@ export class RevocationList {
           'a file of the list of ended sessions was changed and cannot be read; what this process knows stays',
           { path, error },
         ),
-      failed: error =>
+      reportFailure: error =>
         log.error(
           'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
           { path, error },
@@ -122,14 +122,14 @@ export class RevocationList {
     })
   }
 
-  /** Entries held. */
+  /** The number of entries. */
   get size(): number {
     return this.#entries.size
   }
 
   /**
-   * Enters a revocation, which holds at once; settles when it is on disk, or cannot be, which the log tells. Never throws. False,
-   * and nothing is entered, when `anyone` asks and the list is half full.
+   * Enters a revocation, which takes effect at once. The promise settles when it is on disk, or when that has failed, which the
+   * log reports. Never throws. Answers false, and enters nothing, when `anyone` asks and the list is half full.
    */
   async add(which: Revocation, by: Revoker = 'known'): Promise<boolean> {
     const { clock, log, lifetime, most = MOST } = this.#options
@@ -156,12 +156,12 @@ export class RevocationList {
     return true
   }
 
-  /** What the list holds, by mark. */
+  /** The entries by mark. */
   get entries(): ReadonlyMap<string, RevocationEntry> {
     return this.#entries
   }
 
-  /** Takes in what another list holds of these marks, where that is later; settles as `add` does. */
+  /** Takes over entries of another list, where theirs are later. The promise settles like that of `add`. */
   async takeIn(found: Iterable<readonly [mark: string, entry: RevocationEntry]>): Promise<void> {
     const now = this.#options.clock.now()
     const taken: RevocationMark[] = []
@@ -182,7 +182,7 @@ export class RevocationList {
     return this.#marks.isWritten
   }
 
-  /** Looks at the files now. Never throws. */
+  /** Checks the files now. Never throws. */
   check(): Promise<void> {
     return this.#marks.check()
   }
@@ -197,7 +197,7 @@ export class RevocationList {
     const { most = MOST } = this.#options
     for (const [mark, { before, until }] of this.#entries) {
       if (until > now && this.#entries.size <= most) break
-      // A moment to come would end sessions that have not begun.
+      // A moment in the future would end sessions that have not begun.
       if (until > now) this.#allBefore = Math.max(this.#allBefore, Math.min(before, now))
       this.#entries.delete(mark)
     }
@@ -210,7 +210,7 @@ export class RevocationList {
     if (Number.isFinite(this.#allBefore)) yield [EVERY, this.#allBefore]
   }
 
-  /** Adds what a file says. */
+  /** Adds the marks of a file. */
   #merge(marks: readonly RevocationMark[]): void {
     const { clock, log, path } = this.#options
     const now = clock.now()
@@ -247,7 +247,7 @@ export class RevocationList {
   }
 }
 
-/** The mark of every session: no other mark is so short. */
+/** The mark that stands for every session. No other mark is so short. */
 const EVERY = '*'
 
 function isMark(found: unknown): found is RevocationMark {
@@ -272,7 +272,7 @@ function markFromVersion1(found: unknown): unknown {
   return isRecord(entry) ? [mark, entry['before'], entry['until']] : undefined
 }
 
-/** Marks of sessions that were asked about: hashing costs more than the rest of a request. */
+/** The marks of sessions that were asked about. They are remembered, because hashing costs more than the rest of a request. */
 const known = new WeakMap<Session, readonly string[]>()
 
 function marksOf(session: Session): readonly string[] {
@@ -288,7 +288,7 @@ function marksAnew({ id, subject, issuer, nameId, sessionIndex }: Session): read
   return sessionIndex === undefined ? own : [...own, mark(issuer, nameId.value, sessionIndex)]
 }
 
-/** Sessions named one by one; more of them than this mean all of the user's. */
+/** The most session indexes of one request; more of them end all sessions of the user. */
 const MOST_INDEXES = 100
 
 /** The marks under which a revocation is entered. */
@@ -296,19 +296,22 @@ export function marksToRevoke(which: Revocation): readonly string[] {
   if ('sessionId' in which) return [which.sessionId]
   if ('user' in which) return [userMark(which.user)]
   const { issuer, nameId, sessionIndexes } = which
-  // Without an index every session of the NameID is meant (SAML core 3.7.1).
+  // A request without an index is for every session of the NameID (saml-core-2.0-os section 3.7.1).
   if (sessionIndexes.length === 0 || sessionIndexes.length > MOST_INDEXES) {
     return [mark(issuer, nameId)]
   }
   return sessionIndexes.map(index => mark(issuer, nameId, index))
 }
 
-/** A user as ends of sessions compare one: a spelling too many ends a session, one too few leaves a session that should end. */
+/**
+ * The form of a user's name by which revocations compare users. It ignores differences of spelling, because it is better to end
+ * too many sessions than to leave one that should end.
+ */
 export function sameUser(subject: string): string {
   return subject.normalize('NFC').toLowerCase()
 }
 
-/** No issuer is empty, so that the mark of a NameID is none of a user. */
+/** The issuer of the mark is empty. No real issuer is, so the mark of a NameID never equals that of a user. */
 function userMark(subject: string): string {
   return mark('', 'user', sameUser(subject))
 }

@@ -30,37 +30,37 @@ export type Established =
   | { readonly refuse: Response }
 
 export interface CookieDiagnosis {
-  /** How many cookies of our name came. */
+  /** The number of session cookies in the request. */
   readonly count: number
-  /** Bytes of them, names included. */
+  /** Their bytes, names included. */
   readonly bytes: number
-  /** Why none of them is a session; undefined when one is, or none came. */
+  /** The reason why they hold no valid session; undefined when they do, or when there are none. */
   readonly because: string | undefined
 }
 
-/** What came of ending the sessions of a user. */
+/** The result of ending the sessions of a user. */
 export interface EndedUser {
-  /** Sessions that were shown here of late; others may exist. */
-  readonly seen: number
-  /** Whether they stay ended after a restart. */
+  /** The number of ended sessions that this instance has seen recently; others may exist. */
+  readonly seenSessions: number
+  /** Whether the revocation is on disk, so that it survives a restart. */
   readonly isWritten: boolean
 }
 
 /**
- * Why a session does not hold any more: its time is over, it was ended, another identity provider is in use, or the settings
- * under `identity` are others than at its login.
+ * The reason why a session is no longer valid: it has expired, it was ended, another identity provider is in use, or the
+ * settings under `identity` have changed since its login.
  */
 export type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
 
-/** Characters of an AuthnContextClassRef that are kept; a rule names none that is longer. */
+/** The characters of an AuthnContextClassRef that a session keeps. Rules cannot name a longer one. */
 const LONGEST_CONTEXT = 301
 
 interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
-  /** Undefined: a copied cookie stays valid after a logout. */
+  /** The list of ended sessions; when it is undefined, a copied cookie stays valid after a logout. */
   readonly revocations: EndedSessions | undefined
-  /** Names for groups; undefined where none are configured. */
+  /** The names for groups; undefined where none are configured. */
   readonly groupTable: () => GroupTable | undefined
   readonly failurePage: FailurePage
   readonly clock: Clock
@@ -71,23 +71,26 @@ interface SessionsOptions {
 export class Sessions {
   readonly #options: SessionsOptions
   #toldTransient = false
-  /** When the newest tokens of sessions lapse, by their IDs: what an older one let through goes on until then. */
+  /**
+   * The moment the newest token of each session lapses, by session ID. Exchanges that an older token let through go on until
+   * then.
+   */
   readonly #renewed = recent<string, Milliseconds>(20_000)
-  /** When browsers were led to the renewal of their sessions, by the IDs of these. */
+  /** The moment each browser was last redirected to the renewal of its session, by session ID. */
   readonly #led = recent<string, Milliseconds>(20_000)
-  /** The newest session of each browser that has made one here of late, by the hash of its name. */
+  /** The newest session of each browser that has recently logged in here, by the hash of its name. */
   readonly #newest = recent<string, Session>(20_000)
-  /** IDs of sessions whose cookies were removed: without a list of ended sessions nothing else tells of their end. */
+  /** The IDs of sessions whose cookies were removed. Without a list of ended sessions only this shows their end. */
   readonly #removed = recent<string, true>(20_000)
   /**
-   * Sessions of field blocks that have come before. A browser says the same about itself with hundreds of requests, and a
-   * connection hands equal blocks on as one object. What may have ended meanwhile is asked each time: keys, time, revocation.
+   * The sessions of field blocks that have come before. A browser sends the same fields with hundreds of requests, and a
+   * connection hands on equal blocks as one object. Keys, time and revocation are still checked each time.
    */
   readonly #known = new WeakMap<
     Fields,
     { session: ReadSession; generation: number; config: Config }
   >()
-  /** Entity ID of the identity provider whose sessions hold; undefined until its metadata has been read. */
+  /** The entity ID of the identity provider whose sessions are valid; undefined until its metadata has been read. */
   #issuer: string | undefined
 
   constructor(options: SessionsOptions) {
@@ -95,9 +98,8 @@ export class Sessions {
   }
 
   /**
-   * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
-   * the page to answer with instead: no usable subject identifier, or a session too large for cookies. `back` is where the link of a
-   * page leads.
+   * Makes a session from the facts of an assertion. The result has the Set-Cookie lines for the response, or a page when there
+   * is no usable subject identifier or the session is too large for cookies. `back` is the address of the link on that page.
    */
   async establish(subject: VerifiedSubject, request: Request, back = '/'): Promise<Established> {
     const { clock, random, failurePage, log } = this.#options
@@ -165,12 +167,12 @@ export class Sessions {
     return session
   }
 
-  /** Says which identity provider is in use. Sessions that another one has vouched for end. */
+  /** Sets the identity provider in use. Sessions by another one end. */
   useIssuer(entityId: string): void {
     this.#issuer = entityId
   }
 
-  /** Whether it is time to keep a used session alive. */
+  /** Whether it is time to renew a session in use. */
   wantsRenewal(session: ReadSession): boolean {
     const age = this.#options.clock.now() - session.issued
     // A new token could not last longer.
@@ -178,8 +180,9 @@ export class Sessions {
   }
 
   /**
-   * Whether to lead the browser of a session that `wantsRenewal` there, where an answer cannot carry the new cookie itself. It is led once in
-   * the time in which a session is renewed once, whatever came of it: a browser that keeps no new cookie runs in no circle.
+   * Whether to redirect the browser of a session that `wantsRenewal` to the renewal, where the answer cannot carry the new
+   * cookie. The browser is redirected at most once for each renewal interval, so that a browser that rejects the new cookie
+   * does not loop.
    */
   leadsToRenewal(session: ReadSession): boolean {
     const now = this.#options.clock.now()
@@ -189,7 +192,7 @@ export class Sessions {
     return true
   }
 
-  /** How old a token is before it is renewed. */
+  /** The age at which a token is renewed. */
   #renewalAge(): Milliseconds {
     return Math.max(this.#options.config().session.idle / 10, 30_000)
   }
@@ -199,7 +202,8 @@ export class Sessions {
    * answer was under way.
    */
   async renew(session: ReadSession, request: Request): Promise<Fields | undefined> {
-    // No wait between this question and the choice of the key, or a session whose key is gone would get a token of the new one.
+    // There is no wait between this check and the choice of the key, or a session whose key was removed would get a token of
+    // the new key.
     if (this.#removed.has(session.id) || this.whyEnded(session) !== undefined) return undefined
     const lapses = this.#nextLapse(session)
     const written = await this.#write(session, request)
@@ -208,7 +212,7 @@ export class Sessions {
     return written
   }
 
-  /** The session that the browser of a session has got by a later login; undefined when there is none. */
+  /** The session of a later login in the same browser; undefined when there is none. */
   laterThan({ id, browser, created }: ReadSession): Session | undefined {
     const newest = this.#newest.get(browser)
     return newest !== undefined && newest.id !== id && newest.created >= created
@@ -216,7 +220,10 @@ export class Sessions {
       : undefined
   }
 
-  /** Why a session that has let something through does not hold any more; undefined while it, or its newest token, does. */
+  /**
+   * The reason why a session that let an exchange through is no longer valid; undefined while it, or its newest token, is
+   * valid.
+   */
   whyEnded(session: ReadSession): SessionEnd | undefined {
     if (!this.#options.tokens.hasKeyOf(session)) return 'revoked'
     const lapses = Math.max(session.lapses, this.#renewed.get(session.id) ?? 0)
@@ -224,8 +231,8 @@ export class Sessions {
   }
 
   /**
-   * Set-Cookie lines that remove every session cookie the browser may hold. Answers that are under way do not renew the session
-   * that was read of these fields.
+   * Set-Cookie lines that remove every session cookie the browser may hold. Answers under way do not renew the session that was
+   * read from these fields.
    */
   end(request: Request): Fields {
     const known = this.#known.get(request.fields)
@@ -234,31 +241,31 @@ export class Sessions {
   }
 
   /**
-   * Ends sessions everywhere, copies included; false when the revocation list is off, or too full for `anyone`, and nothing has
-   * ended. Settles when that is on disk.
+   * Ends sessions everywhere, copied cookies included. Answers false, and ends nothing, when the revocation list is off, or too
+   * full for `anyone`. The promise settles when the revocation is on disk.
    */
   async revoke(which: Revocation, by?: Revoker): Promise<boolean> {
     return (await this.#options.revocations?.add(which, by)) ?? false
   }
 
   /**
-   * Ends all sessions of a user that have been made until now, copies included: how many of them have been seen of late, and whether
-   * their end is on disk. Undefined when the revocation list is off, and nothing has ended.
+   * Ends all sessions of a user that have been made until now, copied cookies included. Answers the number of them that were
+   * seen recently, and whether the revocation is on disk; undefined, when the revocation list is off and nothing has ended.
    */
   async endUser(user: string): Promise<EndedUser | undefined> {
     const { revocations, tokens } = this.#options
     if (revocations === undefined) return undefined
     const wanted = sameUser(user)
     const seen = new Set<string>()
-    for (const session of tokens.remembered()) {
+    for (const session of tokens.rememberedSessions()) {
       if (sameUser(session.subject) !== wanted || this.whyEnded(session) !== undefined) continue
       seen.add(session.id)
     }
     await revocations.add({ user })
-    return { seen: seen.size, isWritten: revocations.isWritten }
+    return { seenSessions: seen.size, isWritten: revocations.isWritten }
   }
 
-  /** The session cookies a request carries, for pages that explain. No values. */
+  /** The number and size of the session cookies in a request, without their values, for pages that explain a failure. */
   async diagnose(request: Request): Promise<CookieDiagnosis> {
     const size = sessionCookies(request.fields)
     const { session, reasons } = await this.#look(request)
@@ -266,7 +273,7 @@ export class Sessions {
     return { ...size, because: reasons[0] ?? (size.count > 0 ? 'incomplete' : undefined) }
   }
 
-  /** The first valid session in the cookies of a request, and why those before it are none. */
+  /** The first valid session in the cookies of a request, and the reason why earlier ones are not valid. */
   async #look({ fields }: Pick<Request, 'fields'>) {
     const { tokens } = this.#options
     const reasons: string[] = []
@@ -286,8 +293,8 @@ export class Sessions {
   }
 
   /**
-   * Why a session is not of the browser that shows it: a neighbour under the parent domain may have set its cookie. Without the
-   * browser's own cookie that cannot be told; `session.browser` says what then counts.
+   * The reason why a session does not belong to the browser that sends it: another host of the parent domain may have set its
+   * cookie. Without the cookie of the browser this is unknown, and the setting `session.browser` decides.
    */
   #whyOfOther(
     session: ReadSession,
@@ -298,31 +305,31 @@ export class Sessions {
     return cookie === 'required' ? 'no-browser-cookie' : undefined
   }
 
-  /** Why a session does not hold now; undefined when it does. */
+  /** The reason why a session is not valid now; undefined when it is. */
   #whyOver(session: ReadSession, lapses = session.lapses): SessionEnd | undefined {
     const { revocations, clock, config } = this.#options
     const now = clock.now()
     if (lapses <= now) return 'expired'
     if (this.#issuer !== undefined && session.issuer !== this.#issuer) return 'other-idp'
     if (session.identitySettings !== config().identityDigest) return 'identity-settings'
-    // Older than sessions may be by now, which its token cannot know; or ended before its time.
+    // The lifetime in force may be shorter than that in the token, and the session may have been ended early.
     const tooOld = session.created + config().session.lifetime <= now
     return tooOld || revocations?.has(session) === true ? 'revoked' : undefined
   }
 
-  /** When a token that is written now lapses. */
+  /** The moment a token lapses that is issued now. */
   #nextLapse({ expires }: Session): Milliseconds {
     const { clock, config } = this.#options
     return Math.min(clock.now() + config().session.idle, expires)
   }
 
-  async #write(session: Session, { fields: held }: Request) {
+  async #write(session: Session, { fields: requestFields }: Request) {
     const { clock, tokens, random, config } = this.#options
     const { cookieSize: limit } = config().session
     const lapses = this.#nextLapse(session)
     const token = await tokens.issue(session, lapses)
     const maxAge = (lapses - clock.now()) / 1000
-    return writeToken(token, { limit, maxAge, tag: random(4).toString('hex'), held })
+    return writeToken(token, { limit, maxAge, tag: random(4).toString('hex'), requestFields })
   }
 
   #noSubject(request: Request, subject: VerifiedSubject, because: NoIdentity): Response {

@@ -21,22 +21,25 @@ import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../key
 import type { KeyRing } from '../keys/key-ring.ts'
 
 export interface Session {
-  /** The browser it was made in (cookie.ts). */
+  /** The hash of the browser's name (cookie.ts). */
   readonly browser: string
   readonly id: string
-  /** What X-Authproxy-User says. */
+  /** The value of X-Authproxy-User. */
   readonly subject: string
-  /** Attributes by canonical name (claim.ts), empty ones left out. Groups are among them as `groups`. */
+  /** The attributes by canonical name (claim.ts), without empty ones. The groups are the attribute `groups`. */
   readonly attributes: ReadonlyMap<string, readonly string[]>
   readonly issuer: string
-  /** What a LogoutRequest of ours has to repeat exactly. */
+  /** The NameID, which a LogoutRequest of ours has to repeat exactly. */
   readonly nameId: NameId | undefined
   readonly sessionIndex: string | undefined
-  /** Digest of the settings by which the attributes were made (`Config.identityDigest`). */
+  /** The digest of the settings by which the attributes were made (`Config.identityDigest`). */
   readonly identitySettings: string
   /** Moments since the epoch: of the login at the IdP, of the login here, of the absolute end. */
   readonly authenticated: Milliseconds
-  /** When and how the person has authenticated, as far as the identity provider said (AuthnInstant, AuthnContextClassRef). */
+  /**
+   * The moment and the method of the person's authentication, when the identity provider names them (AuthnInstant,
+   * AuthnContextClassRef).
+   */
   readonly authnInstant?: Milliseconds | undefined
   readonly authnContext?: string | undefined
   readonly created: Milliseconds
@@ -45,21 +48,21 @@ export interface Session {
 
 const TYPE = 'authproxy-session'
 const LONGEST = 20_000
-/** Bytes that remembered sessions may hold. */
+/** The most bytes of remembered sessions. */
 const REMEMBERED = 64 * 1024 * 1024
 const LARGEST_INFLATED = 512 * 1024
 
-/** A session as it was read from a token. The same token is the same object, for as long as it is remembered. */
+/** A session as it was read from a token. The same token gives the same object for as long as it is remembered. */
 export interface ReadSession extends Session {
-  /** When this token was made; the session may be older. */
+  /** The moment this token was made; the session may be older. */
   readonly issued: Milliseconds
-  /** When it lapses unless it is renewed. */
+  /** The moment the token lapses unless it is renewed. */
   readonly lapses: Milliseconds
   /** ID of the key that signed the token. */
   readonly kid: string
 }
 
-/** About what a remembered session holds: its token, its attributes, and those again in the fields made of them (backend.ts). */
+/** The approximate size of a remembered session: its token, its attributes, and the fields made of them (backend.ts). */
 function bytesOf({ attributes }: Session, token: string): number {
   let bytes = token.length + 2000
   for (const values of attributes.values()) {
@@ -71,13 +74,13 @@ function bytesOf({ attributes }: Session, token: string): number {
 interface TokenOptions {
   readonly keys: Pick<KeyRing, 'generation' | 'session'>
   readonly clock: Clock
-  /** Entity ID: issuer and audience. */
+  /** The entity ID of the instance, which is issuer and audience. */
   readonly entityId: string
 }
 
 export class SessionTokens {
   readonly #options: TokenOptions
-  /** Sessions of verified tokens, so that each signature is checked once. */
+  /** The sessions of verified tokens, so that each signature is checked once. */
   readonly #verified = new LRUCache<string, ReadSession>({
     maxSize: REMEMBERED,
     sizeCalculation: bytesOf,
@@ -88,7 +91,7 @@ export class SessionTokens {
     this.#options = options
   }
 
-  /** Which keys are in force: what was verified under another generation has to be verified again. */
+  /** The generation of the keys in force. A token that was verified under another generation has to be verified again. */
   get generation(): number {
     return this.#options.keys.generation
   }
@@ -110,11 +113,11 @@ export class SessionTokens {
     )
   }
 
-  /** The session of a token, or a word that says why it is none. Never throws. */
+  /** The session of a token, or a word for the reason why the token is not valid. Never throws. */
   async verify(token: string): Promise<ReadSession | string> {
     const { clock, keys, entityId } = this.#options
     const { generation } = keys
-    // Other keys: what was verified with the old ones has to be verified again.
+    // The keys have changed, so tokens that were verified with the old ones have to be verified again.
     if (generation !== this.#generation) this.#verified.clear()
     this.#generation = generation
     const known = this.#verified.get(token)
@@ -132,7 +135,7 @@ export class SessionTokens {
       requiredClaims: ['sub', 'sid', 'iat', 'exp', 'end'],
       currentDate: new Date(clock.now()),
     })
-    // The key it was verified with may be one that has just been taken away.
+    // The key that verified the token may have been removed meanwhile.
     if (generation !== keys.generation) return this.verify(token)
     if (typeof verified === 'string') return verified
     const session = sessionOf(verified.claims, verified.kid)
@@ -141,12 +144,12 @@ export class SessionTokens {
     return session
   }
 
-  /** The sessions of tokens that have been shown and are remembered; one that was renewed is among them several times. */
-  remembered(): Iterable<ReadSession> {
+  /** The sessions of remembered tokens. A renewed session is among them several times. */
+  rememberedSessions(): Iterable<ReadSession> {
     return this.#verified.values()
   }
 
-  /** Whether the key that signed the token of a session is still there. */
+  /** Whether the key that signed the token of a session is still in force. */
   hasKeyOf({ kid }: Pick<ReadSession, 'kid'>): boolean {
     return this.#keyOf(kid) !== undefined
   }
@@ -165,8 +168,15 @@ function claimsOf(session: Session): JwtClaims {
   const smaller = packed.length * 1.34 < plain.length
   const nid = nameId && NAME_ID.map(part => nameId[part] ?? null)
   return {
-    ...{ v: 1, bro: browser, sid: id, sub: subject, idp: issuer, cre: created },
-    ...{ six: sessionIndex, nid, ids: session.identitySettings },
+    v: 1,
+    bro: browser,
+    sid: id,
+    sub: subject,
+    idp: issuer,
+    cre: created,
+    six: sessionIndex,
+    nid,
+    ids: session.identitySettings,
     auth_time: seconds(session.authenticated),
     ain: session.authnInstant && seconds(session.authnInstant),
     acr: session.authnContext,
@@ -175,7 +185,7 @@ function claimsOf(session: Session): JwtClaims {
   }
 }
 
-/** Undefined for claims of another version, or none of ours. A session of no one is none. */
+/** The session of claims; undefined for claims of another version or form, and for claims without a subject. */
 function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
   const { v, bro, sid, sub, idp, six, nid, ids, auth_time, ain, acr, cre, end, iat, exp } = claims
   if (v !== 1 || sub === '') return undefined
@@ -203,7 +213,10 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
   }
 }
 
-/** The moment; undefined for a later one: earlier versions wrote into tokens what the identity provider said of the future. */
+/**
+ * The moment, or undefined when it is later than `latest`. Earlier versions wrote future moments of the identity provider into
+ * tokens.
+ */
 function notAfter(latest: Milliseconds, moment: Milliseconds): Milliseconds | undefined {
   return moment <= latest ? moment : undefined
 }

@@ -1,12 +1,13 @@
 /**
- * One connection to the shared store, by @redis/client: it is used until something is wrong with it, and then thrown away.
+ * One connection to the shared store, by @redis/client. It is used until its first error, and then closed.
  *
  * # Facts about @redis/client 6.3.1
- * - The timeout of a command ends when the command is written, so it does not cover the wait for the answer. Ours does.
+ * - The timeout of a command ends when the command is written, so it does not cover the wait for the answer. Our timeout does.
  * - After an answer that cannot be read the client goes on with the next bytes, and answers could reach other questions. So the first `error`
  *   ends the connection.
  * - It has no bound on an answer. The bytes are counted on its socket.
- * - It makes room for a list as soon as the list's length has come: eight lengths, a hundred bytes, took 2 GB. So lengths are added up first.
+ * - It allocates a list as soon as the list's length arrives: eight lengths in a hundred bytes took 2 GB. So our code adds up
+ *   the lengths first.
  * - It waits for a lost connection with commands in a queue, and dials again by itself. Both are off: store-link.ts does that.
  */
 import { createClient, ErrorReply } from '@redis/client'
@@ -14,7 +15,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
 
-/** Where a store is, and who asks there. */
+/** The address of a store, and the user there. */
 export interface StoreAddress {
   readonly host: string
   readonly port: number
@@ -37,23 +38,23 @@ export class StoreRefusal extends Failure {
   }
 }
 
-/** Bytes that may come between two answers. */
+/** The most bytes between two answers. */
 const LARGEST_ANSWER = 8 * 1024 * 1024
-/** Elements of all lists between two answers. */
+/** The most elements of all lists between two answers. */
 const MOST_ELEMENTS = 100_000
-/** Where a list begins in RESP; what has no end yet goes on in the next chunk. */
+/** The start of a list in RESP. A start without its end continues in the next chunk. */
 const LISTS = /[*%~>|]\+?(\d+)\r/g
 const UNFINISHED = /[*%~>|]\+?\d*$/
-/** Commands that wait for their answers. */
+/** The most commands that wait for their answers. */
 const MOST_WAITING = 1000
 
 /** Opens a connection, and signs in. Throws when that does not succeed in time. */
 export async function connect(
   address: StoreAddress,
-  { clock, within }: { readonly clock: Clock; readonly within: Milliseconds },
+  { clock, within: timeLimit }: { readonly clock: Clock; readonly within: Milliseconds },
 ): Promise<Connection> {
   const connection = new Connection(address, clock)
-  await connection.open(within)
+  await connection.open(timeLimit)
   return connection
 }
 
@@ -62,7 +63,9 @@ function clientFor(address: StoreAddress) {
   return createClient({
     RESP: 2,
     socket: {
-      ...{ host, port, reconnectStrategy: false },
+      host,
+      port,
+      reconnectStrategy: false,
       ...(tls ? { tls: true, ca: authorities === undefined ? undefined : [...authorities] } : {}),
     },
     ...(user === undefined ? {} : { username: user }),
@@ -84,7 +87,7 @@ export class Connection {
   #unfinished = ''
   #end: (error: unknown) => void = () => {}
   #ended: unknown
-  /** Settles with the reason when the connection is no more. */
+  /** Settles with the reason when the connection has ended. */
   readonly closed: Promise<unknown>
 
   constructor(address: StoreAddress, clock: Clock) {
@@ -95,7 +98,7 @@ export class Connection {
       this.#end = resolve
     })
     this.#client.on('error', error => {
-      // The client throws one when an answer comes that no question waits for.
+      // The client throws a TypeError when an answer arrives without a question.
       const unasked = error instanceof TypeError
       this.destroy(unasked ? new Error('the store answers what was not asked') : error)
     })
@@ -112,7 +115,7 @@ export class Connection {
       if (this.#elements > MOST_ELEMENTS) {
         this.destroy(new Error(`an answer has lists of more than ${MOST_ELEMENTS} elements`))
       }
-      // The client reads this chunk next.
+      // The client reads this chunk next, so it is emptied when the connection has ended.
       if (this.#ended !== undefined) chunk.fill(0)
     })
     this.#client._insertSocket(socket)
@@ -128,7 +131,10 @@ export class Connection {
     throw this.#ended
   }
 
-  /** What the store answers to a command; throws a StoreRefusal, or why the connection has ended. Has no deadline of its own. */
+  /**
+   * The answer of the store to a command. Throws a StoreRefusal, or the reason why the connection has ended. The call has no
+   * deadline of its own.
+   */
   async ask(command: readonly string[]): Promise<unknown> {
     if (this.#ended !== undefined) throw this.#ended
     try {
@@ -155,12 +161,12 @@ export class Connection {
     this.#client.destroy()
   }
 
-  /** The first reason is the true one: the client rejects what waits with one of its own. */
+  /** The first reason is kept, because the client rejects waiting commands with an error of its own. */
   #whyEnded(error: unknown): unknown {
     return this.#ended ?? this.#withoutPassword(error)
   }
 
-  /** A server that does not know a command says so with the beginning of what came with it, which may be the password. */
+  /** A server that does not know a command answers with the beginning of its arguments, which may be the password. */
   #withoutPassword(error: unknown): unknown {
     const password = this.#password
     if (password === undefined || !(error instanceof Error)) return error

@@ -1,32 +1,36 @@
 /**
- * Finds the node of the store that takes writes: the one that is named, or the one that the sentinels name now.
+ * Finds the node of the store that accepts writes: the node in the settings, or the node that the sentinels name now.
  *
- * The sentinels are asked in order, as their guidelines for clients say. One that does not know, or does not answer, is passed over.
+ * The sentinels are asked in order, as their guidelines for clients say. A sentinel that does not know or does not answer is
+ * skipped.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import type { StateConfig } from '../config/config.ts'
 import { type Connection, connect, type StoreAddress } from './connection.ts'
 
-/** Opens a connection to the node that takes writes; throws why there is none. */
+/** Opens a connection to the node that accepts writes. Throws the reason when there is none. */
 export async function dialStore(
   config: StateConfig,
   authorities: readonly string[] | undefined,
-  { clock, within }: { readonly clock: Clock; readonly within: Milliseconds },
+  { clock, within: timeLimit }: { readonly clock: Clock; readonly within: Milliseconds },
 ): Promise<Connection> {
   const { sentinels, user, password, tls, database } = config
   const common = { database, user, password, tls, authorities }
   if (sentinels.length === 0) {
-    return connect({ ...common, host: config.host, port: config.port }, { clock, within })
+    return connect(
+      { ...common, host: config.host, port: config.port },
+      { clock, within: timeLimit },
+    )
   }
   const problems: unknown[] = []
-  const each = within / sentinels.length
+  const each = timeLimit / sentinels.length
   for (const sentinel of sentinels) {
     try {
       const address = { ...common, ...sentinel, database: 0, user: undefined }
       const asked = { ...address, password: config.sentinelPassword }
       const node = await askSentinel(asked, config.host, { clock, within: each })
-      return await connect({ ...common, ...node }, { clock, within })
+      return await connect({ ...common, ...node }, { clock, within: timeLimit })
     } catch (error) {
       problems.push(error)
     }
@@ -37,12 +41,12 @@ export async function dialStore(
 async function askSentinel(
   address: StoreAddress,
   name: string,
-  { clock, within }: { readonly clock: Clock; readonly within: Milliseconds },
+  { clock, within: timeLimit }: { readonly clock: Clock; readonly within: Milliseconds },
 ): Promise<{ readonly host: string; readonly port: number }> {
-  const connection = await connect(address, { clock, within })
+  const connection = await connect(address, { clock, within: timeLimit })
   try {
     const asked = connection.ask(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name])
-    const answer = await inTime(asked, clock, within)
+    const answer = await inTime(asked, clock, timeLimit)
     const [host, port]: readonly unknown[] = Array.isArray(answer) ? answer : []
     const number = Number(port)
     if (typeof host === 'string' && Number.isInteger(number) && number > 0 && number < 65_536) {

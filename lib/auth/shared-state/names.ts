@@ -8,7 +8,7 @@ export interface StoreNames {
   readonly prefix: string
   /** The stream of ended sessions. */
   readonly stream: string
-  /** The key that a connection writes, to see that it may. */
+  /** The key that a connection writes to check that it may write. */
   readonly probe: (who: string) => string
   readonly revoked: (mark: string) => string
   readonly used: (mark: string) => string
@@ -20,7 +20,7 @@ export interface StoreNames {
   readonly failures: (sender: string) => string
 }
 
-/** The keys of an instance; the same on each machine that has an instance of that name. */
+/** The keys of an instance. They are the same on each machine that has an instance of that name. */
 export function storeNames(instance: string): StoreNames {
   const prefix = `{authproxy:${instance}}:`
   const hashed = (kind: string) => (text: string) => `${prefix}${kind}:${digest(text)}`

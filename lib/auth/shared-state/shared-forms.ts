@@ -1,23 +1,24 @@
 /**
- * SealedForm forms in the shared store: a hash each, which lapses with its login, sealed with the key that the browser alone has.
+ * Keeps sealed forms in the shared store. Each form is a hash that lapses with its login, sealed with a key that only the
+ * browser has.
  *
  * # Facts
- * - A form reaches the store behind the answer to its sender, whose browser goes to the identity provider meanwhile.
- * - The instance where the browser comes back waits for a form as for any answer of the store, so a form has to be small enough for that. A larger one stays
- *   with the instance it came to.
+ * - A form reaches the store after the answer to its sender, while the browser goes to the identity provider.
+ * - The instance where the browser comes back waits for a form as for any answer of the store, so a form has to be small enough
+ *   for that. A larger form stays with the instance that received it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { FormStore, SealedForm } from '../form-preservation/kept-forms.ts'
 import type { StoreNames } from './names.ts'
-import type { Asked, StoreLink } from './store-link.ts'
+import type { StoreAnswer, StoreLink } from './store-link.ts'
 
-/** Characters of a sealed form. */
+/** The most characters of a sealed form. */
 const LARGEST = 2 * 1024 * 1024
-/** Characters of all forms on their way to the store: a store that is slow must not have them pile up here. */
+/** The most characters of all forms on their way to the store, so that a slow store cannot fill the memory here. */
 const MOST_ON_THE_WAY = 2 * LARGEST
-/** Forms of one user, or one network: as on a shelf (kept-forms.ts). */
+/** The most forms of one user or one network, as in the memory of an instance (kept-forms.ts). */
 const MOST_OF_ONE = 4
-/** Fields of the hash, in the order of the scripts. */
+/** The fields of the hash, in the order of the scripts. */
 const FIELDS = ['owner', 'target', 'network', 'contentType', 'origin', 'sealed'] as const
 
 /** Puts a form, and removes the oldest of its sender when there are too many. */
@@ -78,7 +79,7 @@ export function sharedForms(
 }
 
 /** The elements of an answer; undefined when it is nil. */
-function textsOf(asked: Asked): readonly unknown[] | undefined | 'away' {
+function textsOf(asked: StoreAnswer): readonly unknown[] | undefined | 'away' {
   if (!asked.ok) return 'away'
   if (asked.answer === null) return undefined
   return Array.isArray(asked.answer) ? asked.answer : 'away'
@@ -90,7 +91,11 @@ function keptOf(found: readonly unknown[]): SealedForm | undefined {
   if (typeof network !== 'string' || typeof contentType !== 'string') return undefined
   if (typeof origin !== 'string' || typeof sealed !== 'string') return undefined
   return {
-    ...{ owner: owner === '' ? undefined : owner, target, network, contentType, sealed },
+    owner: owner === '' ? undefined : owner,
+    target,
+    network,
+    contentType,
+    sealed,
     ...(origin === '' ? {} : { origin }),
   }
 }

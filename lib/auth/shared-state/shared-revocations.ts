@@ -1,5 +1,5 @@
 /**
- * Shares the list of ended sessions: what ends at one instance ends at all, within the time of a message.
+ * Shares the list of ended sessions: a session that ends at one instance ends at all, within the time of a message.
  *
  * Each instance has the whole list in memory and on its own disk (session/revocation.ts) and asks that alone. The store has a stream of
  * what ends, which each instance reads as it grows, and a key for each mark, which lapses with the last session it may concern.
@@ -32,18 +32,18 @@ import type { Connection } from './connection.ts'
 import type { StoreNames } from './names.ts'
 import { LONGEST, type StoreLink } from './store-link.ts'
 
-/** Messages of the stream that are kept, about. */
+/** The approximate number of messages that the stream keeps. */
 const STREAM = '10000'
-/** Marks in one script, and messages in one answer. */
+/** The most marks in one script, and messages in one answer. */
 const AT_ONCE = 100
-/** Keys in one page. */
+/** The number of keys in one page. */
 const PAGE = '1000'
-/** Marks that are read of the store, or counted as waiting; more than a list has. */
+/** The most marks that are read from the store, or counted as waiting. A list has fewer. */
 const MOST = 250_000
 const BLOCK: Milliseconds = 5000
-/** How far clocks of instances may be apart when a session is named by its ID. */
+/** The allowed difference between the clocks of instances when a session is named by its ID. */
 const SKEW: Milliseconds = 5 * 60_000
-/** No session lasts longer (`session.lifetime`), so no mark does. */
+/** The longest life of a mark. No session lasts longer (`session.lifetime`). */
 const LONGEST_MARK: Milliseconds = 40 * day
 
 interface SharingParts {
@@ -88,8 +88,8 @@ export class SharedRevocations implements EndedSessions {
     this.#onEnded = listener
   }
 
-  /** Ends of sessions that the other instances do not know of yet. */
-  get waiting(): number {
+  /** The number of ended sessions that the other instances do not know yet. */
+  get waitingCount(): number {
     return this.#waiting.size
   }
 
@@ -101,7 +101,7 @@ export class SharedRevocations implements EndedSessions {
     return this.#list.has(session)
   }
 
-  /** Enters a revocation here, where it holds at once, and passes it on, for which the caller does not wait. */
+  /** Enters a revocation here, where it takes effect at once, and passes it on without making the caller wait for that. */
   async add(which: Revocation, by?: Revoker): Promise<boolean> {
     const adding = this.#list.add(which, by)
     const { entries } = this.#list
@@ -118,7 +118,10 @@ export class SharedRevocations implements EndedSessions {
     return added
   }
 
-  /** Brings list and store together over a new connection, and keeps reading until it ends. Throws what went wrong. */
+  /**
+   * Brings list and store together over a new connection, and reads the stream until the connection ends. Throws the error that
+   * ended it.
+   */
   async follow(connection: Connection): Promise<void> {
     const { clock, dial } = this.#of
     const reader = await dial(LONGEST)
@@ -140,7 +143,7 @@ export class SharedRevocations implements EndedSessions {
     }
   }
 
-  /** The first three steps; the ID to read the stream from. */
+  /** Does the first three steps, and answers the ID from which to read the stream. */
   async #bringTogether(connection: Connection): Promise<string> {
     const { names } = this.#of
     const newest = await this.#timely(
@@ -151,7 +154,7 @@ export class SharedRevocations implements EndedSessions {
     return idOf(Array.isArray(newest) ? newest[0] : undefined) ?? '0-0'
   }
 
-  /** Whether the stream does not reach back to a message any more: what followed that one may be gone as well. */
+  /** Whether the stream no longer has a message. Then later messages may be missing as well. */
   async #isShortenedPast(id: string, connection: Connection): Promise<boolean> {
     const { names } = this.#of
     const asked = connection.ask(['XREVRANGE', names.stream, id, '-', 'COUNT', '1'])
@@ -159,7 +162,7 @@ export class SharedRevocations implements EndedSessions {
     return !Array.isArray(answer) || idOf(answer[0]) === undefined
   }
 
-  /** Passes on what the store has refused, or had no room for, while the connection lasted. */
+  /** Passes on the marks that the store has refused during this connection. */
   async #publishWaiting(): Promise<void> {
     const waiting: Entry[] = []
     for (const mark of this.#waiting) {
@@ -195,7 +198,7 @@ export class SharedRevocations implements EndedSessions {
       }
       if (held.size > MOST) throw new Error(`the store has more than ${MOST} ends of sessions`)
     } while (cursor !== '0')
-    // At once: the list is written as a whole.
+    // One call takes all marks over, because the list is written as a whole.
     await this.#list.takeIn([...held].map(entry => this.#believed(entry)))
     return held
   }
@@ -245,7 +248,7 @@ export class SharedRevocations implements EndedSessions {
     return asked.ok
   }
 
-  /** An entry as it counts here. Moments that are far ahead of this clock are not believed. */
+  /** The entry with moments that are not far ahead of this clock; later moments are not believed. */
   #believed([mark, { before, until }]: Entry): Entry {
     const now = this.#of.clock.now()
     const ended = Math.min(before, now)
@@ -269,7 +272,7 @@ function isSessionId(mark: string): boolean {
   return /^[0-9a-f]{32}$/.test(mark)
 }
 
-/** The messages in an answer to XREAD of one stream; none when it says that there are none. */
+/** The messages in an answer to XREAD of one stream; empty when the answer is nil. */
 function messagesIn(answer: unknown): readonly unknown[] {
   if (answer === null) return []
   const [stream]: readonly unknown[] = Array.isArray(answer) ? answer : []

@@ -1,14 +1,15 @@
 /**
- * What instances of one name share by a store (Valkey, Redis): ends of sessions, IDs that were used up, kept forms, counts of attempts,
- * records of failures. Keys are not shared by it: who owns the store must not be able to make a session.
+ * The state that instances of one name share by a store (Valkey, Redis): ended sessions, used IDs, kept forms, counts of
+ * attempts, records of failures. Keys are not shared this way, because the owner of the store must not be able to make a
+ * session.
  *
- * This file and all it imports are loaded where `state.url` is set alone.
+ * This file and its imports are loaded only where `state.url` is set.
  */
 import { randomUUID } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { day } from '../../async/clock.ts'
 import type { Logger } from '../../log/log.ts'
-import { authoritiesIn } from '../backend.ts'
+import { authoritiesIn } from '../../x509/authorities.ts'
 import type { StateConfig } from '../config/config.ts'
 import type { FormStore } from '../form-preservation/kept-forms.ts'
 import { type UsedIds, usedMark } from '../login/replay-cache.ts'
@@ -31,39 +32,48 @@ export interface SharedState {
   readonly forms: FormStore
   /** From now on the listener is told that sessions have ended at another instance. */
   whenEnded(listener: () => void): void
-  /** Uses IDs up at all instances, all or none. Never throws. */
+  /** Marks IDs as used at all instances, all of them or none. Never throws. */
   useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
-  /** Uses IDs up that this instance has taken alone. While the store is away nothing has to be told: see `refillFrom`. */
+  /**
+   * Marks IDs as used that only this instance has marked so far. While the store is away this does nothing, because
+   * `refillFrom` writes them later.
+   */
   tellLater(ids: readonly string[], until: Milliseconds): void
-  /** Names the list of this instance, which is written to the store now and after each connect: it may have lost what it had. */
-  refillFrom(list: Pick<UsedIds, 'living'>): void
-  /** Adds to the counts of keys, and answers what all instances have counted, behind the answer to a request. */
+  /**
+   * Sets the list of this instance. It is written to the store now and after each connect, because the store may have lost its
+   * data.
+   */
+  refillFrom(list: Pick<UsedIds, 'livingMarks'>): void
+  /** Adds to the counts of keys, and answers the counts of all instances. No request waits for it. */
   countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
   /** Keeps a record of a failure for the other instances. */
   keepFailure(record: SentRecord): void
   /** The records of failures at all instances. */
   failures(): Promise<readonly FailureRecord[]>
   readonly link: LinkState
-  /** Ends of sessions that have not been passed on. */
+  /** The number of ended sessions that have not been passed on. */
   readonly waiting: number
-  /** What a person should know of the store now. */
+  /** The present problem of the store, for the administrator. */
   remark(): string | undefined
   close(): Promise<void>
 }
 
-/** Records that are kept for each kind of sender. */
+/** The most records for each kind of sender. */
 const MOST_RECORDS = 200
 const LARGEST_RECORD = 16 * 1024
-/** How long a record is kept there, from the last of its kind on. */
+/** The time for which the store keeps records after the last one of their kind. */
 const RECORDS: Milliseconds = 30 * day
-/** How far clocks of instances may be apart: what one takes for outdated, another one may still accept. */
+/**
+ * The allowed difference between the clocks of instances. A message that one instance takes for outdated may still be valid at
+ * another.
+ */
 const SKEW: Milliseconds = 5 * 60_000
-/** Used IDs in one script. */
+/** The number of used IDs in one script. */
 const AT_ONCE = 100
 const SENDERS: readonly Sender[] = ['user', 'login', 'other', 'refused']
-/** How long attempts count: an attacker who waits for the end has as many again. */
+/** The time for which attempts count. An attacker who waits until its end can try as often again. */
 const TRIES: Milliseconds = 30 * day
-/** Counts that are kept. Anyone can make messages that are counted; the oldest count is forgotten first. */
+/** The most counts that are kept. Anyone can send messages that are counted, and the oldest count is removed first. */
 const MOST_COUNTS = 50_000
 
 const USE = `
@@ -110,7 +120,7 @@ export async function openSharedState(of: {
   const authorities = certificates && authoritiesIn(certificates, 'state.certificates')
   const dial = (within: Milliseconds) =>
     dialStore(config, authorities || undefined, { clock, within })
-  let list: Pick<UsedIds, 'living'> | undefined
+  let list: Pick<UsedIds, 'livingMarks'> | undefined
 
   const link = new StoreLink({ dial, probe: names.probe(randomUUID()), clock, log })
   const revocations =
@@ -121,7 +131,7 @@ export async function openSharedState(of: {
     return ['EVAL', USE, String(keys.length), ...keys, timeOf(until)]
   }
   const refill = async () => {
-    const marks = [...(list?.living() ?? [])]
+    const marks = [...(list?.livingMarks() ?? [])]
     for (let at = 0; at < marks.length; at += AT_ONCE) {
       const some = marks.slice(at, at + AT_ONCE)
       const keys = some.map(([mark]) => names.used(mark))
@@ -178,12 +188,12 @@ export async function openSharedState(of: {
       return link.state
     },
     get waiting() {
-      return revocations?.waiting ?? 0
+      return revocations?.waitingCount ?? 0
     },
     remark() {
       const { problem } = link
       if (problem === undefined) return undefined
-      const waiting = revocations?.waiting ?? 0
+      const waiting = revocations?.waitingCount ?? 0
       const passed = waiting === 0 ? '' : `; ${waiting} ends of sessions wait to be passed on`
       return `the shared store is away: ${problem}${passed}`
     },

@@ -1,10 +1,10 @@
 /**
- * The link of an instance to the shared store: whether the store is here or away, and what that means for a question.
+ * The link of an instance to the shared store. It knows whether the store is reachable, and answers questions accordingly.
  *
  * # States
  * | State | Event | Next | Besides |
  * |---|---|---|---|
- * | away | a connection is open, has signed in and may write | here | the log says how long it was away; `arrived` is told |
+ * | away | a connection is open, has signed in and may write | here | the log says how long it was away; `arrived` gets the connection |
  * | here | a question of a request has no answer after `PATIENCE` | slow | the question is answered `away` |
  * | slow | an answer comes | here | |
  * | here, slow | a question has no answer after `LONGEST`, an answer is of another kind, the connection ends, the node is of no use | away | the connection is destroyed; the log says why, once |
@@ -19,9 +19,9 @@ import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Connection, StoreRefusal } from './connection.ts'
 
-/** What a request waits for the store at the most. */
+/** The longest time a request waits for the store. */
 export const PATIENCE: Milliseconds = 50
-/** What other work waits for an answer. */
+/** The longest time other work waits for an answer. */
 export const LONGEST: Milliseconds = 2000
 const HEARTBEAT: Milliseconds = 1000
 /** Milliseconds until the probe lapses. */
@@ -29,36 +29,39 @@ const PROBE = '60000'
 /** Time between two attempts to connect. */
 const PAUSES: readonly Milliseconds[] = [100, 200, 500, 1000, 2000]
 
-/** What came of a question: an answer, the error of the store, or no answer in time. */
-export type Asked =
+/** The outcome of a question: an answer, the error of the store, or no answer in time. */
+export type StoreAnswer =
   | { readonly ok: true; readonly answer: unknown }
   | { readonly ok: false; readonly because: 'away' | 'refused' }
 
 export type LinkState = 'here' | 'slow' | 'away'
 
 interface LinkOptions {
-  /** Opens a connection to the node that takes writes. Throws why there is none. */
+  /** Opens a connection to the node that accepts writes. Throws the reason when there is none. */
   readonly dial: (within: Milliseconds) => Promise<Connection>
-  /** The key of this link alone that is written to see that the node takes writes and keeps them. */
+  /** The key of this link, which is written to check that the node accepts and keeps writes. */
   readonly probe: string
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** First words of errors after which the node is of no use: it is loading, a replica, another one's, full, or does not know us. */
+/**
+ * The first words of errors after which the node cannot be used: it is loading, is a replica, does not have our keys, is full,
+ * or refuses our user.
+ */
 const USELESS = new Set([
   ...['LOADING', 'READONLY', 'MOVED', 'ASK', 'CLUSTERDOWN', 'MASTERDOWN', 'TRYAGAIN', 'BUSY'],
   ...['NOAUTH', 'WRONGPASS', 'MISCONF', 'OOM', 'NOREPLICAS', 'UNBLOCKED'],
 ])
 
-const away: Asked = { ok: false, because: 'away' }
-const refused: Asked = { ok: false, because: 'refused' }
+const away: StoreAnswer = { ok: false, because: 'away' }
+const refused: StoreAnswer = { ok: false, because: 'refused' }
 
 export class StoreLink {
   readonly #options: LinkOptions
   #arrived: (connection: Connection) => Promise<void> = async () => undefined
   readonly #closing = new AbortController()
-  /** Commands whose refusal has been told since the store was last away. */
+  /** The commands whose refusal has been logged since the store was last away. */
   readonly #told = new Set<string>()
   #connection: Connection | undefined
   #state: LinkState = 'away'
@@ -76,14 +79,14 @@ export class StoreLink {
     return this.#state
   }
 
-  /** Why the store is away, for people; undefined while it is not. */
+  /** The reason why the store is away, for the administrator; undefined while it is reachable. */
   get problem(): string | undefined {
     return this.#state === 'away' ? this.#why : undefined
   }
 
   /**
-   * Connects, and from then on again whenever the connection is lost. `arrived` is told of each new connection; what it throws ends
-   * that connection. Settles after the first attempt.
+   * Connects, and connects again whenever the connection is lost. `arrived` gets each new connection; an error it throws ends that
+   * connection. The promise settles after the first attempt.
    */
   async open(arrived: (connection: Connection) => Promise<void>): Promise<void> {
     this.#arrived = arrived
@@ -91,8 +94,8 @@ export class StoreLink {
     this.#running = this.#keepOpen(first)
   }
 
-  /** Asks for a request, which does not wait longer than `PATIENCE`. Never throws. */
-  async ask(command: readonly string[]): Promise<Asked> {
+  /** Asks on behalf of a request, which waits for at most `PATIENCE`. Never throws. */
+  async ask(command: readonly string[]): Promise<StoreAnswer> {
     const connection = this.#connection
     if (connection === undefined || this.#state !== 'here') return away
     const asked = this.#askOn(connection, command)
@@ -108,8 +111,8 @@ export class StoreLink {
     return away
   }
 
-  /** Asks behind the back of requests, with a longer deadline. Never throws. */
-  async askLater(command: readonly string[]): Promise<Asked> {
+  /** Asks when no request waits for the answer, with a longer deadline. Never throws. */
+  async askLater(command: readonly string[]): Promise<StoreAnswer> {
     const connection = this.#connection
     return connection === undefined ? away : this.#askOn(connection, command)
   }
@@ -120,10 +123,10 @@ export class StoreLink {
     await this.#running
   }
 
-  async #askOn(connection: Connection, command: readonly string[]): Promise<Asked> {
+  async #askOn(connection: Connection, command: readonly string[]): Promise<StoreAnswer> {
     const answered = connection.ask(command).then(
-      (answer): Asked => ({ ok: true, answer }),
-      (error: unknown): Asked => {
+      (answer): StoreAnswer => ({ ok: true, answer }),
+      (error: unknown): StoreAnswer => {
         if (!(error instanceof StoreRefusal)) return away
         this.#refusedBy(connection, error)
         return refused
@@ -144,7 +147,7 @@ export class StoreLink {
     })
   }
 
-  /** One connection; undefined when there is none, and why is known then. */
+  /** Opens one connection; answers undefined, and notes the reason, when that fails. */
   async #attempt(): Promise<Connection | undefined> {
     const { dial, probe, clock } = this.#options
     let connection: Connection | undefined
@@ -172,7 +175,7 @@ export class StoreLink {
       if (connection !== undefined) {
         const begun = clock.elapsed()
         this.#leave(await this.#used(connection))
-        // One that is lost as soon as it is made, such as for an access list that lacks a command, is not made again and again.
+        // The pause grows when a connection is lost as soon as it is made, for instance because an access list lacks a command.
         if (clock.elapsed() - begun >= LONGEST) attempts = 0
       }
       const wait = PAUSES[Math.min(attempts, PAUSES.length - 1)] ?? LONGEST
@@ -183,7 +186,7 @@ export class StoreLink {
     connection?.destroy(new Error('the service stops'))
   }
 
-  /** Keeps a connection under watch; settles with the reason for its end. */
+  /** Uses a connection until it ends; the promise settles with the reason. */
   async #used(connection: Connection): Promise<unknown> {
     const { clock, probe } = this.#options
     const over = new AbortController()
@@ -232,10 +235,10 @@ export class StoreLink {
 }
 
 /**
- * An answer that has come while this process was busy with something else: Node runs timers that are due before it reads from sockets. One turn is enough to
- * read what is there.
+ * The answer, when it arrived while this process was busy. Node runs due timers before it reads from sockets, and one turn of
+ * the event loop is enough to read the answer.
  */
-function arrivedMeanwhile(asked: Promise<Asked>): Promise<Asked | undefined> {
+function arrivedMeanwhile(asked: Promise<StoreAnswer>): Promise<StoreAnswer | undefined> {
   return new Promise(resolve => {
     void asked.then(resolve)
     setImmediate(() => setImmediate(resolve, undefined))

@@ -4,7 +4,7 @@
 import { day } from '../../async/clock.ts'
 import { type CommandLine, pathOption, program } from '../../command-line.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
-import { expected, type Read, right } from '../../config/reading.ts'
+import { mismatch, type ReadResult, right } from '../../config/reading.ts'
 
 export type Line = CommandLine<typeof cachesvc>
 
@@ -13,19 +13,19 @@ const listOrders = ['url', 'size', 'used'] as const
 
 export type ListOrder = (typeof listOrders)[number]
 
-function readListOrder(text: string): Read<ListOrder> {
+function readListOrder(text: string): ReadResult<ListOrder> {
   const order = listOrders.find(one => one === text)
-  return order === undefined ? expected(text, 'url, size or used') : right(order)
+  return order === undefined ? mismatch(text, 'url, size or used') : right(order)
 }
 
 /** A moment as milliseconds since the epoch. A day means its end. */
-function readMoment(text: string): Read<number> {
+function readMoment(text: string): ReadResult<number> {
   const isDay = /^\d{4}-\d\d-\d\d$/.test(text)
   const parsed = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text)
     ? Date.parse(text)
     : Number.NaN
   if (Number.isNaN(parsed))
-    return expected(text, 'a day such as 2026-11-01 or a moment such as 2026-11-01T08:00Z')
+    return mismatch(text, 'a day such as 2026-11-01 or a moment such as 2026-11-01T08:00Z')
   return right(isDay ? parsed + day : parsed)
 }
 
@@ -34,9 +34,9 @@ const buildFormats = ['bundle', 'list', 'spdx'] as const
 
 export type BuildFormat = (typeof buildFormats)[number]
 
-function readBuildFormat(text: string): Read<BuildFormat> {
+function readBuildFormat(text: string): ReadResult<BuildFormat> {
   const format = buildFormats.find(one => one === text)
-  return format === undefined ? expected(text, 'bundle, list or spdx') : right(format)
+  return format === undefined ? mismatch(text, 'bundle, list or spdx') : right(format)
 }
 
 export const cachesvc = program({

@@ -148,7 +148,7 @@ async function dumpConfig(
   const { dumpSettings } = await import('../../config/dump.ts')
   const { looseSettings } = await import('../../config/config-file.ts')
   const { settings } = await import('../config/settings.ts')
-  const found = file === undefined ? {} : await looseSettings(file)
+  const document = file === undefined ? {} : await looseSettings(file)
   const { listen = [], 'cache-dir': named } = options
   const overrides = new Map<string, Override>()
   const directory = (source: string) =>
@@ -156,7 +156,7 @@ async function dumpConfig(
   if (named !== undefined) directory('--cache-dir')
   else if (namedCacheDirectory(surroundings({ serves: false })) !== undefined)
     directory('CACHESVC_CACHE_DIR')
-  else if (found['cache_directory'] === undefined) directory('default')
+  else if (document['cache_directory'] === undefined) directory('default')
   if (listen.length > 0) {
     const value = listen.map(({ address, port }) =>
       address === undefined ? `:${port}` : formatAuthority({ host: address, port }),
@@ -164,7 +164,7 @@ async function dumpConfig(
     overrides.set('listen', { value, source: '--listen' })
   }
   const source = (): string => file ?? 'no file'
-  await print(dumpSettings(settings, { found, source, overrides }))
+  await print(dumpSettings(settings, { document, source, overrides }))
   return exitCodes.success
 }
 

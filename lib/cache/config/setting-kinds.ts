@@ -2,9 +2,9 @@
  * The kinds of settings that only the caching proxy has: host patterns, places of routing rules, a parent proxy.
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
-import { canonicalHost, readPort, splitPort, unbracketed } from '../../config/address-kinds.ts'
+import { canonicalHost, readPort, splitPort, withoutBrackets } from '../../config/address-kinds.ts'
 import { readProxyUrl } from '../../config/proxy-url.ts'
-import { expected, type Read, right, wrong } from '../../config/reading.ts'
+import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import type { Parent } from '../../http/client/dialling/parents.ts'
 import {
@@ -81,7 +81,7 @@ export const timesOfDay: Kind<TimesOfDay> = kind(
       (typeof found === 'string' && /^(\d\d?):(\d\d)-(\d\d?):(\d\d)$/.exec(found)) || []
     const [hour = 24, minute = 0, lastHour = 24, lastMinute = 0] = parts.map(Number)
     const are = hour < 24 && minute < 60 && lastHour < 24 && lastMinute < 60
-    if (!are) return expected(found, 'two times of the day', 'such as "22:00-06:00"')
+    if (!are) return mismatch(found, 'two times of the day', 'such as "22:00-06:00"')
     const times = { from: hour * 60 + minute, until: lastHour * 60 + lastMinute }
     return times.from === times.until
       ? wrong('the two times are the same; leave the setting out for any time')
@@ -97,7 +97,7 @@ export const calendarDay: Kind<Milliseconds> = kind(
       typeof found === 'string' && /^\d{4}-\d\d-\d\d$/.test(found) ? Date.parse(found) : Number.NaN
     // Date.parse takes the 31st of February for a day of March.
     return Number.isNaN(begin) || new Date(begin).toISOString().slice(0, 10) !== found
-      ? expected(found, 'a day', 'such as "2026-11-01"')
+      ? mismatch(found, 'a day', 'such as "2026-11-01"')
       : right(begin + day)
   },
 )
@@ -108,7 +108,7 @@ export const hostName: Kind<string> = kind({ name: 'host name', json: string }, 
   if (!read.ok) return read
   const { host, subdomains, port } = read.value
   return subdomains || port !== undefined
-    ? expected(found, 'a host name alone', `write ${host}`)
+    ? mismatch(found, 'a host name alone', `write ${host}`)
     : right(host)
 })
 
@@ -121,11 +121,11 @@ export const bucketUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, fo
 export const nodeUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, found => {
   const what = 'the URL of this proxy for the others such as http://node1.example.org:3142'
   const read = readPlainUrl(found, what)
-  return read.ok && read.value.path !== '/' ? expected(found, what, 'it has a path') : read
+  return read.ok && read.value.path !== '/' ? mismatch(found, what, 'it has a path') : read
 })
 
 /** No message quotes it: what is wrong about it may be that it has a password. */
-function readPlainUrl(found: unknown, what: string): Read<TargetUri> {
+function readPlainUrl(found: unknown, what: string): ReadResult<TargetUri> {
   const uri = typeof found === 'string' ? parseUri(found) : { problem: 'It is no text.' }
   if ('problem' in uri) return wrong(`${uri.problem} Expected ${what}`)
   if (uri.userinfo !== undefined) {
@@ -138,21 +138,21 @@ function readPlainUrl(found: unknown, what: string): Read<TargetUri> {
 export const region: Kind<string> = kind({ name: 'region', json: string }, found =>
   typeof found === 'string' && /^[A-Za-z0-9-]{1,64}$/.test(found)
     ? right(found)
-    : expected(found, 'a region such as eu-central-1'),
+    : mismatch(found, 'a region such as eu-central-1'),
 )
 
 /** The value of a field of requests. */
 export const fieldText: Kind<string> = kind({ name: 'text', json: string }, found =>
   typeof found === 'string' && /^[\x21-\x7e](?:[\x20-\x7e]{0,500}[\x21-\x7e])?$/.test(found)
     ? right(found)
-    : expected(found, 'a line of printable ASCII characters, without blanks at its ends'),
+    : mismatch(found, 'a line of printable ASCII characters, without blanks at its ends'),
 )
 
 /** An IP address alone. */
 export const ipAddress: Kind<string> = kind({ name: 'IP address', json: string }, found =>
-  typeof found === 'string' && isIP(unbracketed(found)) !== 0
-    ? right(unbracketed(found))
-    : expected(
+  typeof found === 'string' && isIP(withoutBrackets(found)) !== 0
+    ? right(withoutBrackets(found))
+    : mismatch(
         found,
         'an IP address',
         found === 'localhost' ? 'write 127.0.0.1 or ::1' : undefined,
@@ -184,9 +184,9 @@ export const parentProxies: Kind<ParentProxies> = kind(
 /** An http or https URL, as written into certificates. */
 export const httpUrl: Kind<string> = kind({ name: 'URL', json: string }, found => {
   const what = 'a URL such as http://proxy.example.org:3142/_cachesvc/cachesvc.crt'
-  if (typeof found !== 'string') return expected(found, what)
+  if (typeof found !== 'string') return mismatch(found, what)
   const parsed = /^https?:\/\//i.test(found) ? parseUri(found) : { problem: '' }
-  return 'problem' in parsed ? expected(found, what) : right(formatUri(parsed))
+  return 'problem' in parsed ? mismatch(found, what) : right(formatUri(parsed))
 })
 
 const place = 'a host, a host with a path, or a path'
@@ -206,7 +206,7 @@ export const mirror: Kind<Place> = kind({ name: 'mirror', json: string }, found 
   const what = 'a host such as mirror.example.org, or a host with a path'
   const read = readPlace(found, { what, subdomains: false })
   return read.ok && read.value.host === undefined
-    ? expected(found, what, 'the host is missing')
+    ? mismatch(found, what, 'the host is missing')
     : read
 })
 
@@ -214,26 +214,26 @@ export const mirror: Kind<Place> = kind({ name: 'mirror', json: string }, found 
 function readPlace(
   found: unknown,
   { what, subdomains }: { readonly what: string; readonly subdomains: boolean },
-): Read<Place> {
+): ReadResult<Place> {
   const text = typeof found === 'string' ? found.trim() : ''
-  if (text === '') return expected(found, what)
+  if (text === '') return mismatch(found, what)
   const [, named, authority = '', written = ''] =
     /^(?:([a-z][a-z0-9+.-]*):\/\/)?([^/?#]*)(.*)$/is.exec(text) ?? []
   const scheme = named?.toLowerCase()
   if (scheme !== undefined && scheme !== 'http' && scheme !== 'https') {
-    return expected(found, what, `the scheme ${scheme} is not supported`)
+    return mismatch(found, what, `the scheme ${scheme} is not supported`)
   }
-  if (/[?#]/.test(written)) return expected(found, what, 'a query cannot be routed, only a path')
+  if (/[?#]/.test(written)) return mismatch(found, what, 'a query cannot be routed, only a path')
   const path = canonicalPath(written)
-  if (path === undefined) return expected(found, what, 'the path climbs above its root')
+  if (path === undefined) return mismatch(found, what, 'the path climbs above its root')
   if (authority === '') {
-    if (scheme !== undefined || path === '') return expected(found, what, 'the host is missing')
+    if (scheme !== undefined || path === '') return mismatch(found, what, 'the host is missing')
     return right({ ...everyHost, text, path })
   }
   const host = readHostPattern(authority)
   if (!host.ok) return host
   if (host.value.subdomains && !subdomains) {
-    return expected(found, what, `one host only; write ${host.value.host}`)
+    return mismatch(found, what, `one host only; write ${host.value.host}`)
   }
   return right({ ...host.value, scheme, text, path })
 }
@@ -247,24 +247,24 @@ function canonicalPath(path: string): string | undefined {
 }
 
 /** Reads `archive.example.org`, `.example.org`, `host:port`, an IPv4 address or an IPv6 address with or without brackets. */
-export function readHostPattern(found: unknown): Read<HostPattern> {
+export function readHostPattern(found: unknown): ReadResult<HostPattern> {
   const what =
     'a host such as archive.example.org, .example.org for its subdomains too, or host:port'
-  if (typeof found !== 'string' || found === '') return expected(found, what)
+  if (typeof found !== 'string' || found === '') return mismatch(found, what)
   const text = found.trim()
   const url = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)/i.exec(text)
   if (url !== null) return wrong(`found a URL, expected a host; write ${url[1]}`)
   if (text.includes('@')) return wrong('found a user name, expected a host alone')
-  if (text.includes('/')) return expected(found, what, 'a path cannot be listed, only its host')
-  if (text.startsWith('*.')) return expected(found, what, `write ${text.slice(1)}`)
-  if (text.includes('*')) return expected(found, what, 'there are no wildcards but the leading dot')
+  if (text.includes('/')) return mismatch(found, what, 'a path cannot be listed, only its host')
+  if (text.startsWith('*.')) return mismatch(found, what, `write ${text.slice(1)}`)
+  if (text.includes('*')) return mismatch(found, what, 'there are no wildcards but the leading dot')
 
   const parts = splitPort(text)
   const port = parts.port === undefined ? undefined : readPort(parts.port, 1)
-  if (port !== undefined && !port.ok) return expected(found, what, port.problem)
+  if (port !== undefined && !port.ok) return mismatch(found, what, port.problem)
   const subdomains = parts.host.startsWith('.')
   const host = canonicalHost(subdomains ? parts.host.slice(1) : parts.host)
-  if (host === undefined || (subdomains && isIP(host) !== 0)) return expected(found, what)
+  if (host === undefined || (subdomains && isIP(host) !== 0)) return mismatch(found, what)
   return right({ text, host, subdomains, port: port?.value })
 }
 
@@ -273,7 +273,7 @@ const directly = 'direct'
 const mostParents = 8
 
 /** Reads one parent proxy, or a list of them with `direct` as its last member. No answer ever quotes a password. */
-export function readParentProxies(found: unknown): Read<ParentProxies> {
+export function readParentProxies(found: unknown): ReadResult<ParentProxies> {
   if (!Array.isArray(found)) {
     const one = readParentProxy(found)
     return one.ok ? right({ parents: [one.value], direct: false }) : one
@@ -297,7 +297,7 @@ export function readParentProxies(found: unknown): Read<ParentProxies> {
 }
 
 /** Reads `http://user:password@proxy.example.org:3128`, alone or as `url` beside `only` and `except`. */
-function readParentProxy(found: unknown): Read<ParentProxy> {
+function readParentProxy(found: unknown): ReadResult<ParentProxy> {
   if (!isRecord(found)) {
     const alone = readProxyUrl(found)
     return alone.ok ? right({ ...alone.value, only: [], except: [] }) : alone
@@ -313,7 +313,7 @@ function readParentProxy(found: unknown): Read<ParentProxy> {
   return right({ ...proxy.value, only: listed.value, except: excepted.value })
 }
 
-function readPatterns(name: string, found: unknown): Read<readonly HostPattern[]> {
+function readPatterns(name: string, found: unknown): ReadResult<readonly HostPattern[]> {
   if (!Array.isArray(found)) return wrong(`${name}: expected a list of host patterns`)
   const patterns: HostPattern[] = []
   for (const one of found as readonly unknown[]) {
@@ -342,8 +342,8 @@ export const portOrRange: Kind<number | PortRange> = kind(
       /^(\d{1,5})(?:\s*-\s*(\d{1,5}))?$/.exec(String(found)) ?? []
     const range = { first: Number(first), last: Number(last) }
     const fits = first !== '' && range.first >= 1 && range.last <= 65_535
-    if (!fits) return expected(found, what)
-    if (range.first > range.last) return expected(found, what, 'the smaller number comes first')
+    if (!fits) return mismatch(found, what)
+    if (range.first > range.last) return mismatch(found, what, 'the smaller number comes first')
     return right(range.first === range.last ? range.first : range)
   },
 )

@@ -182,7 +182,7 @@ function chainFrom(
 ): readonly Certificate[] {
   const chain = [certificate]
   for (let last = certificate; !last.selfSigned; ) {
-    const next = among.find(one => !chain.includes(one) && one.signed(last))
+    const next = among.find(one => !chain.includes(one) && one.hasSigned(last))
     if (next === undefined) break
     chain.push(next)
     last = next
@@ -206,7 +206,7 @@ async function makeAuthority(file: string, config: Config, now: Milliseconds): P
   const commonName = `cachesvc ${date(now)} ${hostname()}`.slice(0, 64)
   const { certificate, key } = await generateAuthority({
     commonName,
-    permitted: config.domains.length === 0 ? undefined : permittedHosts(config),
+    permittedNames: config.domains.length === 0 ? undefined : permittedHosts(config),
     notBefore: now - day,
     notAfter: now + lifetime,
   })

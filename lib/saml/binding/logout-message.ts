@@ -1,8 +1,8 @@
 /**
  * Reads LogoutRequest and LogoutResponse, saml-core-2.0-os section 3.7: bytes in, values out. When a message carries its own
- * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from those that came.
+ * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from the bytes that arrived.
  */
-import { agreed } from '../core/agreement.ts'
+import { agreedDocument } from '../core/agreement.ts'
 import { revealName } from '../core/encrypted-elements.ts'
 import { logoutLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import { instantOf, readHead, readNameId } from '../core/read-assertion.ts'
@@ -24,7 +24,7 @@ export type LogoutResponse = Readonly<ReturnType<typeof readResponse>>
 export type LogoutMessage = LogoutRequest | LogoutResponse | Refused
 
 export interface LogoutRules extends ResponseRules {
-  /** Whether a signature over these bytes has been verified that stands outside of them (HTTP-Redirect). */
+  /** Whether a signature outside these bytes has been verified (HTTP-Redirect). */
   readonly signedOutside: boolean
 }
 
@@ -36,8 +36,8 @@ export function readLogout(bytes: Uint8Array, rules: LogoutRules): LogoutMessage
     if (allNamed(given.root, 'Signature').length !== (signed ? 1 : 0)) {
       refuse('logout_form', 'a signature where none may stand')
     }
-    const { root } = signed ? signedContent(given, given.root, rules) : agreed(given)
-    // The name is decrypted when the message is known to be the IdP's, and not before.
+    const { root } = signed ? signedContent(given, given.root, rules) : agreedDocument(given)
+    // The name is decrypted only after the message is known to be the IdP's.
     const verified = signed || rules.signedOutside
     return read(
       verified ? revealName(root, { root, privateKeys: rules.decryptionKeys }) : root,
@@ -58,16 +58,18 @@ function read(root: XmlElement, signed: boolean): LogoutMessage {
 function readRequest(root: XmlElement, signed: boolean) {
   const indexes = childrenOf(root, ns.protocol, 'SessionIndex')
   return {
-    ...{ ok: true as const, kind: 'LogoutRequest' as const, ...readHead(root, signed) },
+    ok: true as const,
+    kind: 'LogoutRequest' as const,
+    ...readHead(root, signed),
     nameId: readNameId(root),
-    /** Whether the name is encrypted and was left so, since no signature had been verified. */
+    /** Whether the name is still encrypted, because no signature had been verified. */
     encryptedId: childOf(root, ns.assertion, 'EncryptedID') !== undefined,
     sessionIndexes: indexes.map(({ text }) => trimXml(text)),
     notOnOrAfter: instantOf(root, 'NotOnOrAfter'),
   }
 }
 
-/** Its `status` is the top-level code, a URI. */
+/** Reads a LogoutResponse. `status` is the top-level code, a URI. */
 function readResponse(root: XmlElement, signed: boolean) {
   const code = childOf(childOf(root, ns.protocol, 'Status'), ns.protocol, 'StatusCode')
   const status = attributeOf(code, 'Value')

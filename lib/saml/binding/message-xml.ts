@@ -1,6 +1,5 @@
 /**
- * Writes requests and logout responses as XML, saml-core-2.0-os sections 3.4.1 and 3.7. Not signed: that depends on the binding.
- * Pure.
+ * Writes requests and logout responses as XML, saml-core-2.0-os sections 3.4.1 and 3.7. Signing is left to the binding. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatInstant } from '../core/instant.ts'
@@ -12,14 +11,14 @@ interface MessageValues {
   readonly id: string
   readonly issuer: string
   readonly issued: Milliseconds
-  /** Location of the endpoint it is sent to. */
+  /** The location of the endpoint the message is sent to. */
   readonly destination: string
 }
 
-/** What an AuthnRequest asks for. */
+/** The content of an AuthnRequest. */
 export interface AskedLogin {
   readonly acsUrl: string
-  /** URI; undefined asks for none. */
+  /** The URI of the format; undefined asks for none. */
   readonly nameIdFormat: string | undefined
   readonly forceAuthn: boolean
   readonly authnContext: readonly string[]
@@ -43,7 +42,8 @@ export function authnRequestXml(
     nameIdFormat === undefined
       ? ''
       : `<samlp:NameIDPolicy${attributes({ Format: nameIdFormat, AllowCreate: 'true' })}/>`
-  // 3.3.2.2.1. Off unless asked for: IdPs refuse people who log in by another way (AADSTS75011).
+  // 3.3.2.2.1. A context is requested only when the settings name one, because IdPs refuse people who log in another way
+  // (AADSTS75011).
   const classes = authnContext.map(context => assertionElement('AuthnContextClassRef', context))
   const comparison = attributes({ Comparison: authnContextComparison })
   const context =

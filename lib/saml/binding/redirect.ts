@@ -82,23 +82,23 @@ function parameter(name: string, value: string): string {
 
 export interface RedirectMessage {
   readonly name: MessageName
-  /** Inflated, not yet scanned. */
+  /** The inflated message, not yet scanned. */
   readonly bytes: Buffer
   readonly relayState: string | undefined
-  /** `over`: the bytes of the query it is over. */
+  /** The signature; `signedText` is the part of the query that it is over. */
   readonly signature:
-    | { readonly algorithm: string; readonly value: Buffer; readonly over: string }
+    | { readonly algorithm: string; readonly value: Buffer; readonly signedText: string }
     | undefined
 }
 
-/** The message in the query of a request; undefined when there is none, a sentence when it is not as the binding has it. */
+/** The message in the query of a request; undefined when there is none, a sentence when it does not follow the binding. */
 export function readRedirect(query: string | undefined): RedirectMessage | string | undefined {
   const raw = new Map<string, string>()
   for (const piece of (query ?? '').split('&')) {
     const [, name = '', value = ''] = /^([^=]*)=?(.*)$/s.exec(piece) ?? []
     const decoded = decodeFormText(name)
     if (decoded === undefined || !PARAMETERS.includes(decoded)) continue
-    // A name that only decodes to ours is how a second message hides behind a signed one.
+    // A parameter whose name only decodes to ours could hide a second message behind a signed one.
     if (decoded !== name) return 'a parameter name is percent-encoded'
     if (raw.has(name)) return `the parameter ${name} occurs twice`
     raw.set(name, value)
@@ -107,7 +107,7 @@ export function readRedirect(query: string | undefined): RedirectMessage | strin
   if (raw.has('SAMLRequest') && raw.has('SAMLResponse')) return 'a request and a response at once'
   const name = raw.has('SAMLRequest') ? 'SAMLRequest' : 'SAMLResponse'
   if (!raw.has(name)) return undefined
-  // 3.4.4.1: the default encoding, and there is no other.
+  // 3.4.4.1: DEFLATE is the default encoding, and SAML defines no other.
   if (raw.has('SAMLEncoding') && value('SAMLEncoding') !== DEFLATE) return 'an unknown SAMLEncoding'
   const deflated = decodeBase64(value(name) ?? '')
   if (deflated === undefined) return 'the message is not base64'
@@ -121,12 +121,12 @@ export function readRedirect(query: string | undefined): RedirectMessage | strin
     return 'a signature without algorithm, or the reverse'
   }
   if (signature === undefined) return 'the signature is not base64'
-  // 3.4.4.1: in this order, also when they came in another.
-  const over = [name, 'RelayState', 'SigAlg']
+  // 3.4.4.1: the signature is over this order, even when the parameters arrive in another.
+  const signedText = [name, 'RelayState', 'SigAlg']
     .filter(parameter => raw.has(parameter))
     .map(parameter => `${parameter}=${raw.get(parameter)}`)
     .join('&')
-  return { ...message, signature: { algorithm, value: signature, over } }
+  return { ...message, signature: { algorithm, value: signature, signedText } }
 }
 
 const PARAMETERS = [
@@ -148,18 +148,18 @@ function inflate(deflated: Buffer): Buffer | undefined {
   }
 }
 
-/** Why a message is not signed by one of these keys; undefined when it is. */
+/** The reason why a message is not signed by one of these keys; undefined when it is. */
 export function checkRedirectSignature(
   { signature }: RedirectMessage,
   { certificates, allowSha1 }: SignatureRules,
 ): MessageReason | undefined {
   if (signature === undefined) return 'signature_missing'
-  const { algorithm, value, over } = signature
+  const { algorithm, value, signedText } = signature
   const problem = methodProblem(algorithm, allowSha1)
   if (problem !== undefined) return problem
   // The binding does not say how ECDSA values are written: most products write DER, others as XML Signature does.
   const good = (['ieee-p1363', 'der'] as const).some(form =>
-    isSignedBy(certificates, algorithm, { data: over, value, form }),
+    isSignedBy(certificates, algorithm, { data: signedText, value, form }),
   )
   return good ? undefined : 'signature_invalid'
 }

@@ -1,7 +1,7 @@
 /**
- * Has xmldom read a document too, and refuses it where xmldom reads anything else; the only importer of xmldom. Two parsers that
- * read one text in two ways have been a way to log in as another person. Only for what is about to count: xmldom costs
- * much more than our own parser.
+ * Parses a document with xmldom as well, and refuses it where xmldom reads anything else. This file is the only importer of
+ * xmldom. Parsers that read one text in two ways have let attackers log in as another person. Only signed content and metadata
+ * are compared, because xmldom costs much more than our own parser.
  */
 import { type Attr, DOMParser, type Element as XmldomElement } from '@xmldom/xmldom'
 import { explainError } from '../../errors.ts'
@@ -10,21 +10,22 @@ import type { XmlDocument, XmlElement } from './xml.ts'
 
 export type DomElement = XmldomElement
 
-/** The document itself, once xmldom has read the same in it. */
-export function agreed(document: XmlDocument): XmlDocument {
+/** The document itself, after xmldom has read the same in it. Refuses it otherwise. */
+export function agreedDocument(document: XmlDocument): XmlDocument {
   const root = readByXmldom(document.text)
   return isSame(document.root, root)
     ? document
     : refuse('xml_parser', 'two parsers read two documents in it')
 }
 
-/** The root element as xmldom reads it. The text has passed the scan, but for what was written into it. */
+/** The root element as xmldom reads it. The text has passed the scan, except for declarations that our code added. */
 export function readByXmldom(text: string): DomElement {
   try {
     // The scan has normalised line ends; xmldom's own rule is that of XML 1.1 and changes more characters.
     const normalizeLineEndings = (input: string) => input
     const onError = (level: string, message: string) => {
-      // The bytes were UTF-8, as the scan knows. So U+FFFD is a character of the text, like those of a name once converted wrongly.
+      // The scan has checked that the bytes are UTF-8. So U+FFFD is a character of the text, for instance in a name that was
+      // once converted wrongly.
       if (level === 'warning' && message.startsWith('Unicode replacement character')) return
       throw new Error(message)
     }
@@ -61,7 +62,7 @@ function isSame(ours: XmlElement, theirs: DomElement): boolean {
       const child = content[i++]
       if (typeof child !== 'object' || !isSame(child, node)) return false
     } else if (node.nodeType !== node.COMMENT_NODE) {
-      // Comments stand only where the scan let them pass; they do not split the text around them.
+      // Comments exist only where the scan allows them, and they do not split the text around them.
       return false
     }
   }

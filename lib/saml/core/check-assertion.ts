@@ -1,9 +1,10 @@
 /**
- * Checks whether a verified assertion is meant for us, for this browser, now: saml-profiles-2.0-os section 4.1.4.3 and
- * saml-core-2.0-os section 2. Pure. Every check leaves a finding, so that a refusal can be explained field by field.
+ * Checks whether a verified assertion is for this service, for this browser and for this moment: saml-profiles-2.0-os section
+ * 4.1.4.3 and saml-core-2.0-os section 2. Pure. Every check leaves a finding, so that a refusal can be explained field by
+ * field.
  *
- * What stands in the Response around a signed assertion is checked too, but proves nothing unless the Response is signed: it
- * can only ever make us refuse.
+ * The parts of the Response around a signed assertion are checked too. Unless the Response is signed they prove nothing, and
+ * can only lead to a refusal.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { AssertionFinding, VerifiedSubject } from '../subject.ts'
@@ -17,29 +18,29 @@ import type {
 } from './read-assertion.ts'
 import { bearer } from './vocabulary.ts'
 
-/** What the identity provider is asked for by one login alone. */
+/** The requirements that one login sends to the identity provider. */
 export interface LoginAsks {
   /** Whether the person has to authenticate anew. */
   readonly anew: boolean
-  /** Contexts of which one has to be used; none: any may. */
+  /** The contexts of which one has to be used; an empty list allows any. */
   readonly contexts: readonly string[]
 }
 
-/** What an assertion has to be, for any person: our names, and what the operator wants. */
+/** The requirements for every assertion: our names, and the settings of the operator. */
 export interface AssertionRules {
-  /** Our entity ID, and the address of our ACS. */
+  /** Our entity ID; the next member is the address of our ACS. */
   readonly entityId: string
   readonly acsUrl: string
-  /** Whether an assertion that answers no request is taken. */
+  /** Whether an assertion that answers no request is accepted. */
   readonly idpInitiated: boolean
   /** Whether the person has to authenticate for each login. */
   readonly forceAuthn: boolean
-  /** What the IdP is asked for as the context; none: any will do. */
+  /** The contexts that the IdP is asked for; an empty list allows any. */
   readonly authnContext: readonly string[]
   readonly authnContextComparison: string
-  /** How far the clock of the IdP may differ from ours. */
+  /** The allowed difference between the clock of the IdP and ours. */
   readonly clockSkew: Milliseconds
-  /** The time after its IssueInstant in which an assertion is taken. */
+  /** The time after its IssueInstant during which an assertion is accepted. */
   readonly assertionAge: Milliseconds
 }
 
@@ -49,7 +50,7 @@ export interface Expected {
   readonly idp: string
   /** IDs of the requests this browser has under way, with the moment each was made. */
   readonly requests: ReadonlyMap<string, Milliseconds>
-  /** What some of them ask for besides what the settings do. */
+  /** The requirements of some requests beyond the settings. */
   readonly asks?: ReadonlyMap<string, LoginAsks | undefined>
 }
 
@@ -76,9 +77,9 @@ type TimeReason = (typeof TIMES)[number]
 export interface CheckedAssertion {
   readonly ok: true
   readonly subject: VerifiedSubject
-  /** The request it answers; undefined for an unsolicited one. */
+  /** The request that the assertion answers; undefined for an unsolicited one. */
   readonly requestId: string | undefined
-  /** The moment until which its ID has to be remembered. */
+  /** The moment until which the ID of the assertion has to be remembered. */
   readonly until: Milliseconds
   readonly findings: readonly AssertionFinding[]
 }
@@ -89,7 +90,7 @@ export type AssertionVerdict =
       readonly ok: false
       readonly because: AssertionReason
       readonly findings: readonly AssertionFinding[]
-      /** How far the IdP's clock seems to be ahead of ours, when a time is what failed. */
+      /** The time by which the IdP's clock seems to be ahead of ours, when the check of a time failed. */
       readonly clockAhead: Milliseconds | undefined
     }
 
@@ -109,7 +110,7 @@ export function checkAssertion(
   const statement = check.statement(assertion, confirmation?.inResponseTo)
   const { findings, because } = check
   if (because !== undefined || confirmation === undefined || statement === undefined) {
-    // A message is on its way for a moment only, so the time between its writing and now is mostly a difference of clocks.
+    // A message travels for a moment only, so the time between its IssueInstant and now is mostly a difference of clocks.
     const written = TIMES.some(time => time === because) ? assertion.issued?.moment : undefined
     const clockAhead = written === undefined ? undefined : written - now
     return { ok: false, because: because ?? 'subject_confirmation', findings, clockAhead }
@@ -128,15 +129,15 @@ export function checkAssertion(
     authnContext: statement.contextClass,
     sessionEnds: ends.length === 0 ? undefined : Math.min(...ends),
   }
-  // From then on the checks of its times refuse it, so its ID can be forgotten.
+  // After this moment the checks of its times refuse the assertion, so its ID can be forgotten.
   const confirmed = confirmation.notOnOrAfter?.moment ?? now
   const until = Math.max(confirmed, now + assertionAge) + 2 * clockSkew
   return { ok: true, subject, requestId: confirmation.inResponseTo, until, findings }
 }
 
 /**
- * An AuthnInstant as far as it can be believed, now at the latest. One that lies further ahead than clocks may differ, because the
- * identity provider writes local time for UTC for instance, says nothing: the login may be hours old.
+ * The AuthnInstant as far as it can be believed, at the latest now. One that is further ahead than clocks may differ is not
+ * believed, because the login may be hours old: an identity provider may write local time as UTC.
  */
 function believedInstant(
   written: WrittenInstant | undefined,
@@ -147,8 +148,8 @@ function believedInstant(
 }
 
 /**
- * Whether two https addresses are one by RFC 3986 section 6.2: capitals in scheme and host do not count, nor does the usual port. All
- * else does, and no parser of addresses reads what a stranger wrote.
+ * Whether two https addresses are equal by RFC 3986 section 6.2: case in scheme and host, and the default port, do not count.
+ * Everything else counts, and no URL parser reads the received text.
  */
 export function isSameAddress(received: string, ours: string): boolean {
   return normalised(received) === normalised(ours)
@@ -161,7 +162,7 @@ function normalised(address: string): string {
     : `https://${authority.toLowerCase().replace(/:(?:443)?$/, '')}${rest}`
 }
 
-/** Collects findings; the first that fails gives the reason. */
+/** Collects findings. The first that fails gives the reason for the refusal. */
 class Check {
   readonly findings: AssertionFinding[] = []
   because: AssertionReason | undefined
@@ -280,7 +281,7 @@ class Check {
       this.#note('session_over', 'SessionNotOnOrAfter', compared(ends, 'after', this.#now))
     }
     const { contextClass, instant } = statement
-    // With another comparison than "exact" only the IdP knows which contexts are good enough (3.3.2.2.1).
+    // With another comparison than "exact" only the IdP knows which contexts are sufficient (3.3.2.2.1).
     if (contexts.length > 0) {
       const ok = contextClass !== undefined && contexts.includes(contextClass)
       const facts = { expected: contexts.join(' '), received: contextClass, ok }
@@ -325,11 +326,11 @@ class Check {
 interface Facts {
   readonly expected: string
   readonly received?: string | undefined
-  /** Whether they are equal unless given. */
+  /** Whether the check succeeds; by default whether the two texts are equal. */
   readonly ok?: boolean
 }
 
-/** Holds an instant against a bound; one that is missing or malformed fails. */
+/** Compares an instant with a bound. A missing or malformed instant fails. */
 function compared(
   written: WrittenInstant | undefined,
   side: 'until' | 'from' | 'after',

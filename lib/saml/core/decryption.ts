@@ -1,6 +1,6 @@
 /**
  * Decrypts EncryptedAssertion, EncryptedID and EncryptedAttribute: XML Encryption 1.1 as SAML uses it (saml-core-2.0-os section
- * 6.1). Any stranger can encrypt to us, so what comes out is as untrusted as what came in.
+ * 6.1). Any client can encrypt to us, so the decrypted text is as untrusted as the message.
  *
  * # Facts
  * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra offer nothing else,
@@ -37,7 +37,7 @@ import {
   type XmlElement,
 } from './xml.ts'
 
-/** An encrypted element whose form and methods are ones we take. Nothing has been decrypted yet. */
+/** An encrypted element whose form and methods are accepted. It has not been decrypted yet. */
 export type Encrypted = Readonly<ReturnType<typeof readEncrypted>>
 
 /**
@@ -54,7 +54,7 @@ export function decrypt(
     for (const wrapped of keys) {
       const { key, opened } = unwrap(wrapped, privateKey, oaep, cipher.bits / 8)
       const { bytes, good } = decipher(cipher, key, content)
-      // A wrong key may leave valid padding behind, so only what parses counts as decrypted.
+      // A wrong key may give valid padding, so only a text that parses counts as decrypted.
       const parsed = parseXml(bytes, messageLimits, around)
       if (good && parsed.ok) return parsed
       if (!opened) continue
@@ -84,7 +84,7 @@ interface Cipher {
   readonly mode: 'cbc' | 'gcm'
 }
 
-/** A Map, and not an object, so that the names strangers send never find what every object inherits. */
+/** The table is a Map, so that a name in a message cannot match a member that every object inherits. */
 const CIPHERS: ReadonlyMap<string, Cipher> = new Map<string, Cipher>([
   [`${ns.encryption}aes128-cbc`, { bits: 128, mode: 'cbc' }],
   [`${ns.encryption}aes192-cbc`, { bits: 192, mode: 'cbc' }],
@@ -127,7 +127,7 @@ export function readEncrypted(encrypted: XmlElement) {
   return { name: encrypted.name, cipher, oaep, content, keys }
 }
 
-/** Room for every key pair we may have published, and for a few other recipients. */
+/** The most EncryptedKeys: one for every key pair we may have published, and a few for other recipients. */
 const MOST_KEYS = 4
 
 function readOaep(key: XmlElement): Oaep {
@@ -145,7 +145,7 @@ function readOaep(key: XmlElement): Oaep {
       ? refuse('encryption_algorithm', `OAEP with mask generation ${maskUri}`)
       : { digest, mask }
   }
-  // rsa-1_5 among them: a stranger who can post to us could use us to decrypt (Bleichenbacher).
+  // Other methods are refused, rsa-1_5 among them: a client that can post to us could use us to decrypt (Bleichenbacher).
   const name = shortName(algorithm) || 'an unnamed method'
   return refuse('encryption_algorithm', `key encrypted by ${name}`)
 }
@@ -155,7 +155,7 @@ const MASKS = ['sha1', 'sha224', 'sha256', 'sha384', 'sha512']
 
 const DIGESTS: ReadonlyMap<string, string> = new Map([
   ...digests,
-  // Wrong, but some libraries write them.
+  // These URIs are wrong, but some libraries write them.
   ['http://www.w3.org/2000/09/xmldsig#sha256', 'sha256'],
   ['http://www.w3.org/2000/09/xmldsig#sha512', 'sha512'],
 ])
@@ -170,7 +170,10 @@ function cipherValue(element: XmlElement): Buffer | undefined {
   return value === undefined ? undefined : decodeBase64(value.text)
 }
 
-/** The content key; a random one when it cannot be `opened` or is of another size, so that what follows fails like anything else. */
+/**
+ * The content key, or a random one when the key cannot be `opened` or has another size. The following steps then fail as with
+ * any other error.
+ */
 function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number) {
   const decoy = randomBytes(size)
   try {
@@ -224,7 +227,7 @@ function xor(a: Buffer, b: Buffer): Buffer {
   return Buffer.from(a.map((byte, i) => byte ^ (b[i] ?? 0)))
 }
 
-/** What was encrypted, and whether tag (16 bytes) or padding were right; without them the bytes mean nothing. */
+/** The decrypted bytes, and whether the tag (16 bytes) or the padding was right. When it was not, the bytes are meaningless. */
 function decipher({ bits, mode }: Cipher, key: Buffer, content: Buffer) {
   try {
     if (mode === 'gcm') {

@@ -1,7 +1,7 @@
 /**
- * Decodes base64 and percent-encoding in forms and queries, strictly. Node's own base64 decoder skips what it does not know, so two
- * texts could mean one message. Characters are replaced in bytes: a replaced text is a chain of as many pieces as there were characters,
- * and strangers send a quarter of a million.
+ * Decodes base64 and percent-encoding in forms and queries, strictly. Node's base64 decoder skips unknown characters, so two
+ * texts could mean one message. Characters are replaced in bytes, because replacing them in a string makes a chain of as many
+ * pieces, and a message may have a quarter of a million.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -11,12 +11,12 @@ export function decodeBase64(text: string): Buffer | undefined {
   const joined = withoutBreaks(text)
   if (joined === '') return undefined
   const bytes = Buffer.from(joined, 'base64')
-  // Whatever the decoder passed over is missing here: characters of no alphabet or another, padding, and, by section 3.5, bits behind
-  // the last byte that are not zero.
+  // The comparison fails for everything the decoder skips: characters of no alphabet or another one, padding, and non-zero bits
+  // after the last byte (section 3.5).
   return bytes.toString('base64') === joined ? bytes : undefined
 }
 
-/** The text without spaces and line breaks, and with the characters beyond a byte that no base64 has. */
+/** The text without spaces and line breaks. Characters beyond a byte stay, and make it invalid. */
 function withoutBreaks(text: string): string {
   if (!/[\r\n\t ]/.test(text) || /[^\0-\xff]/.test(text)) return text
   const bytes = Buffer.from(text, 'latin1')
@@ -52,7 +52,7 @@ const PERCENT = 0x25
 const PLUS = 0x2b
 const SPACE = 0x20
 
-/** What a byte is worth as a hexadecimal digit in either case; NaN for any other and for none. */
+/** The value of a byte as a hexadecimal digit in either case; NaN for any other byte and for none. */
 function hexDigit(byte = 0): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
   const lower = byte | 0x20

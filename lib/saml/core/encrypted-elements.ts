@@ -1,9 +1,9 @@
 /**
- * Replaces EncryptedID and EncryptedAttribute by what they encrypt: saml-core-2.0-os sections 2.2.4 and 2.7.3.2. Only called with an
- * element whose signature has been verified over the encrypted form, so that only the IdP decides what is decrypted. What comes
- * out is as untrusted as any message: scanned, bounded, one NameID or one Attribute and nothing that could be taken for more.
+ * Replaces EncryptedID and EncryptedAttribute by their content: saml-core-2.0-os sections 2.2.4 and 2.7.3.2. Callers pass only
+ * elements whose signature has been verified over the encrypted form, so that only the IdP decides what is decrypted. The
+ * decrypted text is as untrusted as any message: it is scanned and bounded, and has to be one NameID or one Attribute.
  */
-import { agreed } from './agreement.ts'
+import { agreedDocument } from './agreement.ts'
 import { decrypt, readEncrypted } from './decryption.ts'
 import { messageLimits, refuse } from './message.ts'
 import { ns } from './vocabulary.ts'
@@ -17,19 +17,19 @@ import {
   type XmlElement,
 } from './xml.ts'
 
-/** What opens the encrypted parts of a message, and what they may use. */
+/** The keys for the encrypted parts of a message, and the declarations these parts may use. */
 export interface Opening {
   readonly privateKeys: readonly string[]
-  /** Root of the verified document the message is a part of: what it declares around a part counts in that part. */
+  /** The root of the verified document. Its declarations around a part apply to that part. */
   readonly root: XmlElement
-  /** Prefixes that count where none is declared. */
+  /** The prefixes that apply where none is declared. */
   readonly fallback?: Prefixes
 }
 
-/** Encrypted parts of one message: each costs an RSA operation for every key. */
+/** The most encrypted parts of one message. Each costs an RSA operation for every key. */
 const MOST = 64
 
-/** A verified Assertion with the NameID of its Subject and its attributes in the open. */
+/** A verified Assertion with the NameID of its Subject and its attributes decrypted. */
 export function revealAssertion(assertion: XmlElement, opening: Opening): XmlElement {
   const open = opener(opening)
   return withChildren(assertion, child => {
@@ -39,7 +39,7 @@ export function revealAssertion(assertion: XmlElement, opening: Opening): XmlEle
   })
 }
 
-/** A verified message with the NameID directly in it in the open, as in a LogoutRequest (3.7.1). */
+/** A verified message with its direct NameID decrypted, as in a LogoutRequest (3.7.1). */
 export function revealName(message: XmlElement, opening: Opening): XmlElement {
   return withName(message, opener(opening))
 }
@@ -74,7 +74,10 @@ function withAttributes(statement: XmlElement, open: Open): XmlElement {
   })
 }
 
-/** 2.7.3.1: an Attribute holds values and nothing else; what a value holds must not pass for a part of the message. */
+/**
+ * 2.7.3.1: an Attribute contains values and nothing else. An element inside a value must not be taken for a part of the
+ * message.
+ */
 function checkedAttribute(attribute: XmlElement): XmlElement {
   for (const child of attribute.children) {
     if (child.name !== 'AttributeValue' || child.namespace !== ns.assertion) {
@@ -88,7 +91,7 @@ function checkedAttribute(attribute: XmlElement): XmlElement {
   return attribute
 }
 
-/** Decrypts the parts of one message: all of them together keep the limits of one message. */
+/** Decrypts the parts of one message. All of them together have to keep the limits of one message. */
 function opener({ privateKeys, root: whole, fallback = NOTHING }: Opening): Open {
   let parts = 0
   let characters = 0
@@ -104,7 +107,7 @@ function opener({ privateKeys, root: whole, fallback = NOTHING }: Opening): Open
     if (characters > messageLimits.size || elements > messageLimits.elements) {
       refuse('encryption_limit', 'the encrypted parts together are too large')
     }
-    agreed(document)
+    agreedDocument(document)
     if (root.name !== expected || root.namespace !== ns.assertion) {
       refuse('encryption_content', `a ${root.name} in the place of the ${expected}`)
     }
@@ -112,7 +115,10 @@ function opener({ privateKeys, root: whole, fallback = NOTHING }: Opening): Open
   }
 }
 
-/** Local names, in any namespace: what has one place in a message only, or would have to be decrypted again. */
+/**
+ * The local names that are refused in any namespace: elements with a single place in a message, and elements that would have to
+ * be decrypted again.
+ */
 const FORBIDDEN: readonly string[] = [
   ...['Response', 'Assertion', 'Signature', 'Attribute', 'Subject'],
   ...['EncryptedAssertion', 'EncryptedID', 'EncryptedAttribute', 'EncryptedData', 'EncryptedKey'],

@@ -8,8 +8,8 @@ import { trimXml } from './xml.ts'
 const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?$/
 
 /**
- * The moment a dateTime names, since the epoch; undefined when it is none. One without a zone is UTC, as the standard has it;
- * an offset is understood although it is not allowed.
+ * The moment of a dateTime, since the epoch; undefined when the text is not one. A dateTime without a zone is UTC, as the
+ * standard says. An offset is understood although the standard does not allow it.
  */
 export function parseInstant(text: string): Milliseconds | undefined {
   const match = INSTANT.exec(trimXml(text))
@@ -18,13 +18,13 @@ export function parseInstant(text: string): Milliseconds | undefined {
   const millis = fraction.slice(0, 3).padEnd(3, '0')
   const canonical = `${year}-${month}-${day}T${hour}:${minute}:${second}.${millis}`
   const moment = Date.parse(`${canonical}${zone}`)
-  // Date.parse takes the 30th of February for the 1st or 2nd of March.
+  // Date.parse reads the 30th of February as the 1st or 2nd of March.
   const sameDay = Date.parse(`${canonical}Z`)
   if (Number.isNaN(moment) || new Date(sameDay).toISOString() !== `${canonical}Z`) return undefined
   return moment
 }
 
-/** A moment as SAML writes it, to the second: some IdPs refuse fractions. */
+/** The moment in the form of SAML, to the second, because some IdPs refuse fractions. */
 export function formatInstant(moment: Milliseconds): string {
   return `${new Date(moment).toISOString().slice(0, 19)}Z`
 }
@@ -33,8 +33,8 @@ const DURATION =
   /^P(?=\d|T\d)(?:(\d{1,9})Y)?(?:(\d{1,9})M)?(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d{1,9})?S)?)?$/
 
 /**
- * A duration, to the second; undefined for text that is none, and for one that goes back. A month counts 30 days, a year 365: how
- * long they are depends on where they begin, which no bound needs to know.
+ * The duration of a text, to the second; undefined for other text and for negative durations. A month counts 30 days and a year
+ * 365, which is exact enough for a bound.
  */
 export function parseXmlDuration(text: string): Milliseconds | undefined {
   const match = DURATION.exec(trimXml(text))

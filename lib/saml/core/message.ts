@@ -1,24 +1,24 @@
 /**
- * Reads a message as a document within its limits, and refuses it. The check that fails throws, so that no caller can overlook its answer; where the
- * message entered, the refusal becomes a value.
+ * Reads a message as a document within its limits, and refuses it. A failing check throws, so that no caller can overlook it.
+ * The entry points turn the refusal into a value.
  */
 import { parseXml, type XmlReason } from './scan.ts'
 import type { XmlDocument, XmlLimits } from './xml.ts'
 
-/** The limits of messages: strangers may send them before they have logged in. */
+/** The limits of messages. Clients may send them before they have logged in. */
 export const messageLimits: XmlLimits = {
   size: 262_144,
   elements: 2000,
   depth: 64,
   attributes: 32,
-  // Three for each element: values of Java programs each have a type and declare both its prefixes.
+  // The limit allows three for each element, because Java programs give each value a type and declare two prefixes.
   allAttributes: 6000,
   references: 5000,
   declarations: 64,
-  edited: false,
+  isHandWritten: false,
 }
 
-/** The limits of logout messages: they name one person and the sessions to end, and strangers may send them without any login. */
+/** The limits of logout messages. They name one person and the sessions to end, and clients may send them without any login. */
 export const logoutLimits: XmlLimits = {
   size: 32_768,
   elements: 200,
@@ -27,12 +27,12 @@ export const logoutLimits: XmlLimits = {
   allAttributes: 400,
   references: 400,
   declarations: 32,
-  edited: false,
+  isHandWritten: false,
 }
 
 /**
- * For what a verified signature was over. Canonicalisation writes a declaration anew wherever its prefix is used, so the same
- * content counts for more; only the IdP decides what stands there.
+ * The limits of content under a verified signature. Canonicalisation repeats a declaration wherever its prefix is used, so the
+ * same content has more of them. Only the IdP decides this content.
  */
 export const signedLimits: XmlLimits = {
   ...messageLimits,
@@ -43,7 +43,7 @@ export const signedLimits: XmlLimits = {
   declarations: 256,
 }
 
-/** The limits of a SignedInfo: it holds an ID, a digest and names of methods, and is read before it is known who wrote it. */
+/** The limits of a SignedInfo. It contains an ID, a digest and names of methods, and is read before its author is known. */
 export const infoLimits: XmlLimits = {
   ...logoutLimits,
   attributes: signedLimits.attributes,
@@ -59,17 +59,17 @@ export const metadataLimits: XmlLimits = {
   allAttributes: 2_000_000,
   references: 2_000_000,
   declarations: 256,
-  edited: true,
+  isHandWritten: true,
 }
 
-/** For metadata whose signature holds, with room for the declarations that canonicalisation repeats. */
+/** The limits of metadata with a valid signature, with room for the declarations that canonicalisation repeats. */
 export const signedMetadataLimits: XmlLimits = {
   ...metadataLimits,
   size: 4 * metadataLimits.size,
   attributes: 128,
 }
 
-/** Why a message is not taken: codes for the log. */
+/** The reason why a message is refused, as a code for the log. */
 export type MessageReason =
   | 'base64'
   | `xml_${XmlReason}`
@@ -88,11 +88,11 @@ export interface Refused {
   readonly because: MessageReason
   /** A sentence for the log. */
   readonly problem: string
-  /** What would have been taken, and what stood there instead, for `authproxy explain`. */
+  /** The expected value and the received one, for `authproxy explain`. */
   readonly finding?: Difference | undefined
-  /** The issuer the message names, for the log: it is not verified. */
+  /** The issuer the message names, for the log. It is not verified. */
   readonly claimedIssuer?: string | undefined
-  /** What the IdP itself says of a login it refuses: the short names of its codes, and its text. */
+  /** The status of the IdP for a login it refuses: the short names of its codes, and its text. */
   readonly idpStatus?: string
   readonly idpMessage?: string
 }
@@ -118,7 +118,7 @@ class MessageRefusal extends Error {
   }
 }
 
-/** What a refusal says besides its reason. */
+/** The facts of a refusal besides its reason. */
 type RefusalFacts = Pick<Refused, 'finding' | 'idpStatus' | 'idpMessage'>
 
 /** Ends the reading of a message. */
@@ -126,13 +126,13 @@ export function refuse(because: MessageReason, problem: string, more: RefusalFac
   throw new MessageRefusal(because, problem, more)
 }
 
-/** The refusal that was thrown, as a value. Throws anything else again: that is a fault of ours. */
+/** The thrown refusal as a value. Any other error is a fault of ours and is thrown again. */
 export function refusedBy(error: unknown): Refused {
   if (!(error instanceof MessageRefusal)) throw error
   return { ok: false, because: error.because, problem: error.message, ...error.more }
 }
 
-/** Scans and parses a message, or a part of one, within the limits of messages unless told. */
+/** Scans and parses a message, or a part of one; by default within the limits of messages. */
 export function readMessage(
   message: Uint8Array | string,
   limits: XmlLimits = messageLimits,

@@ -1,6 +1,6 @@
 /**
- * Reads responses and assertions as values: what stands in the XML, not yet checked. saml-core-2.0-os sections 2.2 to 2.7 and 3.2.
- * The values can be sent between threads.
+ * Reads responses and assertions as values, which have not been checked yet: saml-core-2.0-os sections 2.2 to 2.7 and 3.2. The
+ * values can be sent between threads.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { NameId, SamlAttribute } from '../subject.ts'
@@ -8,10 +8,10 @@ import { parseInstant } from './instant.ts'
 import { nameIdFormats, ns } from './vocabulary.ts'
 import { allNamed, attributeOf, childOf, childrenOf, trimXml, type XmlElement } from './xml.ts'
 
-/** An instant as it was written, so that a malformed one differs from one that is not there. */
+/** An instant with its text, so that a malformed instant differs from a missing one. */
 export type WrittenInstant = { readonly text: string; readonly moment: Milliseconds | undefined }
 
-/** What every protocol message says of itself (3.2.1 and 3.2.2). */
+/** The attributes and the issuer of every protocol message (3.2.1 and 3.2.2). */
 export type MessageHead = Readonly<ReturnType<typeof readHead>>
 
 export interface AssertionFacts extends Readonly<ReturnType<typeof readOrigin>> {
@@ -30,13 +30,16 @@ export type AuthnStatementFacts = Readonly<ReturnType<typeof readStatement>>
 interface ConditionFacts {
   readonly notBefore: WrittenInstant | undefined
   readonly notOnOrAfter: WrittenInstant | undefined
-  /** The audiences of every AudienceRestriction: all restrictions hold, one audience of each is enough (2.5.1.4). */
+  /** The audiences of every AudienceRestriction. Every restriction has to be fulfilled, by one of its audiences (2.5.1.4). */
   readonly audiences: ReadonlyArray<readonly string[]>
   /** Conditions that SAML 2.0 does not define. */
   readonly unknown: readonly string[]
 }
 
-/** Reads the attributes and the Issuer of a protocol message. Unless it is `signed` as a whole, a stranger can have written them. */
+/**
+ * Reads the attributes and the Issuer of a protocol message. Unless the whole message is `signed`, an attacker can have written
+ * them.
+ */
 export function readHead(root: XmlElement, signed: boolean) {
   return {
     ...readOrigin(root),
@@ -84,7 +87,7 @@ export function issuerOf(root: XmlElement): string | undefined {
 
 const ISSUER_FORMATS = [
   nameIdFormats.entity,
-  // Wrong, but some IdPs send it, and it has no other meaning.
+  // The format is wrong here, but some IdPs send it, and it has no other meaning.
   'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified',
 ]
 
@@ -120,7 +123,10 @@ function readConfirmation(element: XmlElement) {
   }
 }
 
-/** OneTimeUse always holds, since no assertion is taken twice; ProxyRestriction binds issuers of assertions, and we are not one. */
+/**
+ * OneTimeUse is always fulfilled, because no assertion is accepted twice. ProxyRestriction binds issuers of assertions, and we
+ * are not one.
+ */
 const KNOWN_CONDITIONS = ['AudienceRestriction', 'OneTimeUse', 'ProxyRestriction']
 
 function readConditions(element: XmlElement): ConditionFacts {
@@ -155,7 +161,7 @@ function readAttribute(element: XmlElement): SamlAttribute {
   }
 }
 
-/** A value is text, or, as in eduPersonTargetedID, a NameID around it. */
+/** The text of a value, which may be inside a NameID, as in eduPersonTargetedID. */
 function wholeText({ text, children: [child, ...more] }: XmlElement): string {
   const around = child !== undefined && more.length === 0 && trimXml(text) === ''
   return around ? child.text : text

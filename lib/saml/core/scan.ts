@@ -1,7 +1,7 @@
 /**
- * Reads XML 1.0 with namespaces as a tree, and refuses all but plain elements, attributes and text. One pass, in time linear in the
- * size of the input, since strangers may send what they like. Knows no SAML; xmldom has to agree before anything of it counts
- * (agreement.ts).
+ * Reads XML 1.0 with namespaces as a tree, and refuses everything but plain elements, attributes and text. The scan is one pass
+ * in linear time, because any client may send messages. It knows no SAML. The content counts only after xmldom has read the
+ * same (agreement.ts).
  *
  * # Facts
  * - Parsers disagree about comments, CDATA, processing instructions, DOCTYPE and repeated attributes, and every disagreement
@@ -17,7 +17,7 @@ import {
   Namespaces,
   NOTHING,
   type Prefixes,
-  type Written,
+  type WrittenAttribute,
   type XmlDocument,
   type XmlElement,
   type XmlLimits,
@@ -45,9 +45,9 @@ export const xmlProblems = {
 export type XmlReason = keyof typeof xmlProblems | 'parser'
 
 /**
- * Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. `around` is what is
- * declared around it, when it is a part of another document: what it needs of that is written into its root, so that the text
- * stands alone.
+ * Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. `around` has
+ * the declarations around the document when it is a part of another one. Those it needs are written into its root, so that the
+ * text is complete.
  */
 export function parseXml(
   document: Uint8Array | string,
@@ -78,8 +78,8 @@ type ParsedXml =
   | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
 
 /**
- * The text with a line feed for each line end (section 2.11), replaced in bytes: a replaced text is a chain of as many pieces as there
- * were characters, and strangers send a quarter of a million.
+ * The text with a line feed for each line end (section 2.11). Line ends are replaced in bytes, because replacing them in a
+ * string makes a chain of as many pieces, and a message may have a quarter of a million.
  */
 function withLineFeeds(text: string): string {
   const bytes = Buffer.from(text)
@@ -92,7 +92,7 @@ function withLineFeeds(text: string): string {
   return bytes.toString('utf8', 0, length)
 }
 
-/** The value with a space for each white space (section 3.3.3), in bytes as well. */
+/** The value with a space for each white space (section 3.3.3), also replaced in bytes. */
 function withSpaces(value: string): string {
   if (!/[\t\n]/.test(value)) return value
   const bytes = Buffer.from(value)
@@ -103,11 +103,11 @@ function withSpaces(value: string): string {
 }
 
 /**
- * UTF-8, or UTF-16 with its byte order mark where people edit: some programs of Windows save it without asking. One byte order mark in
- * front is no part of the text (XML 1.0 section 4.3.3).
+ * Decodes UTF-8, and in hand-written documents UTF-16 with its byte order mark, which some Windows programs save by default.
+ * One byte order mark at the beginning is not part of the text (XML 1.0 section 4.3.3).
  */
-function decode(bytes: Uint8Array, { edited }: XmlLimits): string {
-  const wide = edited ? UTF_16.get(`${bytes[0]} ${bytes[1]}`) : undefined
+function decode(bytes: Uint8Array, { isHandWritten }: XmlLimits): string {
+  const wide = isHandWritten ? UTF_16.get(`${bytes[0]} ${bytes[1]}`) : undefined
   try {
     const text = new TextDecoder(wide ?? 'utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
     if (!text.startsWith('\ufeff')) return text
@@ -117,7 +117,7 @@ function decode(bytes: Uint8Array, { edited }: XmlLimits): string {
   }
 }
 
-/** XML 1.0 section 4.3.3: the encoding, by the bytes of the mark. */
+/** XML 1.0 section 4.3.3: the encodings by the bytes of their mark. */
 const UTF_16: ReadonlyMap<string, string> = new Map([
   ['255 254', 'utf-16le'],
   ['254 255', 'utf-16be'],
@@ -140,7 +140,7 @@ function stop(because: keyof typeof xmlProblems, at: number): never {
   throw new Stop(because, `${xmlProblems[because]} (at character ${at})`)
 }
 
-/** A document, read piece by piece from `#at` on. */
+/** Reads a document piece by piece from `#at` on. */
 class Scan {
   #at = 0
   #root: XmlElement | undefined
@@ -158,7 +158,7 @@ class Scan {
     this.#namespaces = new Namespaces(around)
   }
 
-  /** Whether the document needs what is declared around it. */
+  /** Whether the document needs declarations around it. */
   get borrows(): boolean {
     return this.#namespaces.borrows
   }
@@ -195,10 +195,10 @@ class Scan {
       if (data.includes(']]>')) this.#stop('not-well-formed')
       const text = this.#withoutReferences(data)
       parent.text += text
-      // Comments, where they are allowed, do not split the text around them.
+      // Allowed comments do not split the text around them.
       const before = parent.content.at(-1)
       if (typeof before === 'string') parent.content[parent.content.length - 1] = before + text
-      // An array that is grown from nothing has room for sixteen, and most elements hold one text.
+      // An array that grows from empty has room for sixteen, and most elements have one text.
       else if (before === undefined) parent.content = [text]
       else parent.content.push(text)
     }
@@ -216,8 +216,8 @@ class Scan {
   }
 
   #comment(): void {
-    if (!this.#limits.edited) this.#stop('comment')
-    // Section 2.5: two hyphens stand nowhere but at the end.
+    if (!this.#limits.isHandWritten) this.#stop('comment')
+    // Section 2.5 allows two hyphens only at the end.
     const end = this.#text.indexOf('--', this.#at + 4)
     if (end < 0 || this.#text[end + 2] !== '>') this.#stop('not-well-formed')
     this.#at = end + 3
@@ -258,11 +258,11 @@ class Scan {
     else this.#namespaces.close(element, end)
   }
 
-  #attributesOf(): readonly Written[] {
+  #attributesOf(): readonly WrittenAttribute[] {
     let end = this.#after(ATTRIBUTE)
     if (end === undefined) return NONE
     const text = this.#text
-    const found: Written[] = []
+    const found: WrittenAttribute[] = []
     for (; end !== undefined; end = this.#after(ATTRIBUTE)) {
       let start = this.#at
       while (text.charCodeAt(start) <= SPACE) start += 1
@@ -299,7 +299,10 @@ class Scan {
     })
   }
 
-  /** Where what the pattern finds here ends. It names no parts: a list of them for each tag would cost more than the tag. */
+  /**
+   * The end of the match of the pattern here; undefined without a match. The pattern has no groups, because a list of them for
+   * each tag would cost more than the tag.
+   */
   #after(pattern: RegExp): number | undefined {
     pattern.lastIndex = this.#at
     return pattern.test(this.#text) ? pattern.lastIndex : undefined
@@ -317,7 +320,7 @@ const TAB = 0x09
 const LF = 0x0a
 const CR = 0x0d
 
-const NONE: readonly Written[] = []
+const NONE: readonly WrittenAttribute[] = []
 /** What XML 1.0 section 2.2 leaves out of its characters; half a surrogate pair cannot come out of UTF-8. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ILLEGAL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/
@@ -326,7 +329,7 @@ const ILLEGAL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/
 const DECLARATION =
   /^<\?xml[\t\n\r ]+version[\t\n\r ]*=[\t\n\r ]*["']1\.0["'](?:[\t\n\r ]+encoding[\t\n\r ]*=[\t\n\r ]*["'][Uu][Tt][Ff]-8["'])?(?:[\t\n\r ]+standalone[\t\n\r ]*=[\t\n\r ]*["'](?:yes|no)["'])?[\t\n\r ]*\?>/
 
-/** Names with at most one colon (Namespaces in XML 1.0 section 4). Letters beyond ASCII occur in no SAML vocabulary. */
+/** Names have at most one colon (Namespaces in XML 1.0 section 4). No SAML vocabulary has letters beyond ASCII. */
 const NAME = '[A-Za-z_][\\w.-]*(?::[A-Za-z_][\\w.-]*)?'
 const START_TAG = new RegExp(`<${NAME}`, 'y')
 const END_TAG = new RegExp(`</${NAME}[\\t\\n\\r ]*>`, 'y')
@@ -335,7 +338,7 @@ const ATTRIBUTE = new RegExp(
   'y',
 )
 const TAG_END = /[\t\n\r ]*\/?>/y
-/** A reference, or an `&` that begins none. */
+/** A reference, or an `&` that does not begin one. */
 const ANY_REFERENCE = /&(?:#(\d{1,7});|#x([0-9a-fA-F]{1,6});|(amp|lt|gt|quot|apos);)?/g
 
 const ENTITIES: ReadonlyMap<string, string> = new Map([

@@ -1,13 +1,13 @@
 /**
- * Verifies a Response, from its bytes to what its signed assertion says. Runs in a worker thread and knows no time and no
- * request: check-assertion.ts decides whether the assertion is meant for us, now.
+ * Verifies a Response, from its bytes to the facts of its signed assertion. The code runs in a worker thread and knows neither
+ * time nor requests: check-assertion.ts decides whether the assertion is for this service and this moment.
  *
- * The order of the steps is the security argument: nothing is computed over a document whose form could deceive, and all that
- * is read in the end is read from the canonical bytes a signature was verified over.
+ * The order of the steps is the security argument. Signatures are computed only over documents with a checked form, and all
+ * facts are read from the canonical bytes that a verified signature is over.
  */
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent } from '../signature/signature.ts'
-import { agreed } from './agreement.ts'
+import { agreedDocument } from './agreement.ts'
 import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
 import { type Refused, readMessage, refuse, refusedBy } from './message.ts'
@@ -33,7 +33,7 @@ import {
 } from './xml.ts'
 
 export interface ResponseRules extends SignatureRules {
-  /** Private keys in PEM, newest first. */
+  /** The private keys in PEM, newest first. */
   readonly decryptionKeys: readonly string[]
 }
 
@@ -47,7 +47,7 @@ export interface VerifiedResponse {
 /** Asks whether a message that was encrypted by these keys may be decrypted; each is named by its hash. */
 export type MayDecrypt = (encryptedKeys: readonly string[]) => boolean | Promise<boolean>
 
-/** Verifies a response. Never throws for what is in it. */
+/** Verifies a response. Never throws because of its content. */
 export async function verifyResponse(
   bytes: Uint8Array,
   rules: ResponseRules,
@@ -72,9 +72,9 @@ export async function verifyResponse(
     const encrypted = held.name === 'EncryptedAssertion'
     const [carrier = held] = carriersIn(given.root)
     const schema = schemaPrefixes(prefixesAt(given.root, carrier))
-    const around = new Map([...schema, ...prefixesAt(source.root, held)])
+    const prefixes = new Map([...schema, ...prefixesAt(source.root, held)])
     const decrypted = encrypted
-      ? await decryptAssertion(held, { rules, around, mayDecrypt })
+      ? await decryptAssertion(held, { rules, prefixes, mayDecrypt })
       : undefined
     const inner = decrypted?.root ?? held
 
@@ -83,7 +83,8 @@ export async function verifyResponse(
     if ((itself ?? signed) === undefined) {
       refuse('signature_missing', 'neither Response nor Assertion is signed')
     }
-    const assertion = itself?.root ?? (decrypted === undefined ? inner : agreed(decrypted).root)
+    const assertion =
+      itself?.root ?? (decrypted === undefined ? inner : agreedDocument(decrypted).root)
     const whole = itself ?? decrypted ?? source
 
     // 5. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
@@ -97,8 +98,8 @@ export async function verifyResponse(
 }
 
 /**
- * One Response, one assertion directly in it, signatures only where SAML has them: this refuses messages in which an element was
- * moved, hidden or doubled (signature wrapping). Elements are counted by local name, in any namespace.
+ * Requires one Response, one assertion directly in it, and signatures only where SAML has them. This refuses messages in which
+ * an element was moved, hidden or doubled (signature wrapping). Elements are counted by local name, in any namespace.
  */
 function checkForm(root: XmlElement): void {
   if (root.name !== 'Response' || root.namespace !== ns.protocol) {
@@ -124,7 +125,7 @@ function checkForm(root: XmlElement): void {
   }
 }
 
-/** Elements of a Response beside its assertion: Issuer, Status and a signature. No signature need be over them. */
+/** The most elements of a Response beside its assertion: Issuer, Status and a signature. They may be unsigned. */
 const MOST_AROUND = 100
 
 const CARRIERS: readonly string[] = ['Assertion', 'EncryptedAssertion']
@@ -133,7 +134,7 @@ function carriersIn(root: XmlElement): readonly XmlElement[] {
   return root.children.filter(child => CARRIERS.includes(child.name))
 }
 
-/** 3.2.2; Extensions are refused: no IdP needs them, and forgeries hide there. */
+/** 3.2.2. Extensions are refused, because no IdP needs them and forged elements can hide there. */
 function isKnownChild({ name, namespace }: XmlElement): boolean {
   if (namespace === ns.assertion) return name === 'Issuer' || CARRIERS.includes(name)
   if (namespace === ns.signature) return name === 'Signature'
@@ -147,7 +148,7 @@ function checkSignaturePlaces(root: XmlElement, places: readonly XmlElement[]): 
   }
 }
 
-/** 3.2.2.1. An IdP need not sign that it refuses a login: all that follows is a page that says so. */
+/** 3.2.2.1. An IdP need not sign the refusal of a login, because the only result is a page with the reason. */
 function checkStatus(root: XmlElement): void {
   if (childrenOf(root, ns.protocol, 'Status').length > 1) {
     refuse('response_form', 'more than one Status')
@@ -162,7 +163,8 @@ function checkStatus(root: XmlElement): void {
   const message = trimXml(childOf(found, ns.protocol, 'StatusMessage')?.text ?? '').slice(0, 300)
   const said = message === '' ? '' : `: ${JSON.stringify(message)}`
   refuse('idp_status', `the IdP answered ${codes.join(' / ').slice(0, 200)}${said}`, {
-    ...{ idpStatus: codes.join(' ').slice(0, 200), idpMessage: message },
+    idpStatus: codes.join(' ').slice(0, 200),
+    idpMessage: message,
   })
 }
 
@@ -179,12 +181,15 @@ const SCHEMA: readonly string[] = [
   'http://www.w3.org/2001/XMLSchema-instance',
 ]
 
-/** What was encrypted has to be one assertion and nothing else, by the same rules as one that was not. */
+/**
+ * Decrypts an assertion. The encrypted content has to be one assertion and nothing else, and the rules for it are those of an
+ * unencrypted one.
+ */
 async function decryptAssertion(
   held: XmlElement,
   by: {
     readonly rules: ResponseRules
-    readonly around: Prefixes
+    readonly prefixes: Prefixes
     readonly mayDecrypt: MayDecrypt
   },
 ): Promise<XmlDocument> {
@@ -192,7 +197,7 @@ async function decryptAssertion(
   if (!(await by.mayDecrypt(namesOfKeys(parts)))) {
     refuse('encryption_tries', 'its EncryptedKey came in too many messages that were refused')
   }
-  const decrypted = decrypt(parts, by.rules.decryptionKeys, by.around)
+  const decrypted = decrypt(parts, by.rules.decryptionKeys, by.prefixes)
   const { root } = decrypted
   if (root.name !== 'Assertion' || root.namespace !== ns.assertion) {
     refuse('response_form', 'what was encrypted is no assertion')

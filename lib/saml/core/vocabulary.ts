@@ -18,11 +18,14 @@ export const bindings = {
 
 export type Binding = 'redirect' | 'post'
 
-/** Canonicalisation and transforms that are taken, and nothing beside them. */
+/** The only accepted canonicalisations and transforms. */
 export const transforms = {
   enveloped: 'http://www.w3.org/2000/09/xmldsig#enveloped-signature',
   exclusive: 'http://www.w3.org/2001/10/xml-exc-c14n#',
-  /** The same bytes as `exclusive` where there is no comment. Messages have none, and signed metadata with one does not verify. */
+  /**
+   * This transform gives the same bytes as `exclusive` where there is no comment. Messages have none, and signed metadata with
+   * one does not verify.
+   */
   exclusiveWithComments: 'http://www.w3.org/2001/10/xml-exc-c14n#WithComments',
 } as const
 
@@ -34,8 +37,8 @@ export const digestMethods = {
 } as const
 
 /**
- * The hash of each digest method, as OpenSSL calls it. A Map, and not an object, so that the names strangers send never find what
- * every object inherits.
+ * The hash of each digest method, by its name in OpenSSL. The table is a Map, so that a name in a message cannot match a member
+ * that every object inherits.
  */
 export const digests: ReadonlyMap<string, string> = new Map(
   Object.entries(digestMethods).map(([hash, uri]) => [uri, hash]),

@@ -1,22 +1,23 @@
 /**
- * XML 1.0 with namespaces as a tree that scan.ts builds and all others only read: limits, elements, and questions to them.
+ * XML 1.0 with namespaces as a tree: the limits of documents, the elements, and functions that read them. scan.ts builds the tree,
+ * and all other files only read it.
  */
 export interface XmlLimits {
   /** Bytes of the whole document. */
   readonly size: number
   readonly elements: number
-  /** Elements inside each other; the root is 1 deep. */
+  /** The most elements inside each other; the root has the depth 1. */
   readonly depth: number
   /** Attributes of one element, namespace declarations included. */
   readonly attributes: number
   /** Attributes of all elements together. */
   readonly allAttributes: number
-  /** References to characters, in texts and values together: each costs what a hundred characters cost. */
+  /** References to characters, in texts and values together. Each costs as much as a hundred characters. */
   readonly references: number
   /** Namespace declarations in force at one element: its own, and those of the elements around it. */
   readonly declarations: number
   /** Whether comments, a byte order mark and UTF-16 are allowed, as in metadata, which people edit. */
-  readonly edited: boolean
+  readonly isHandWritten: boolean
 }
 
 interface XmlAttribute {
@@ -36,18 +37,18 @@ export interface XmlElement {
   readonly namespace: string
   /** The name as written: prefix and local name. */
   readonly tag: string
-  /** Where it stands in the text of its document: its `<`, what follows its start tag, and what follows its last `>`. */
+  /** The offsets in the text of its document: of its `<`, of the end of its start tag, and of its own end. */
   readonly start: number
   readonly inside: number
   readonly end: number
   /** The namespaces this very element declares, by prefix; the empty prefix is the default namespace. */
   readonly declares: Prefixes
-  /** Namespace declarations left out. */
+  /** The attributes without the namespace declarations. */
   readonly attributes: readonly XmlAttribute[]
   /** Elements and the character data between them, in order. */
   readonly content: ReadonlyArray<XmlElement | string>
   readonly children: readonly XmlElement[]
-  /** Character data that stands directly in this element, white space and all. */
+  /** The character data directly in this element, white space included. */
   readonly text: string
 }
 
@@ -65,24 +66,24 @@ export interface Growing extends XmlElement {
 }
 
 /** An attribute or a namespace declaration as it was written; Namespaces says what its prefix means. */
-export interface Written extends XmlAttribute {
+export interface WrittenAttribute extends XmlAttribute {
   namespace: string
 }
 
 /** Namespaces by their prefixes; the empty prefix is the default namespace. */
 export type Prefixes = ReadonlyMap<string, string>
 
-/** Makes elements of start tags, in their order, by Namespaces in XML 1.0. */
+/** Makes elements of start tags in the order of the document, by Namespaces in XML 1.0. */
 export class Namespaces {
-  /** What each prefix means, the innermost declaration last. */
+  /** The namespaces of each prefix, the innermost declaration last. */
   readonly #scope = new Map([['xml', [XML]]])
-  /** Declarations in force. */
+  /** The number of declarations in force. */
   declared = 0
-  /** The first breach of a rule, in words. Told at the end only, since what the scan refuses goes before it. */
+  /** The first breach of a rule, in words. It is reported only at the end, because refusals of the scan come first. */
   breach: string | undefined
-  /** Whether a prefix was found in what is declared around the document, and nowhere in it. */
+  /** Whether a prefix is declared around the document and not in it. */
   borrows = false
-  /** What is declared around the document, when it is a part of another one. */
+  /** The declarations around the document, when it is a part of another one. */
   readonly #around: Prefixes
   #root: Growing | undefined
 
@@ -91,7 +92,12 @@ export class Namespaces {
   }
 
   /** The element of a start tag that stands from `start` to `inside`, with its declarations in force. */
-  element(tag: string, written: readonly Written[], start: number, inside: number): Growing {
+  element(
+    tag: string,
+    written: readonly WrittenAttribute[],
+    start: number,
+    inside: number,
+  ): Growing {
     const declares = this.#declare(written)
     const attributes =
       declares.size === written.length ? NONE : this.#attributesOf(written, declares)
@@ -120,15 +126,18 @@ export class Namespaces {
     this.declared -= element.declares.size
   }
 
-  /** Section 3 keeps `xmlns` for declarations. xml-crypto takes any attribute for one whose name begins so, and leaves it out. */
-  #checkNames(tag: string, written: readonly Written[]): void {
+  /**
+   * Section 3 reserves `xmlns` for declarations. xml-crypto takes every attribute whose name begins with it for a declaration,
+   * and omits it.
+   */
+  #checkNames(tag: string, written: readonly WrittenAttribute[]): void {
     const names = [tag, ...written.filter(one => !isDeclaration(one)).map(one => one.tag)]
     const kept = names.find(name => name.startsWith('xmlns'))
     if (kept !== undefined) this.breach ??= `the name ${kept} begins with xmlns`
   }
 
   /** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
-  #declare(written: readonly Written[]): Prefixes {
+  #declare(written: readonly WrittenAttribute[]): Prefixes {
     if (!written.some(isDeclaration)) return NOTHING
     const declares = new Map<string, string>()
     for (const { tag: name, value: uri } of written.filter(isDeclaration)) {
@@ -148,21 +157,25 @@ export class Namespaces {
     return declares
   }
 
-  #attributesOf(written: readonly Written[], declares: Prefixes): readonly XmlAttribute[] {
-    // A copy has no room for more, unlike the list that has grown.
+  #attributesOf(written: readonly WrittenAttribute[], declares: Prefixes): readonly XmlAttribute[] {
+    // A copy has no spare room, unlike the list that has grown.
     const attributes =
       declares.size === 0 ? written.slice() : written.filter(each => !isDeclaration(each))
     const prefixed = attributes.filter(({ tag }) => tag.includes(':'))
     if (prefixed.length === 0) return attributes
     // Section 6.2: the default namespace is not that of attributes.
     for (const each of prefixed) each.namespace = this.#namespaceOf(prefixOf(each.tag))
-    // Section 6.3: two prefixes for one namespace do not make two attributes. The scan has refused what is written twice.
+    // Section 6.3: two prefixes for one namespace do not make two attributes. The scan has refused a name that is written
+    // twice.
     const names = new Set(prefixed.map(({ namespace, name }) => `${namespace} ${name}`))
     if (names.size < prefixed.length) this.breach ??= 'an attribute occurs twice'
     return attributes
   }
 
-  /** Only a root without a prefix asks for the default namespace around it: below any other, its absence may be meant. */
+  /**
+   * Only a root without a prefix uses the default namespace around the document. Below other roots a missing default namespace
+   * may be intended.
+   */
   #borrowed(prefix: string): string | undefined {
     const uri = prefix === '' && this.#root !== undefined ? undefined : this.#around.get(prefix)
     if (uri !== undefined) this.borrows = true
@@ -186,7 +199,7 @@ const XMLNS = 'http://www.w3.org/2000/xmlns/'
 
 const NONE: readonly XmlAttribute[] = []
 
-function isDeclaration({ tag }: Written): boolean {
+function isDeclaration({ tag }: WrittenAttribute): boolean {
   return tag === 'xmlns' || tag.startsWith('xmlns:')
 }
 
@@ -205,7 +218,7 @@ export function attributeOf(element: XmlElement | undefined, name: string): stri
   return element?.attributes.find(a => a.name === name && a.namespace === '')?.value
 }
 
-/** The children of this name, in order; none of an element that is not there. */
+/** The children of this name, in order; empty for a missing element. */
 export function childrenOf(
   element: XmlElement | undefined,
   namespace: string,
@@ -224,7 +237,7 @@ export function childOf(
   return childrenOf(element, namespace, name)[0]
 }
 
-/** What is declared at `element` and around it, in the document with this root. */
+/** The declarations at `element` and around it, in the document with this root. */
 export function prefixesAt(root: XmlElement, element: XmlElement): Prefixes {
   const scope = new Map<string, string>()
   let at: XmlElement | undefined = root
@@ -256,12 +269,12 @@ function collect(
   return found
 }
 
-/** Text as it stands in element content or in an attribute in quotes; line ends survive as references. */
+/** Escapes a text for element content or a quoted attribute; line ends become references. */
 export function escapeXml(text: string): string {
   return text.replace(/[&<>"'\t\n\r]/g, character => `&#${character.charCodeAt(0)};`)
 }
 
-/** The text without the white space of XML 1.0 around it: other characters that look like spaces are part of a name. */
+/** The text without the white space of XML 1.0 around it. Other characters that look like spaces are part of a name. */
 export function trimXml(text: string): string {
   let [from, to] = [0, text.length]
   while (from < to && WHITE.includes(text.charAt(from))) from += 1

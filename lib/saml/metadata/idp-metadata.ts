@@ -1,11 +1,11 @@
 /**
- * Reads metadata of identity providers, saml-metadata-2.0-os: bytes in, what this gateway needs of one IdP out. Pure. The caller
- * compares the dates with the time; here they are only read.
+ * Reads the facts of one identity provider from metadata, saml-metadata-2.0-os. Pure. The dates are only read here; the caller
+ * compares them with the time.
  */
 import { type KeyObject, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
-import { agreed } from '../core/agreement.ts'
+import { agreedDocument } from '../core/agreement.ts'
 import { parseInstant, parseXmlDuration } from '../core/instant.ts'
 import {
   metadataLimits,
@@ -24,7 +24,7 @@ interface IdpKey {
   readonly certificate: string
   /** SHA-256 of the certificate, hexadecimal in lower case. */
   readonly fingerprint: string
-  /** Moment its validity ends; it is warned about, not enforced. */
+  /** The moment the certificate's validity ends, which is not enforced; the service only warns. */
   readonly ends: Milliseconds
 }
 
@@ -32,7 +32,7 @@ export interface Endpoint {
   readonly binding: Binding
   /** Absolute http or https URI. */
   readonly location: string
-  /** Where responses go, when that is another place (2.2.2). */
+  /** The address for responses, when it is another one (2.2.2). */
   readonly responseLocation: string | undefined
 }
 
@@ -41,7 +41,7 @@ export const developmentMark = 'urn:authproxy:for-development'
 
 export interface IdpMetadata {
   readonly entityId: string
-  /** Every key that may sign, in the order of the document, each once. At least one. */
+  /** Every key that may sign, in the order of the document, each once. There is at least one. */
   readonly keys: readonly IdpKey[]
   /** Endpoints in order of preference: HTTP-Redirect, then HTTP-POST. There is at least one. */
   readonly singleSignOn: readonly Endpoint[]
@@ -54,12 +54,12 @@ export interface IdpMetadata {
   readonly validUntil: Milliseconds | undefined
   /** The shortest cacheDuration that applies to it: after it the document is to be asked for again. */
   readonly cacheDuration: Milliseconds | undefined
-  /** What could not be used, a sentence each. */
+  /** The parts that could not be used, a sentence each. */
   readonly warnings: readonly string[]
 }
 
 export interface MetadataRules {
-  /** The IdP meant; undefined when the document has to hold one IdP only. */
+  /** The entity ID of the IdP; undefined when the document has to contain only one IdP. */
   readonly entityId: string | undefined
   /** Certificates in PEM, one of which must have signed the document; undefined: the signature is not checked. */
   readonly certificates: readonly string[] | undefined
@@ -68,7 +68,7 @@ export interface MetadataRules {
 
 /**
  * The one IdP of a document, or the one called `entityId`. An aggregate with several IdPs is refused when none is named: taking
- * the first would mean to trust it because of its place. Never throws for what is in the document.
+ * the first would mean to trust it because of its place. Never throws because of the content of the document.
  */
 export function readIdpMetadata(
   bytes: Uint8Array,
@@ -76,9 +76,9 @@ export function readIdpMetadata(
 ): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
   try {
     const given = readDocument(bytes)
-    const idp = idpIn(certificates === undefined ? agreed(given) : given, entityId)
+    const idp = idpIn(certificates === undefined ? agreedDocument(given) : given, entityId)
     if (certificates === undefined) return { ok: true, idp }
-    // What is not metadata is refused as such; what counts is read from the text that is signed.
+    // Another document is refused for that reason. The facts are read from the signed text.
     const signed = verifySignature(given, given.root, { certificates, allowSha1 })
     return { ok: true, idp: idpIn(readMessage(signed, signedMetadataLimits), entityId) }
   } catch (error) {
@@ -94,7 +94,10 @@ function idpIn({ root }: XmlDocument, entityId: string | undefined): IdpMetadata
   return readEntity(choose(candidates, entityId))
 }
 
-/** People save a page in the place of metadata, and a URL may lead to a sign-in page: then the XML is not what is wrong. */
+/**
+ * People save a page instead of metadata, and a URL may lead to a sign-in page. Then the message says so, and does not name an
+ * error in the XML.
+ */
 function readDocument(bytes: Uint8Array): XmlDocument {
   const begin = Buffer.from(bytes.subarray(0, 2000)).toString('latin1').replaceAll('\0', '')
   if (/^[^<]{0,20}(?:<!--[^>]*-->\s*)?<(?:!doctype\s+html|html)[\s>]/i.test(begin)) {
@@ -111,19 +114,24 @@ interface Entity {
   readonly entityId: string
   /** Descriptors of identity providers that speak SAML 2.0. */
   readonly roles: readonly XmlElement[]
-  /** The EntitiesDescriptors around it: their dates hold for it too. */
-  readonly around: readonly XmlElement[]
+  /** The EntitiesDescriptors around the entity. Their dates apply to it too. */
+  readonly ancestors: readonly XmlElement[]
 }
 
-function* entitiesOf(element: XmlElement, around: readonly XmlElement[]): Generator<Entity> {
+function* entitiesOf(element: XmlElement, ancestors: readonly XmlElement[]): Generator<Entity> {
   if (element.name === 'EntityDescriptor') {
     const roles = childrenOf(element, ns.metadata, 'IDPSSODescriptor').filter(speaksSaml2)
-    yield { descriptor: element, entityId: attributeOf(element, 'entityID') ?? '', roles, around }
+    yield {
+      descriptor: element,
+      entityId: attributeOf(element, 'entityID') ?? '',
+      roles,
+      ancestors,
+    }
     return
   }
   for (const child of element.children) {
     if (child.namespace !== ns.metadata || !ROOTS.includes(child.name)) continue
-    yield* entitiesOf(child, [...around, element])
+    yield* entitiesOf(child, [...ancestors, element])
   }
 }
 
@@ -154,7 +162,7 @@ function quote(entityId: string): string {
   return JSON.stringify(entityId.slice(0, 200))
 }
 
-function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadata {
+function readEntity({ entityId, roles, ancestors, descriptor }: Entity): IdpMetadata {
   // 2.3.2: an entity ID has at most 1024 characters.
   if (entityId === '' || entityId.length > 1024) {
     refuse('metadata_no-entity-id', 'its EntityDescriptor has no usable entityID')
@@ -169,7 +177,7 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
   if (keys.length === 0) {
     refuse('metadata_no-key', `it has no usable signing certificate${details}`)
   }
-  const dated = [...around, descriptor, ...roles]
+  const dated = [...ancestors, descriptor, ...roles]
   const validUntil = earliestEnd(dated)
   if (Number.isNaN(validUntil)) refuse('metadata_dates', 'its validUntil is no xs:dateTime')
   return {
@@ -211,8 +219,8 @@ function signingKeys(roles: readonly XmlElement[], warnings: string[]): readonly
 }
 
 /**
- * A certificate out of base64, with white space anywhere, and with the PEM lines around it that some people paste in. A sentence
- * when it is none, or its key cannot verify SAML signatures here.
+ * The certificate of a base64 text, which may have white space anywhere, and the PEM lines that some people paste. A sentence
+ * when it is not a certificate, or its key cannot verify SAML signatures here.
  */
 function readCertificate(text: string): IdpKey | string {
   const base64 = text.replace(/-----(?:BEGIN|END) CERTIFICATE-----/g, '').replace(/\s+/g, '')
@@ -244,7 +252,10 @@ function readCertificate(text: string): IdpKey | string {
   }
 }
 
-/** Undefined for an algorithm that this OpenSSL does not know, or a damaged key: reading one throws. */
+/**
+ * The public key; undefined for an algorithm that this OpenSSL does not know, and for a damaged key, because reading those
+ * throws.
+ */
 function publicKeyOf(certificate: X509Certificate): KeyObject | undefined {
   try {
     return certificate.publicKey
@@ -253,7 +264,7 @@ function publicKeyOf(certificate: X509Certificate): KeyObject | undefined {
   }
 }
 
-/** P-256, P-384 and P-521, as OpenSSL calls them. */
+/** P-256, P-384 and P-521, by their names in OpenSSL. */
 const CURVES: readonly string[] = ['prime256v1', 'secp384r1', 'secp521r1']
 
 /** Endpoints of the two bindings we use, HTTP-Redirect first. */
@@ -291,7 +302,10 @@ function earliestEnd(elements: readonly XmlElement[]): Milliseconds | undefined 
   return values.length === 0 ? undefined : Math.min(...values)
 }
 
-/** The shortest cacheDuration; undefined when no element has one. It decides on no trust, so that a malformed one is only told. */
+/**
+ * The shortest cacheDuration; undefined when no element has one. No trust depends on it, so a malformed one only causes a
+ * warning.
+ */
 function shortestCaching(
   elements: readonly XmlElement[],
   warnings: string[],

@@ -1,9 +1,9 @@
 /**
- * Writes our own metadata (SP), saml-metadata-2.0-os: what an IdP has to know of this service provider. Pure.
+ * Writes the metadata of this service provider for IdPs, saml-metadata-2.0-os. Pure.
  *
  * # Facts
- * - An IdP that was given the document by hand and reads validUntil refuses every login after that moment. So it is written on
- *   wish alone.
+ * - An IdP that was given the document by hand and reads validUntil refuses every login after that moment. So validUntil is
+ *   written only when a setting asks for it.
  */
 import { createHash } from 'node:crypto'
 import { hour, type Milliseconds } from '../../async/clock.ts'
@@ -11,12 +11,12 @@ import { formatInstant } from '../core/instant.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'
 
-/** What the document says of this service provider besides its keys. */
+/** The facts of this service provider in the document, besides its keys. */
 interface Described {
   readonly entityId: string
   readonly acsUrl: string
   readonly sloUrl: string
-  /** URI; undefined names none. */
+  /** The URI of the format; undefined names none. */
   readonly nameIdFormat: string | undefined
   readonly metadataValidity: Milliseconds | undefined
   readonly metadataCacheDuration: Milliseconds | undefined
@@ -40,7 +40,7 @@ export function spMetadataXml(
     ...encryption.map(certificate => keyDescriptor('encryption', certificate)),
   ]
   const dates = datesOf(config, now)
-  // The ID follows from the content, so that the document stays the same as long as it says the same.
+  // The ID is a digest of the content, so that the document changes only with its content.
   const digest = createHash('sha256').update([entityId, dates, ...keys].join('\n'))
   const id = `_${digest.digest('hex').slice(0, 40)}`
   const lines = [
@@ -61,7 +61,7 @@ export function spMetadataXml(
   return { xml: lines.join('\n'), id }
 }
 
-/** 2.3.2. The end is that of an hour, so that the document changes once an hour and not each second. */
+/** 2.3.2. The end is rounded to an hour, so that the document changes once an hour and not each second. */
 function datesOf(
   { metadataValidity, metadataCacheDuration }: Described,
   now: Milliseconds,
@@ -73,7 +73,7 @@ function datesOf(
     : `${until} cacheDuration="PT${Math.floor(metadataCacheDuration / 1000)}S"`
 }
 
-/** 2.4.1.1; the methods say what decryption.ts takes, best first. */
+/** 2.4.1.1. The methods are those that decryption.ts accepts, best first. */
 function keyDescriptor(use: 'signing' | 'encryption', certificate: string): string {
   const base64 = certificate.replace(/-----[^-]+-----|\s/g, '')
   const methods =

@@ -1,16 +1,16 @@
 /**
  * Exclusive canonicalisation without comments, Exclusive XML Canonicalization 1.0: an element as the bytes a signature is over.
  *
- * A mistake here can only refuse a good message, never take a bad one: what is read in the end is read from the very text
- * that is made here, and hashed.
+ * A mistake here can only refuse a good message, never accept a bad one, because the facts are read from the very text that is
+ * made and hashed here.
  */
 import { type Prefixes, prefixesAt, prefixOf, type XmlElement } from '../core/xml.ts'
 
 interface CanonicalOptions {
   /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
   readonly inclusive?: readonly string[]
-  /** Left out with all it holds, as the enveloped signature is. */
-  readonly without?: XmlElement | undefined
+  /** The element that is omitted with its content, as the enveloped signature is. */
+  readonly omitted?: XmlElement | undefined
 }
 
 /** The canonical text of `element`, a part of the document with this root. */
@@ -26,7 +26,7 @@ export function canonicalText(
 export function canonicalBytes(
   root: XmlElement,
   element: XmlElement,
-  { inclusive = [], without }: CanonicalOptions = {},
+  { inclusive = [], omitted }: CanonicalOptions = {},
 ): Buffer {
   const made = new Utf8()
   const pair = (name: string, value: string) => {
@@ -35,7 +35,7 @@ export function canonicalBytes(
     made.addEscaped(value, IN_VALUE)
     made.add('"')
   }
-  // `rendered`: what the text made so far has declared and is in force here; `around`: what the document has.
+  // `rendered` has the declarations in force in the text made so far, `around` those of the document.
   const write = (each: XmlElement, before: Prefixes, around: Prefixes) => {
     let rendered = before
     const scope = each.declares.size === 0 ? around : new Map([...around, ...each.declares])
@@ -52,7 +52,7 @@ export function canonicalBytes(
     made.add('>')
     for (const piece of each.content) {
       if (typeof piece === 'string') made.addEscaped(piece, IN_TEXT)
-      else if (piece !== without) write(piece, rendered, scope)
+      else if (piece !== omitted) write(piece, rendered, scope)
     }
     made.add('</')
     made.add(each.tag)
@@ -63,8 +63,7 @@ export function canonicalBytes(
 }
 
 /**
- * Text as the bytes of UTF-8 while it is made. A string that grows is a chain of all that was added to it, which the garbage collector
- * copies again and again.
+ * Builds a text as bytes of UTF-8. A growing string is a chain of its pieces, which the garbage collector copies repeatedly.
  */
 class Utf8 {
   #buffer = Buffer.allocUnsafe(16_384)
@@ -86,7 +85,7 @@ class Utf8 {
     this.#length = length + (i < text.length ? buffer.write(text.slice(i), length) : 0)
   }
 
-  /** Adds text in which some characters of ASCII are written by others. Strangers send a quarter of a million of them. */
+  /** Adds text and escapes some ASCII characters. A message may have a quarter of a million of them. */
   addEscaped(text: string, escapes: Escapes): void {
     const start = this.#length
     this.add(text)
@@ -94,7 +93,7 @@ class Utf8 {
     let more = 0
     for (const byte of this.bytes.subarray(start)) more += (escapes.of[byte]?.length ?? 1) - 1
     const buffer = this.#withRoom(more)
-    // From behind, so that no byte is overwritten before it has been moved.
+    // The loop runs backwards, so that no byte is overwritten before it is moved.
     let to = this.#length + more
     for (let i = this.#length - 1; i >= start; i -= 1) {
       const byte = buffer[i] ?? 0
@@ -105,7 +104,7 @@ class Utf8 {
     this.#length += more
   }
 
-  /** The buffer, with room for so many bytes more. */
+  /** The buffer, with room for this number of further bytes. */
   #withRoom(bytes: number): Buffer {
     const most = this.#length + bytes
     if (most > this.#buffer.length) this.#buffer = Buffer.concat([this.bytes], 2 * most)
@@ -124,7 +123,7 @@ function undeclared(
   { scope, inclusive }: { readonly scope: Prefixes; readonly inclusive: readonly string[] },
 ): readonly Declaration[] {
   const own = prefixOf(tag)
-  // Most elements use the prefix of their name alone.
+  // Most elements use only the prefix of their name.
   if (inclusive.length === 0 && !attributes.some(isPrefixed)) {
     return own === 'xml' || (rendered.get(own) ?? '') === namespace ? NONE : [[own, namespace]]
   }
@@ -145,7 +144,7 @@ function isPrefixed({ tag }: Named): boolean {
   return tag.includes(':')
 }
 
-/** Most lists are in order as they came. */
+/** Most lists are already in order. */
 function sorted<T>(list: readonly T[], order: (a: T, b: T) => number): readonly T[] {
   let before: T | undefined
   for (const each of list) {
@@ -168,7 +167,7 @@ function compare(a: string, b: string): number {
 interface Escapes {
   /** Whether the text has any of the characters. */
   readonly some: (text: string) => boolean
-  /** What is written, by the character that it stands for. */
+  /** The replacement of each character. */
   readonly of: ReadonlyArray<Buffer | undefined>
 }
 
@@ -183,6 +182,10 @@ function escapes(written: Readonly<Record<string, string>>): Escapes {
 /** Canonical XML 1.0 section 2.3. */
 const IN_TEXT = escapes({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\r': '&#xD;' })
 const IN_VALUE = escapes({
-  ...{ '&': '&amp;', '<': '&lt;', '"': '&quot;' },
-  ...{ '\t': '&#x9;', '\n': '&#xA;', '\r': '&#xD;' },
+  '&': '&amp;',
+  '<': '&lt;',
+  '"': '&quot;',
+  '\t': '&#x9;',
+  '\n': '&#xA;',
+  '\r': '&#xD;',
 })

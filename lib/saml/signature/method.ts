@@ -1,6 +1,6 @@
 /**
- * The signature methods that are taken, by their URIs, and the arithmetic of each (RFC 6931). A method counts with a key of its own
- * kind alone, so that no key is used for what it was not made for.
+ * The accepted signature methods, by their URIs, and the arithmetic of each (RFC 6931). A method works only with a key of its
+ * own kind, so that a key is used only for its purpose.
  */
 import {
   constants,
@@ -15,7 +15,7 @@ import { LRUCache } from 'lru-cache'
 
 interface Method {
   readonly hash: 'sha1' | 'sha256' | 'sha384' | 'sha512'
-  /** Kinds of keys, as Node calls them. `rsa-pss` is a key whose certificate allows RSA-PSS alone. */
+  /** The kinds of keys, by their names in Node. `rsa-pss` is a key whose certificate allows only RSA-PSS. */
   readonly keys: ReadonlyArray<'rsa' | 'rsa-pss' | 'ec'>
   /** RFC 6931 section 2.3.10: MGF1 with the same hash, and a salt as long as its digest. */
   readonly padding?: { readonly padding: number; readonly saltLength: number }
@@ -42,7 +42,7 @@ const pss = {
   saltLength: constants.RSA_PSS_SALTLEN_DIGEST,
 } as const
 
-/** A Map, and not an object, so that the names strangers send never find what every object inherits. */
+/** The table is a Map, so that a name in a message cannot match a member that every object inherits. */
 const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   [signatureMethods.rsaSha1, { hash: 'sha1', keys: ['rsa'] }],
   [signatureMethods.rsaSha256, { hash: 'sha256', keys: ['rsa'] }],
@@ -66,7 +66,7 @@ export interface SignatureRules {
   readonly allowSha1: boolean
 }
 
-/** Why a method is not taken; undefined when it is. */
+/** The reason why a method is refused; undefined when it is accepted. */
 export function methodProblem(
   uri: string,
   allowSha1: boolean,
@@ -107,7 +107,7 @@ export function usualMethod({ asymmetricKeyType: kind }: KeyObject): string {
   return kind === 'rsa-pss' ? signatureMethods.pssSha256 : signatureMethods.rsaSha256
 }
 
-/** What is to be signed, and how. */
+/** The data to be signed, the key and the method. */
 export interface Unsigned {
   readonly key: KeyObject
   /** The URI of the signature method. */
@@ -122,12 +122,12 @@ export function signatureBy(unsigned: Unsigned): Buffer {
 
 const signInPool = promisify(sign)
 
-/** Signatures at a time that are made for requests: the pool of Node also reads and writes files. */
+/** The most signatures at a time for requests. The thread pool of Node also reads and writes files. */
 const MOST_AT_ONCE = 2
 let running = 0
 const waiting: Array<() => void> = []
 
-/** Does what `signatureBy` does in a thread of the pool of Node: strangers can ask for signatures by any number of requests. */
+/** Signs like `signatureBy`, in a thread of Node's pool, because any client can cause signatures by its requests. */
 export async function signatureBehind(unsigned: Unsigned): Promise<Buffer> {
   if (running >= MOST_AT_ONCE) await new Promise<void>(resolve => waiting.push(resolve))
   else running += 1

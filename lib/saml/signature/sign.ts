@@ -24,8 +24,8 @@ export interface SigningOptions {
 }
 
 /**
- * Signs the element with this ID, with SHA-256 unless told; the signature follows its Issuer, or is its first child, as the
- * schemas want it.
+ * Signs the element with this ID, by default with SHA-256. The signature follows its Issuer, or is its first child, as the
+ * schemas require.
  */
 export function signElement(text: string, options: SigningOptions): string {
   const { unsigned, finish } = prepare(text, options)
@@ -38,7 +38,7 @@ export async function signElementBehind(text: string, options: SigningOptions): 
   return finish(await signatureBehind(unsigned))
 }
 
-/** What has to be signed, and what makes the signed text of the signature. */
+/** The data to be signed, and a function that makes the signed text of the signature. */
 function prepare(
   text: string,
   options: SigningOptions,
@@ -52,7 +52,8 @@ function prepare(
   const digest = createHash(shortName(digestMethod))
     .update(canonicalText(document.root, element))
     .digest('base64')
-  // Canonical already, but for the namespace, which stands at Signature and is written at SignedInfo when that stands alone.
+  // The text is canonical except for the namespace, which is declared at Signature, and at SignedInfo when SignedInfo is
+  // canonicalised alone.
   const info = (namespace: string) =>
     `<ds:SignedInfo${namespace}>` +
     `<ds:CanonicalizationMethod Algorithm="${transforms.exclusive}"></ds:CanonicalizationMethod>` +

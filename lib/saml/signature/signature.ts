@@ -1,14 +1,15 @@
 /**
- * Verifies enveloped XML signatures, as SAML profiles them (saml-core-2.0-os section 5.4). What was verified comes back as text: the
+ * Verifies enveloped XML signatures, as SAML profiles them (saml-core-2.0-os section 5.4). The result is the verified text: the
  * canonical bytes that were signed.
  *
  * The order keeps strangers cheap: first the form, on our own tree, and whether there is a key of the method's kind; then the
- * signature over SignedInfo; when a key of the IdP has made that, the digest over the element as we canonicalise it. What comes so
- * far xml-crypto decides: the text it writes has to have that digest, and all that is read is read from it. One reference to the
- * parent's ID, an ID that occurs once, two known transforms, known algorithms. KeyInfo is not read at all.
+ * signature over SignedInfo; when a key of the IdP has made that, the digest over the element as we canonicalise it. For a
+ * message that passes these steps xml-crypto decides: the text it writes has to have that digest, and all facts are read from
+ * that text. One reference to the parent's ID, an ID that occurs once, two known transforms, known algorithms. KeyInfo is not
+ * read at all.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { agreed } from '../core/agreement.ts'
+import { agreedDocument } from '../core/agreement.ts'
 import { decodeBase64 } from '../core/encoding.ts'
 import { infoLimits, readMessage, refuse, signedLimits } from '../core/message.ts'
 import { digestMethods, digests, ns, transforms } from '../core/vocabulary.ts'
@@ -31,20 +32,21 @@ export function isSigned(element: XmlElement): boolean {
 }
 
 /**
- * The signed content of `element`, read from the canonical bytes that were signed: what stood elsewhere, or was read another
- * way, is not in it. Refuses a signature that does not hold.
+ * The signed content of `element`, read from the canonical bytes that were signed. Unsigned parts of the message are not in it.
+ * Refuses an invalid signature.
  */
 export function signedContent(
   document: XmlDocument,
   element: XmlElement,
   rules: SignatureRules,
 ): XmlDocument {
-  return agreed(readMessage(verifySignature(document, element, rules), signedLimits))
+  return agreedDocument(readMessage(verifySignature(document, element, rules), signedLimits))
 }
 
 /**
- * The canonical text of `element`, a part of the document, without the signature directly in it, once that is verified. With no usable
- * key the refusal is `signature_invalid`: whether the key is unknown or the content was changed cannot be told apart.
+ * The canonical text of `element`, a part of the document, without the signature directly in it, after that signature is
+ * verified. Without a usable key the refusal is `signature_invalid`, because an unknown key and a changed content cannot be
+ * distinguished.
  */
 export function verifySignature(
   document: XmlDocument,
@@ -71,7 +73,7 @@ export function verifySignature(
     const found = createHash(hash).update(content).digest()
     return found.length === expected.length && timingSafeEqual(found, expected)
   }
-  const parts = { inclusive, without: signature }
+  const parts = { inclusive, omitted: signature }
   if (!hasDigest(canonicalBytes(root, element, parts))) return fail()
   const text = signedText(document, element, parts)
   if (!hasDigest(text)) {
@@ -80,21 +82,30 @@ export function verifySignature(
   return text
 }
 
-/** Elements of a signature: enough for a chain of certificates in KeyInfo, and for nothing to hide in. */
+/** The most elements of a signature: enough for a chain of certificates in KeyInfo, and too few to hide another document. */
 const MOST_ELEMENTS = 64
-/** Elements of SignedInfo: SAML has at most eleven. */
+/** The most elements of SignedInfo. SAML has at most eleven. */
 const MOST_INFO = 16
 
-/** The namespaces of InclusiveNamespaces: xml-crypto writes one in each transform, in the namespace of its name, and only one of them counts. */
+/**
+ * The namespaces that InclusiveNamespaces may have. xml-crypto writes one in each transform, in the namespace of its name, and
+ * only one of them counts.
+ */
 const LISTING: readonly string[] = Object.values(transforms)
 
-/** What SignedInfo may hold: anything else would change what a signature means, and has no meaning here. */
+/**
+ * The elements that SignedInfo may contain. Any other could change the meaning of a signature, and this verifier would not know
+ * it.
+ */
 const INFO_PARTS: readonly string[] = [
   ...['SignedInfo', 'CanonicalizationMethod', 'SignatureMethod', 'Reference'],
   ...['Transforms', 'Transform', 'DigestMethod', 'DigestValue'],
 ]
 
-/** The signature in `element` and its SignedInfo, whose parts are as SAML wants them. Needs no key and computes nothing. */
+/**
+ * The signature in `element` and its SignedInfo, whose parts have the form that SAML requires. The check needs no key and
+ * computes nothing.
+ */
 function checkForm(element: XmlElement) {
   if (!isSigned(element)) refuse('signature_missing', `${element.name} is not signed`)
   const signature = only(element, 'Signature')
@@ -103,7 +114,7 @@ function checkForm(element: XmlElement) {
   }
   const info = only(signature, 'SignedInfo')
   only(signature, 'SignatureValue')
-  // ds:Object could carry another document (signature wrapping), and SAML has no use for it (5.4.5 leaves it out).
+  // ds:Object could carry another document (signature wrapping), and SAML does not use it (5.4.5).
   if (childrenOf(signature, ns.signature, 'Object').length > 0) {
     refuse('signature_form', 'an Object inside the signature')
   }
@@ -131,14 +142,14 @@ function only(parent: XmlElement, name: string): XmlElement {
 /** SignedInfo, read from the canonical bytes that the signature is over. */
 function signedInfo(root: XmlElement, info: XmlElement): XmlDocument {
   const inclusive = prefixesOf(childOf(info, ns.signature, 'CanonicalizationMethod'))
-  // Before its canonical text is written, which can be four times as long.
+  // The size is checked before the canonical text is written, which can be four times as long.
   const { size } = infoLimits
   if (info.end - info.start > size)
     refuse('xml_too-large', `SignedInfo is larger than ${size} characters`)
   return readMessage(canonicalText(root, info, { inclusive }), infoLimits)
 }
 
-/** Characters of the PrefixList of an InclusiveNamespaces; IdPs name one or two prefixes. */
+/** The most characters of the PrefixList of an InclusiveNamespaces. IdPs name one or two prefixes. */
 const LONGEST_LIST = 256
 
 function prefixesOf(method: XmlElement | undefined): readonly string[] {
@@ -181,8 +192,9 @@ function checkReference(root: XmlElement, element: XmlElement, info: XmlElement)
 }
 
 /**
- * xs:ID allows less (saml-core-2.0-os section 1.3.4), but some IdPs write GUIDs and base64. The ID is only ever compared; what other
- * libraries could read as the end of a string of XPath, or as another reference (`#xpointer(/)`, `%41`), is left out.
+ * The pattern allows more than xs:ID (saml-core-2.0-os section 1.3.4), because some IdPs write GUIDs and base64. The ID is only
+ * compared. Characters that other libraries could read as the end of an XPath string, or as another reference (`#xpointer(/)`,
+ * `%41`), are not allowed.
  */
 const ID = /^[^\s\p{C}"'`<>&()%#\\]{1,1024}$/u
 

@@ -28,9 +28,9 @@ export interface Repository {
 
 /** A secret key in a keyring of gpg. */
 export interface Signer {
-  /** What gpg knows the key by: a fingerprint, an address. */
+  /** The name of the key for gpg: a fingerprint or an address. */
   readonly key: string
-  /** Where the keyring is; the user's own when not given. */
+  /** The directory of the keyring; the user's own when not given. */
   readonly home?: string
 }
 
@@ -41,8 +41,8 @@ interface IndexFile {
 }
 
 /**
- * Adds the packages to the pool and writes the indexes of all that are there. Indexes come before the Release file that names them;
- * those of before stay by their digests, for clients that have the Release file of before.
+ * Adds the packages to the pool and writes the indexes of all that are there. Indexes are written before the Release file that
+ * names them. Earlier indexes stay by their digests, for clients that have an earlier Release file.
  */
 export async function publish(packages: readonly string[], repository: Repository): Promise<void> {
   const { directory } = repository
@@ -70,7 +70,7 @@ export async function publish(packages: readonly string[], repository: Repositor
 
 /** Gives the work a new key without a passphrase, for a repository that is tried out, and deletes it afterwards. */
 export async function withNewKey(work: (signer: Signer) => Promise<void>): Promise<void> {
-  // The path of the agent's socket has to stay under 108 bytes, so the directory is no deep one.
+  // The path of the agent's socket has to be shorter than 108 bytes, so the directory must not be deep.
   const home = await mkdtemp(join(tmpdir(), 'repository-key-'))
   const signer = { home, key: 'archive@cachesvc.example.org' }
   try {
@@ -107,7 +107,7 @@ async function indexesOf(directory: string, component: string): Promise<IndexFil
   })
 }
 
-/** What the package says of itself, and where it is. */
+/** The control fields of the package, and its place in the pool. */
 async function stanzaOf(directory: string, component: string, name: string): Promise<string> {
   const path = `pool/${component}/${name}`
   const file = join(directory, path)

@@ -7,7 +7,7 @@ import type { Seconds } from '../../async/clock.ts'
 
 interface BuiltFrom {
   readonly version: string
-  /** The time of every file that is built: SOURCE_DATE_EPOCH, else that of the commit, outside of a clone the present. */
+  /** The time of every built file: SOURCE_DATE_EPOCH, or else the time of the commit, or outside a clone the present. */
   readonly at: Seconds
 }
 
@@ -29,7 +29,7 @@ export function tagsOfCommit(root: string): string[] {
   return git(root, 'tag', '--points-at', 'HEAD')?.split('\n') ?? []
 }
 
-/** Whether a file that git knows is other than in the commit. */
+/** Whether a file that git knows differs from the commit. */
 export function isChanged(root: string): boolean {
   return git(root, 'status', '--porcelain', '--untracked-files=no') !== ''
 }

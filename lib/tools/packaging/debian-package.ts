@@ -1,5 +1,6 @@
 /**
- * Debian packages of cachesvc and authproxy: which files go where, and what dpkg needs to know of them. `dpkg-deb` packs them.
+ * Builds the Debian packages of cachesvc and authproxy: the paths of their files, and the control files for dpkg. `dpkg-deb`
+ * packs them.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -22,7 +23,7 @@ import { packagesAmong } from './program-files.ts'
 import { settle } from './settled-tree.ts'
 
 interface DebianBuild extends PackageBuild {
-  /** The package brings this Node.js, and needs none of the system. */
+  /** The Node.js in the package, which then needs none of the system. */
   readonly node?: CarriedNode | undefined
 }
 
@@ -117,7 +118,7 @@ function stage(staged: Staged): void {
   if (settings.length > 0) put('DEBIAN/conffiles', settings.map(path => `/${path}\n`).join(''))
 }
 
-/** What lintian says of the program of Node.js, which is as its authors built it. */
+/** The tags of lintian for the program of Node.js, which is packed as its authors built it. */
 const nodeTags = ['unstripped-binary-or-object', 'embedded-library']
 
 /** RFC 1952 without a time, so that equal content is equally packed. */
@@ -208,7 +209,7 @@ function copyright({ name, build, manifest }: Staged, packages: readonly string[
   return [`Source: ${manifest.homepage}\n\n${own}`, 'It contains:\n', ...node, ...others].join('\n')
 }
 
-/** Debian has that text once for all packages. */
+/** The text without the Apache licence, which Debian has once for all packages. */
 function withoutApache(text: string): string {
   const owners = text.match(/^.*Copyright (\(c\) )?[0-9A-Z].*$/gm) ?? []
   return [...owners, 'The licence is in /usr/share/common-licenses/Apache-2.0.', ''].join('\n')

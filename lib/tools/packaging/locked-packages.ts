@@ -38,7 +38,9 @@ export function needsOf(entry: LockedPackage): string[] {
   return Object.keys({ ...entry.dependencies, ...entry.optionalDependencies })
 }
 
-/** Where Node finds the package of this name for one at `from`: nearest first. Throws when it is nowhere. */
+/**
+ * The path at which Node finds the package of this name for a package at `from`; the nearest counts. Throws when there is none.
+ */
 export function placeOf(packages: Iterable<string> | object, name: string, from: string): string {
   const known = Symbol.iterator in packages ? new Set(packages) : new Set(Object.keys(packages))
   for (let at = from; ; at = at.replace(/(?:^|\/)node_modules\/(?:@[^/]+\/)?[^/]+$/, '')) {

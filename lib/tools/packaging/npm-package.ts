@@ -1,6 +1,6 @@
 /**
- * The npm package of one program: its modules, its manuals, templates and examples, and the dependencies that it imports. Their
- * versions, and those of what they depend on, are the versions of package-lock.json: `npm-shrinkwrap.json` names them.
+ * Builds the npm package of one program: its modules, its manuals, templates and examples, and the dependencies it imports.
+ * `npm-shrinkwrap.json` fixes all dependencies at the versions of package-lock.json.
  *
  * `tar` writes the file and this module compresses it, so that its bytes depend on the content and the version of Node.js alone.
  */

@@ -1,9 +1,9 @@
 /**
- * What belongs to each of the two programs: its templates, its documents, its units and examples. The Debian packages, the npm packages and
- * the lists of parts are made from this table; which modules a program needs, program-files.ts finds.
+ * The parts of each of the two programs: its templates, its documents, its units and examples. The Debian packages, the npm
+ * packages and the lists of parts are made from this table; which modules a program needs, program-files.ts finds.
  */
 
-/** A program with what is shipped beside its modules. */
+/** A program with the files that are shipped beside its modules. */
 export interface Product {
   readonly name: 'cachesvc' | 'authproxy'
   readonly summary: string

@@ -60,7 +60,7 @@ t.test('query: what a signature is over stands in the query, each parameter once
       const once = names.filter(name => name === read.name).length === 1
       return (
         once &&
-        (read.signature?.over ?? '')
+        (read.signature?.signedText ?? '')
           .split('&')
           .every(piece => piece === '' || query.split('&').includes(piece))
       )
@@ -157,7 +157,7 @@ t.test('cookies: a token is found among whatever else a browser holds', t => {
           limit: 20_000,
           maxAge: 60,
           tag: 't0',
-          held: Fields.empty,
+          requestFields: Fields.empty,
         })
         if ('tooLarge' in written) return false
         const ours = written.all('Set-Cookie').map(line => line.slice(0, line.indexOf(';')))

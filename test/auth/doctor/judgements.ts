@@ -39,8 +39,8 @@ const config = gatewayConfig({
 function dated(at: number, took = 0) {
   return {
     fields: Fields.of(['Date', formatDate(at)]),
-    asked: now - took / 2,
-    answered: now + took / 2,
+    askedAt: now - took / 2,
+    answeredAt: now + took / 2,
   }
 }
 
@@ -177,7 +177,7 @@ t.test('sessions grow with their groups, and what a browser would be given is kn
 t.test('readiness is told in the service’s own words', t => {
   const uri = { scheme: 'http', host: '127.0.0.1', port: 9080, path: '/readyz' } as const
   const answered = (status: number, content: string) =>
-    ({ ok: true, status, content, fields: Fields.empty, asked: 0, answered: 0 }) as const
+    ({ ok: true, status, content, fields: Fields.empty, askedAt: 0, answeredAt: 0 }) as const
   t.match(judgeReadiness(uri, answered(200, 'ready\n')), { state: 'right' })
   t.match(judgeReadiness(uri, answered(503, 'not ready\nthe metadata has expired\n')), {
     state: 'wrong',

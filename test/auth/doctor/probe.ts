@@ -92,7 +92,7 @@ t.test('an answer is read by holders of the keys, and belongs to one question', 
 t.test('the instance answers a probe on any path, before everything else', async t => {
   const clock = new ManualClock(1_700_000_000_000)
   const gateway = await startGateway(t, { clock, proxy: { trustedProxies: ['127.0.0.1'] } })
-  const keys = gateway.saml.keys.sealing()
+  const keys = gateway.saml.keys.sealingKeys()
   const ask = async (target: string, fields: Record<string, string> = {}, padding = 0) => {
     const question = sealQuestion({ nonce: 'n', padding }, clock.now(), { keys, random })
     const client = await RawClient.connect(t, gateway.port)
@@ -139,7 +139,7 @@ t.test('to strangers there is no such thing as a probe', async t => {
   })
   const client = await RawClient.connect(t, gateway.port)
   const now = clock.now()
-  const keys = gateway.saml.keys.sealing()
+  const keys = gateway.saml.keys.sealingKeys()
   const late = sealQuestion({ nonce: 'n', padding: 0 }, now - 60_000, { keys, random })
   const foreign = sealQuestion({ nonce: 'n', padding: 0 }, now, { keys: [key()], random })
   const plain = await client.get('/', { Host: domain })

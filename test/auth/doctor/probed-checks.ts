@@ -25,7 +25,7 @@ t.test('checks with a question', async t => {
     trustedProxies: ['127.0.0.1'],
   }
   const gateway = await startGateway(t, { clock, settings: { forwardAuth } })
-  const keys = gateway.saml.keys.sealing()
+  const keys = gateway.saml.keys.sealingKeys()
   const seal = (nonce: string, more: { about?: string; fails?: boolean } = {}, own = keys) =>
     sealQuestion({ nonce, padding: 0, ...more }, clock.now(), { keys: own, random })
   const check = async (target: string, fields: Readonly<Record<string, string>> = {}) => {

@@ -7,7 +7,7 @@ import {
   makeDynamicConfig,
   publishedCertificates,
   publishedFor,
-  rotated,
+  rotateKeys,
   signingKey,
 } from '../../../lib/auth/keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
@@ -61,12 +61,12 @@ t.test(
   async t => {
     const before = await makeDynamicConfig(making)
     const later = { ...making, now: start + 1000 }
-    const after = await rotated(before, later, { session: 60_000, saml: 600_000 })
+    const after = await rotateKeys(before, later, { session: 60_000, saml: 600_000 })
     t.equal(after.session.length, 2)
     t.not(after.session[0]?.kid, before.session[0]?.kid)
     t.equal(after.session[1]?.retires, start + 61_000)
     t.equal(after.saml[1]?.retires, start + 601_000)
-    const again = await rotated(
+    const again = await rotateKeys(
       after,
       { ...making, now: start + 31_000 },
       { session: 60_000, saml: 600_000 },
@@ -150,7 +150,7 @@ t.test('a new key pair is published before it signs, unless it has to sign at on
   const before = await makeDynamicConfig(making)
   const overlap = { session: 60_000, saml: 600_000 }
   const path = await place(t)
-  await saveDynamicConfig(path, await rotated(before, making, overlap))
+  await saveDynamicConfig(path, await rotateKeys(before, making, overlap))
   const { ring, clock } = await ringAt(t, path)
   const config = {
     entityId,
@@ -173,7 +173,7 @@ t.test('a new key pair is published before it signs, unless it has to sign at on
   t.equal(published(), 1)
   t.equal(ring.saml().length, 2, 'the old one still decrypts')
 
-  const atOnce = await rotated(before, making, { ...overlap, atOnce: true })
+  const atOnce = await rotateKeys(before, making, { ...overlap, atOnce: true })
   t.equal(signingKey(atOnce.saml, start, publishedFor.saml)?.kid, atOnce.saml[0]?.kid)
   t.equal(signingKey(atOnce.identity, start, publishedFor.identity)?.kid, atOnce.identity[0]?.kid)
 })
@@ -183,9 +183,9 @@ t.test('a rotation of a file of version 1 makes its first key of identities', as
   await writeVersion1(path)
   const before = await readDynamicConfig(path)
   if (before === undefined) throw new Error('it was written')
-  const after = await rotated(before, making, { session: 60_000, saml: 60_000 })
+  const after = await rotateKeys(before, making, { session: 60_000, saml: 60_000 })
   t.equal(after.identity.length, 1)
-  const again = await rotated(after, making, { session: 60_000, saml: 60_000 })
+  const again = await rotateKeys(after, making, { session: 60_000, saml: 60_000 })
   t.equal(again.identity[1]?.retires, start + 3_600_000)
 })
 

@@ -14,7 +14,7 @@ import {
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { makeDynamicConfig, rotated } from '../../../lib/auth/keys/dynamic-config.ts'
+import { makeDynamicConfig, rotateKeys } from '../../../lib/auth/keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
@@ -144,7 +144,7 @@ t.test('what root rotates belongs to whom it belonged to', asRoot, async t => {
   chownSync(directory, 12_345, 12_346)
   await saveDynamicConfig(path, made)
   t.match(statSync(path), { uid: 12_345, gid: 12_346 })
-  await saveDynamicConfig(path, await rotated(made, making, { session: 1000, saml: 1000 }))
+  await saveDynamicConfig(path, await rotateKeys(made, making, { session: 1000, saml: 1000 }))
   t.match(statSync(path), { uid: 12_345, gid: 12_346 })
   t.equal(statSync(path).mode & 0o777, 0o600)
 })
@@ -194,7 +194,7 @@ t.test('a full disk during a rotation leaves the old keys whole', withTmpfs, asy
   await saveDynamicConfig(path, made)
   const ring = await open()
   writeFileSync(join(directory, 'ballast'), Buffer.alloc(24_000))
-  const after = await rotated(made, making, { session: 1000, saml: 1000 })
+  const after = await rotateKeys(made, making, { session: 1000, saml: 1000 })
   await t.rejects(saveDynamicConfig(path, after), { message: /the disk is full/ })
   t.same(await readDynamicConfig(path), made)
   t.same((await readdir(directory)).sort(), ['app.json', 'ballast'])

@@ -29,7 +29,7 @@ class Keeper {
       path,
       files,
       clock,
-      living: () => this.marks,
+      livingMarks: () => this.marks,
       isMark: (found): found is Mark =>
         Array.isArray(found) && typeof found[0] === 'string' && typeof found[1] === 'number',
       fromVersion1: found => {
@@ -39,11 +39,11 @@ class Keeper {
       merge: found => {
         for (const [name, until] of found) this.marks.set(name, until)
       },
-      lost: () => {
+      reportLoss: () => {
         this.lost += 1
       },
       unreadable: error => this.problems.push(`unreadable: ${error}`),
-      failed: error => this.problems.push(`failed: ${error}`),
+      reportFailure: error => this.problems.push(`failed: ${error}`),
     })
   }
 

@@ -14,14 +14,14 @@ function watched(t: Test) {
   const file = new WatchedFile({
     path,
     clock,
-    changed: async () => {
+    readAgain: async () => {
       seen.changes += 1
     },
     write: () => {
       seen.writes += 1
       return writeFile(path, `${seen.writes}`)
     },
-    failed: () => {
+    reportFailure: () => {
       seen.failures += 1
     },
   })

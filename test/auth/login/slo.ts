@@ -216,7 +216,7 @@ t.test('unsigned LogoutRequests are taken when that is switched on, loudly', asy
       used.push(...ids)
       return true
     },
-    living: () => [],
+    livingMarks: () => [],
     close: async () => {},
   }
   const lab = await SamlLab.open(t, 'entra', {

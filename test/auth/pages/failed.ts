@@ -1,6 +1,6 @@
 /** Which page, or none, answers an error that was thrown while a request was under way; and what is answered by documents of our own. */
 import t from 'tap'
-import { cannotLogIn, failed } from '../../../lib/auth/pages/failure-page.ts'
+import { cannotLogIn, errorResponse } from '../../../lib/auth/pages/failure-page.ts'
 import { ownDocument } from '../../../lib/auth/pages/own-document.ts'
 import { Failure } from '../../../lib/errors.ts'
 import { OriginFailure } from '../../../lib/http/client/errors.ts'
@@ -37,7 +37,7 @@ t.test('an error has the page of its cause', t => {
     ['bug', 'internal'],
   ] as const) {
     const codes: string[] = []
-    failed(request, error, report => {
+    errorResponse(request, error, report => {
       codes.push(report.code)
       if (text !== undefined) t.equal('as' in report && report.as, text)
       return textResponse(500, '')
@@ -50,9 +50,9 @@ t.test('an error has the page of its cause', t => {
 t.test('a client that has gone gets no page, and nothing has failed', t => {
   const never = () => t.fail('a page') as never
   const gone = { status: 499, facts: { outcome: 'client-gone' } }
-  t.match(failed(request, new ClientGone(), never), gone)
+  t.match(errorResponse(request, new ClientGone(), never), gone)
   const aborted = { ...request, signal: AbortSignal.abort() }
-  t.match(failed(aborted, new OriginFailure('ORIGIN_CLOSED', origin, {}), never), gone)
+  t.match(errorResponse(aborted, new OriginFailure('ORIGIN_CLOSED', origin, {}), never), gone)
   t.end()
 })
 

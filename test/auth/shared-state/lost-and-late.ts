@@ -94,7 +94,7 @@ t.test('89: a store that was emptied under its connections is filled again', { s
   const ended = id()
   await a.revocations.add({ sessionId: ended })
   t.equal(await a.use('one'), 'first')
-  await until(() => a.revocations.waiting === 0)
+  await until(() => a.revocations.waitingCount === 0)
   store.cli('flushall')
   const keys = `${storeNames('app').used('*')} ${storeNames('app').revoked(ended)}`.split(' ')
   const count = () =>
@@ -192,14 +192,14 @@ t.test(
     const long = await instance(t, store, { lifetime: 10 * hour })
     const user = { user: 'ada@example.org' }
     await long.revocations.add(user)
-    await until(() => long.revocations.waiting === 0)
+    await until(() => long.revocations.waitingCount === 0)
     const other = await instance(t, store, { name: 'other' })
     await until(() => other.list.size === 1)
     const [key = ''] = store.cli('keys', `${T}revoked:*`).trim().split('\n')
     // A message of it has not reached the other instance yet.
     store.cli('set', key, `${Date.now() - 1000} ${Date.now() + 20 * hour}`)
     await other.revocations.add(user)
-    await until(() => other.revocations.waiting === 0)
+    await until(() => other.revocations.waitingCount === 0)
     t.ok(Number(store.cli('pttl', key)) > 19 * hour)
   },
 )

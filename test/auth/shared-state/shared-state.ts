@@ -88,7 +88,7 @@ t.test(
     const c = await instance(t, store, { name: 'c' })
     await until(() => [one, other, ahead].every(each => c.revocations.has(each)))
     t.notOk(c.revocations.has(session({ subject: 'carl@example.org' })))
-    await until(() => a.revocations.waiting === 0)
+    await until(() => a.revocations.waitingCount === 0)
   },
 )
 

@@ -112,7 +112,7 @@ t.test('names no certificate may have', async t => {
 })
 
 t.test('names outside the limits of the CA', async t => {
-  const { leaves } = await leavesOf({ permitted: { names: ['example.org'], networks: [] } })
+  const { leaves } = await leavesOf({ permittedNames: { names: ['example.org'], networks: [] } })
   t.equal(leaves.covers('archive.example.org'), true)
   t.equal(leaves.covers('archive.example.com'), false)
   await t.rejects(leaves.issue(['archive.example.org', '192.0.2.1']), { code: 'LEAF_REFUSED' })

@@ -155,7 +155,7 @@ t.test('its certificate is made anew when names change and before it ends', asyn
 
 t.test('a CA that may name nothing of ours is told', async t => {
   const clock = new ManualClock(Date.now())
-  const authority = await testCa({ permitted: { names: ['example.org'], networks: [] } })
+  const authority = await testCa({ permittedNames: { names: ['example.org'], networks: [] } })
   const addresses = () => ({ caIssuers: undefined, distributionPoint: undefined })
   const leaves = new Leaves({ authority, clock, addresses })
   const names = () => ['proxy.example.com']

@@ -1,11 +1,11 @@
 import t from 'tap'
 import { createApplication } from '../../../dev/demo/application.ts'
-import { listening } from '../../../dev/idp/command.ts'
+import { startListening } from '../../../dev/idp/command.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 t.test('any target is answered, and a name beyond ASCII shown as it is', async t => {
   const application = createApplication()
-  const port = await listening(application, { address: '127.0.0.1', port: 0 }, '--port')
+  const port = await startListening(application, { address: '127.0.0.1', port: 0 }, '--port')
   t.teardown(() => {
     application.closeAllConnections()
     application.close()

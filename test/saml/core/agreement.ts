@@ -1,5 +1,5 @@
 import t from 'tap'
-import { agreed } from '../../../lib/saml/core/agreement.ts'
+import { agreedDocument } from '../../../lib/saml/core/agreement.ts'
 import { messageLimits, metadataLimits, readMessage } from '../../../lib/saml/core/message.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
@@ -11,9 +11,9 @@ t.test('two parsers read the same in what is plain', async t => {
     // What a directory has in the name of a person after a wrong conversion.
     '<a b="J\ufffdrgen">J\ufffdrgen</a>',
   ]) {
-    t.doesNotThrow(() => agreed(readMessage(text)), text)
+    t.doesNotThrow(() => agreedDocument(readMessage(text)), text)
   }
-  t.doesNotThrow(() => agreed(readMessage('<a>x<!-- c -->y<b/></a>', metadataLimits)))
+  t.doesNotThrow(() => agreedDocument(readMessage('<a>x<!-- c -->y<b/></a>', metadataLimits)))
 })
 
 t.test('a document that xmldom reads as another one is refused', async t => {
@@ -30,7 +30,7 @@ t.test('a document that xmldom reads as another one is refused', async t => {
     '<a xmlns:p="urn:p" b="1"><c xmlns="urn:c">x</c>y</a>',
     '<a',
   ]) {
-    t.throws(() => agreed({ root: ours.root, text }), /xmldom|two parsers/, text)
+    t.throws(() => agreedDocument({ root: ours.root, text }), /xmldom|two parsers/, text)
   }
 })
 
@@ -62,7 +62,7 @@ t.test('whatever the scan lets pass, both parsers read alike', async t => {
     }
     passed += 1
     try {
-      agreed(document)
+      agreedDocument(document)
     } catch (error) {
       t.fail(`seed ${seed}: ${JSON.stringify(text)}: ${error}`)
     }

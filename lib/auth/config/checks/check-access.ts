@@ -1,5 +1,5 @@
 /**
- * What is wrong, or dangerous, about the rules of access together, and about them with other settings. Pure.
+ * Finds mistakes and dangers in the rules of access: between the rules, and between them and other settings. Pure.
  */
 import type { Remark } from '../../../config/reading.ts'
 import { nearest } from '../../../config/reading.ts'
@@ -10,7 +10,7 @@ import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number]
 
-/** Remarks on rules that have been read. Problems stop the start, warnings are told. */
+/** The remarks on the rules. Problems prevent the start; warnings are only printed. */
 export function checkAccess(values: SettingValues): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
@@ -59,7 +59,7 @@ export function checkAccess(values: SettingValues): {
   return { problems, warnings }
 }
 
-/** What no person can ever be, or every person would be. */
+/** The remarks on descriptions that fit no person at all, or every person. */
 function wrongWith(allow: Exclude<Allowed, string>, values: SettingValues): readonly Remark[] {
   const known = ['users', ...attributeNames(ownClaims(values))]
   if (allow.length === 0) {
@@ -118,7 +118,9 @@ export function attributeNames(own: readonly Claim[]): readonly string[] {
   return [...claimTable(own).map(({ name }) => name), 'domain', 'groupsOverage']
 }
 
-/** Which attribute may be meant by a name that none has, as the end of a sentence; `more` are other words that may stand there. */
+/**
+ * The attribute that an unknown name may mean, as the end of a sentence; `more` are other words that are allowed in this place.
+ */
 export function attributeMeant(
   name: string,
   own: readonly Claim[],
@@ -150,8 +152,8 @@ function hiddenBy(
 }
 
 /**
- * The index of the rule that decides below a path which stands for itself alone, when it lets in more people. A name with a dot is
- * that of a file.
+ * The index of the rule that decides below a path without a slash at its end, when that rule lets in more people. A path whose
+ * last name has a dot is taken for a file, which has nothing below it.
  */
 function openBelow(
   index: number,
@@ -174,7 +176,7 @@ function openBelow(
   return wide > narrow || (isYounger && own.allow !== 'nobody') ? decides : undefined
 }
 
-/** How many people a rule lets in, as far as that can be compared. */
+/** A rank for the number of people a rule lets in, as far as rules can be compared. */
 function width(allow: Allowed): number {
   return ['nobody', 'some', 'signed-in', 'anyone'].indexOf(
     typeof allow === 'string' ? allow : 'some',

@@ -1,5 +1,5 @@
 /**
- * What is wrong, or dangerous, about settings together that are each right by themselves. Pure.
+ * Finds mistakes and dangers in combinations of settings that are each correct by themselves. Pure.
  */
 import { type Remark, valueRemarks } from '../../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../../http/message/target.ts'
@@ -9,7 +9,7 @@ import { claims } from '../../identity/claim.ts'
 import type { SettingValues } from '../settings.ts'
 import { checkNames } from './check-names.ts'
 
-/** Remarks on values that have been read. Problems stop the start, warnings are told. */
+/** The remarks on the values. Problems prevent the start; warnings are only printed. */
 export function crossCheck(values: SettingValues): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
@@ -155,10 +155,10 @@ export function crossCheck(values: SettingValues): {
 
 const CLIENT_FILES = ['targetClientCertificate', 'targetClientKey'] as const
 
-/** Where a token may stand. */
+/** The settings that can hold a token. */
 const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const
 
-/** Fields do not tell upper from lower case, so two attributes whose names differ in nothing else would be one. */
+/** The earlier attribute with the same name but for case. Field names ignore case, so the two would share one field. */
 function takenBy(name: string, earlier: readonly string[]): string | undefined {
   const low = name.toLowerCase()
   if (RESERVED.includes(low)) return 'is taken by a field of our own; choose another'

@@ -1,12 +1,12 @@
 /**
- * What is wrong, or dangerous, about the settings under `forwardAuth` together. Pure.
+ * Finds mistakes and dangers in the settings under `forwardAuth`. Pure.
  */
 import { type Remark, valueRemarks } from '../../../config/reading.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isLoopback } from '../../../ip.ts'
 import type { SettingValues } from '../settings.ts'
 
-/** Remarks on values that have been read. */
+/** The remarks on the values. */
 export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingValues): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
@@ -73,7 +73,7 @@ export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingV
   return { problems, warnings }
 }
 
-/** Whether two listeners would meet: one without an address has all of them. */
+/** Whether two listeners would use the same address and port. A listener without an address uses every address. */
 function same(a: ListenAddress, b: ListenAddress): boolean {
   if (a.port === 0 || a.port !== b.port) return false
   return a.address === undefined || b.address === undefined || a.address === b.address

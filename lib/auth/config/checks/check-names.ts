@@ -1,5 +1,5 @@
 /**
- * What is wrong, or doubtful, about the names of the fields in which the backend reads who asks, together. Pure.
+ * Finds mistakes and doubtful choices in the names of the fields in which the backend reads the identity. Pure.
  */
 import { nearest, type Remark } from '../../../config/reading.ts'
 import {
@@ -13,7 +13,7 @@ import { attributeNames } from './check-access.ts'
 
 type Chosen = NameSet | NamedField
 
-/** Remarks on `identity.names`. Problems stop the start, warnings are told. */
+/** The remarks on `identity.names`. Problems prevent the start; warnings are only printed. */
 export function checkNames({ identity }: SettingValues): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]

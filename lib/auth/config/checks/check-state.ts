@@ -1,5 +1,5 @@
 /**
- * What is wrong, or dangerous, about the settings under `state` and `keys` together. Pure.
+ * Finds mistakes and dangers in the settings under `state` and `keys`. Pure.
  */
 import { type Remark, valueRemarks } from '../../../config/reading.ts'
 import { isPublicAddress } from '../../../ip.ts'

@@ -15,7 +15,7 @@ import { endOf, readClientIdentity } from '../../client-identity.ts'
 import type { Config } from '../../config/config.ts'
 import { type Answered, seeCertificate, type Unanswered } from '../ask.ts'
 import { type Answer, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
-import { direct, type Examination, once, type Probed, sendProbe } from '../facts.ts'
+import { direct, type Examination, oncePerExamination, type Probed, sendProbe } from '../facts.ts'
 import { userField } from './identity.ts'
 
 /** The authorities of the backend's certificate, or why they cannot be read. */
@@ -28,7 +28,7 @@ function readAuthorities({ config }: Examination): { ca?: readonly string[]; pro
 }
 
 /** A probe to the backend for its first page; undefined when the authorities of its certificate are not known. */
-const probed = once(async of => {
+const probed = oncePerExamination(async of => {
   const { domain: host, target, targetVerify: verify, targetServerName: serverName } = of.config
   const { ca } = readAuthorities(of)
   const { identity, problem } = readIdentity(of)
@@ -45,7 +45,7 @@ const probed = once(async of => {
   )
 })
 
-/** The certificate that the backend is shown, or why it cannot be. */
+/** The certificate of this service for the backend, or the reason why it cannot be read. */
 function readIdentity({ config }: Examination): {
   identity?: ShownCertificate | undefined
   problem?: string
@@ -68,7 +68,7 @@ export function clientCertificate(of: Examination): Answer {
   if (identity === undefined) return []
   const mend =
     'renew proxy.targetClientCertificate: once it has expired the backend refuses every connection'
-  return judgeEnd(endOf(identity), { now: of.clock.now(), soon: 14 * day, mend })
+  return judgeEnd(endOf(identity), { now: of.clock.now(), warnWithin: 14 * day, mend })
 }
 
 export function authorities(of: Examination): Answer {
@@ -109,10 +109,10 @@ export async function certificate({ config, clock }: Examination): Promise<Answe
   if (target.scheme === 'http' || !targetVerify) return []
   const { host, port } = target
   const seen = await seeCertificate({ address: host, port, host: targetServerName ?? host })
-  // Without a connection, or after its end, the probe has failed and said why.
+  // When there is no certificate or it has ended, the probe has failed and reports the reason.
   if (typeof seen === 'string' || seen.ends <= clock.now()) return undefined
   const mend = 'renew it: once it has expired every request is answered 502'
-  return judgeEnd(seen.ends, { now: clock.now(), soon: 14 * day, mend })
+  return judgeEnd(seen.ends, { now: clock.now(), warnWithin: 14 * day, mend })
 }
 
 function urlOf({ config }: Examination): string {

@@ -10,7 +10,7 @@ import { samlPaths } from '../../gate.ts'
 import type { Outcome } from '../ask.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
 import {
-  claimed,
+  claimedFields,
   type Examination,
   edgeReach,
   metadataPath,
@@ -21,7 +21,7 @@ import {
 import { oddPath as ODD_PATH, type ProbeAnswer, probeMember, probePath } from '../probe.ts'
 import { largestSample, type Sample } from './sessions.ts'
 
-/** Of a query that two servers may read differently, too. */
+/** A query that two servers may read differently. */
 const ODD_QUERY = 'x=%20&y=1+2'
 /** A form as large as a SAML response with many attributes. It has no SAMLResponse, so that it can never be a login. */
 const form = { kind: 'bytes', bytes: Buffer.from(`doctor=${'x'.repeat(65_529)}`) } as const
@@ -46,7 +46,9 @@ export function proto(_: Examination, { forwardedProto }: ProbeAnswer): Finding 
   const mend =
     'the edge has to set it, whatever the client sends. nginx: proxy_set_header X-Forwarded-Proto https; Apache: RequestHeader set X-Forwarded-Proto https; HAProxy: http-request set-header X-Forwarded-Proto https'
   if (forwardedProto === '') return doubtful('it does not arrive', mend)
-  const passed = forwardedProto.split(',').some(word => word.trim() === claimed.forwardedProto)
+  const passed = forwardedProto
+    .split(',')
+    .some(word => word.trim() === claimedFields.forwardedProto)
   return wrong(
     passed
       ? `${forwardedProto}: the edge forwards what a client claims`
@@ -61,7 +63,7 @@ export function client(_: Examination, answer: ProbeAnswer): Finding {
   const first = (forwardedFor.split(',')[0] ?? '').trim()
   const mend =
     'nginx: proxy_set_header X-Forwarded-For $remote_addr; HAProxy: http-request set-header X-Forwarded-For %[src]'
-  if (trusted && first === claimed.forwardedFor) {
+  if (trusted && first === claimedFields.forwardedFor) {
     return wrong(
       `${forwardedFor}: a client can claim any address, because the first one counts and ${peer} is trusted`,
       `the edge has to overwrite the field, not to append to it. ${mend}; Apache: RequestHeader unset X-Forwarded-For`,
@@ -90,7 +92,7 @@ export type Way = Partial<Omit<Parameters<typeof sendProbe>[1], 'uri'>> & {
   readonly query?: string
 }
 
-/** Sends a probe through the edge; to a path that leads to this instance unless told. */
+/** Sends a probe through the edge. Its path leads to this instance by default. */
 export async function send(of: Examination, way: Way): Promise<Probed> {
   const { path = pathToUs(of), query, ...question } = way
   const { base } = await publicHost(of)
@@ -159,7 +161,7 @@ export async function requestHead(of: Examination): Promise<Answer> {
   if (largest === undefined) return []
   const size = sizeOf(largest)
   const sent = `doctor=1; ${largest.field}`
-  // On the way of the application an edge that asks for checks leaves our cookies out.
+  // An edge that asks for checks removes our cookies from requests to the application.
   const path = of.config.forwardAuth === undefined ? '/' : metadataPath
   const { answer, outcome } = await send(of, { path, fields: Fields.of(['Cookie', sent]) })
   if (answer !== undefined && answer.cookies >= sent.length - 2 * largest.cookies) {
@@ -195,14 +197,14 @@ function sizeOf({ bytes, groups }: Sample): string {
   return `${bytes} bytes (${groups} groups)`
 }
 
-/** A target as it was before its question was added. */
+/** The target without the question in its query. */
 export function withoutQuestion(target: string): string {
   return target.replace(QUESTION, '')
 }
 
 const QUESTION = new RegExp(`[?&]${probeMember}=[^&]*$`)
 
-/** What came in place of an answer of this instance. */
+/** Describes the outcome when the answer is not from this instance. */
 export function instead(outcome: Outcome): string {
   return outcome.ok ? `is answered ${outcome.status} by another server` : `fails: ${outcome.why}`
 }

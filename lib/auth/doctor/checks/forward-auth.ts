@@ -1,6 +1,6 @@
 /**
- * Checks an edge that forwards requests itself and asks here before it does: whether it asks, what the check tells of the request, what of a
- * client's own words reaches the application, and what becomes of a request that is denied or whose check fails.
+ * Checks an edge that asks this service about each request and forwards it itself: whether the edge asks, what it says about
+ * the request, which fields of a client reach the application, and how it answers when the check denies the request or fails.
  *
  * Probes take the way of the application up to `probePath`, where the edge leads them to the gateway listener (probe.ts).
  */
@@ -12,7 +12,13 @@ import { isSameField } from '../../identity/field-names.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
 import { sessionCookie } from '../../session/cookie.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
-import { checkOf, claimed, type Examination, once, type Probed } from '../facts.ts'
+import {
+  checkOf,
+  claimedFields,
+  type Examination,
+  oncePerExamination,
+  type Probed,
+} from '../facts.ts'
 import { oddPath, probePath, type SeenCheck } from '../probe.ts'
 import { probedIdentity } from '../probed-checks.ts'
 import { instead, send, type Way, withoutQuestion } from './edge.ts'
@@ -22,7 +28,7 @@ type ForwardAuth = NonNullable<Config['forwardAuth']>
 /** An answer about an edge that asks for checks. */
 export type CheckingAnswer = (of: Examination, settings: ForwardAuth) => Answer | Promise<Answer>
 
-/** What a client claims in fields that tell who asks. */
+/** The user a client claims to be, in fields that name the user. */
 const CLAIM = 'doctor-claims-to-be-another'
 /** Names that an application could read as X-Authproxy-User, or as names of other proxies. */
 const SPELLINGS = [
@@ -30,7 +36,7 @@ const SPELLINGS = [
   ...['X-Authproxy.User', 'x!authproxy!user', 'X-AUTHPROXY-USER_'],
   ...['Remote_User', 'Remote.User', 'X_Auth_Request_User', 'X_WEBAUTH_USER'],
 ]
-/** Ways to say how a request came or which path it is for, which applications believe. */
+/** Fields that applications believe about the way and the path of a request. */
 const WAYS: ReadonlyArray<readonly [string, string]> = [
   ['X-Forwarded-Uri', '/doctor-claims'],
   ['X-Forwarded-Method', 'TRACE'],
@@ -46,7 +52,7 @@ const WAYS: ReadonlyArray<readonly [string, string]> = [
 const MOST_NAMED = 6
 
 interface Checked extends Probed {
-  /** What the check of this probe was; undefined when there was none. */
+  /** The check of this probe; undefined when there was none. */
   readonly check: SeenCheck | undefined
 }
 
@@ -55,12 +61,12 @@ async function sendChecked(of: Examination, way: Way): Promise<Checked> {
   return { ...probed, check: probed.answer?.check ?? (await checkOf(of, probed.nonce)) }
 }
 
-/** A probe with all that a client could claim, on the way of the application. */
-const wholeWay = once((of: Examination) => {
+/** A probe with everything a client could claim, sent by the way of the application. */
+const wholeWay = oncePerExamination((of: Examination) => {
   const names = namesOf(of.config).filter(name => name !== 'Authorization')
   const claims = [...new Set([...names, ...SPELLINGS])].map(name => [name, CLAIM] as const)
   const fields = Fields.of(
-    ['X-Forwarded-For', claimed.forwardedFor],
+    ['X-Forwarded-For', claimedFields.forwardedFor],
     ['Cookie', `doctor=1; ${sessionCookie}=doctor`],
     ...WAYS,
     ...claims,
@@ -69,7 +75,7 @@ const wholeWay = once((of: Examination) => {
 })
 
 /** A plain page of the application, as a person without a session opens it. */
-const page = once((of: Examination) => {
+const page = oncePerExamination((of: Examination) => {
   const fields = Fields.of(['Sec-Fetch-Mode', 'navigate'], ['Sec-Fetch-Dest', 'document'])
   return sendChecked(of, { path: '/', fields })
 })
@@ -163,7 +169,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
   return right(`${wanted.length} fields of the check arrive, none of a client`)
 }
 
-/** What a client says of the way of its request. */
+/** Checks that fields of a client about the way of its request do not reach the application. */
 export async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { answer } = await wholeWay(of)
   if (answer === undefined) return undefined
@@ -197,7 +203,7 @@ export async function target(of: Examination, { edge }: ForwardAuth): Promise<An
   )
 }
 
-/** A check is a GET at most edges, whatever it asks about. */
+/** Checks that the edge says the method of the request. Most edges make each check a GET. */
 export async function method(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const fields = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'], ...WAYS)
   const content = { kind: 'bytes', bytes: Buffer.from('doctor=1') } as const
@@ -222,14 +228,14 @@ export async function method(of: Examination, { edge }: ForwardAuth): Promise<An
 export async function client(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
-  if (check.client !== claimed.forwardedFor) return right(check.client)
+  if (check.client !== claimedFields.forwardedFor) return right(check.client)
   return wrong(
     `${check.client}: the check believes what a client says of its address`,
     `the edge has to write the address itself: ${contracts[edge].address.setBy}`,
   )
 }
 
-/** Without the cookies of a session there is none, and the application is not to get them. */
+/** Checks that the check gets the session's cookies, without which there is no session, and that the application does not. */
 export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { answer, check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
@@ -244,8 +250,11 @@ export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<A
   )
 }
 
-/** What becomes of a request without a session. */
-export async function denied(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+/** Checks how the edge answers a request without a session. */
+export async function answerWithoutSession(
+  of: Examination,
+  { edge }: ForwardAuth,
+): Promise<Answer> {
   const { outcome, answer, check } = await page(of)
   if (check === undefined) {
     if (answer !== undefined || !outcome.ok) return undefined
@@ -254,7 +263,7 @@ export async function denied(of: Examination, { edge }: ForwardAuth): Promise<An
       `whatever stands there is open to all. ${LINES[edge].ask}`,
     )
   }
-  // Malformed ones are told of elsewhere; what the settings leave open says nothing.
+  // Another check reports malformed checks. A path that the settings leave open proves nothing.
   if (check.problem !== '' || check.status === 200) return undefined
   if (answer !== undefined) return right('to the gateway listener, which leads to the login')
   if (!outcome.ok) return doubtful(`/ ${instead(outcome)}`, LINES[edge].denied)
@@ -272,8 +281,8 @@ export async function denied(of: Examination, { edge }: ForwardAuth): Promise<An
   )
 }
 
-/** What becomes of a request whose check fails. */
-export async function closed(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+/** Checks how the edge answers a request whose check fails. */
+export async function answerWithoutCheck(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { outcome, answer, check } = await sendChecked(of, { fails: true })
   if (check === undefined || check.problem !== '') return undefined
   if (answer !== undefined || (outcome.ok && outcome.status < 400)) {
@@ -285,7 +294,7 @@ export async function closed(of: Examination, { edge }: ForwardAuth): Promise<An
   return right('a request whose check fails is not forwarded')
 }
 
-/** Some of these, and how many more there are. */
+/** The first few of these, and the number of the others. */
 function some(all: readonly string[]): string {
   const more = all.length - MOST_NAMED
   const named = all.slice(0, MOST_NAMED).join(', ')
@@ -303,7 +312,7 @@ function nearest(odd: readonly string[], names: readonly string[]): string {
   return read ?? 'one that tells who asks'
 }
 
-/** The lines of an edge that a mistake is mended with. */
+/** The configuration lines of an edge that correct a mistake. */
 interface Lines {
   readonly ask: string
   readonly probe: string

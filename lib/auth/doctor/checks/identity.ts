@@ -1,5 +1,5 @@
 /**
- * Says in which fields the backend reads who asks, and checks the file with names for groups.
+ * Reports the fields in which the backend reads the identity, and checks the file with names for groups.
  */
 import { explainError } from '../../../errors.ts'
 import type { Config } from '../../config/config.ts'
@@ -13,7 +13,7 @@ export function userField({ identityFields: { names } }: Pick<Config, 'identityF
   return names.others.find(({ from }) => from.includes('user'))?.field ?? 'X-Authproxy-Identity'
 }
 
-/** Nothing where the names are ours alone. */
+/** Reports the field names when the settings choose others than our own. */
 export function names({ config }: Examination): Answer {
   const { authproxy, others } = config.identityFields.names
   if (others.length === 0) return []

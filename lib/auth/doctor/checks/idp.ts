@@ -28,10 +28,10 @@ import {
   right,
   wrong,
 } from '../check.ts'
-import { type Examination, once } from '../facts.ts'
+import { type Examination, oncePerExamination } from '../facts.ts'
 
-/** The metadata in use, if any, and what came of getting it. */
-export const metadata = once(async of => {
+/** The metadata in use, if there is any, and the finding about fetching it. */
+export const metadata = oncePerExamination(async of => {
   const { saml } = of.config
   const { idpMetadata: source, metadataCacheFile: cache } = saml
   const { clock } = of
@@ -46,7 +46,7 @@ export const metadata = once(async of => {
     const origin = originClient(of, await reach(of))
     const fetched = async () => (await fetchMetadata(from, { origin, clock, signal }))?.bytes
     const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
-    // Only who says what it knows is answered that it knows all.
+    // A server answers 304 only to a conditional request, and this one is not conditional.
     if (bytes === undefined) throw new Error(`${from} answered 304`)
     const idp = await judged(bytes, from)
     return { idp, finding: right(`${from}${throughProxy(of.config)}: ${inShort(idp)}`) }
@@ -69,8 +69,8 @@ export const metadata = once(async of => {
   }
 })
 
-/** How servers of the identity provider are reached: as the service fetches its metadata. */
-const reach = once(async ({ config }): Promise<Reach | undefined> => {
+/** The reach for servers of the identity provider: the same as for the metadata. */
+const reach = oncePerExamination(async ({ config }): Promise<Reach | undefined> => {
   const { idpMetadataProxy: parent } = config.saml
   return parent && { parent }
 })
@@ -135,14 +135,14 @@ export function details(_: Examination, { warnings }: IdpMetadata): Answer {
   return warnings.map(warning => doubtful(warning, mend))
 }
 
-/** Their end is not enforced, but it announces that the keys will change. */
+/** The service does not enforce the end of these certificates, but it announces that the keys will change. */
 export function certificates({ config, clock }: Examination, { keys }: IdpMetadata): Finding {
   const mend =
     config.saml.idpMetadata.from === 'url'
       ? 'the service takes the new one from idpMetadataURL as soon as it is published there'
       : 'when the identity provider changes it, logins fail until idpMetadataFile is replaced and the service restarted; with idpMetadataURL the service follows by itself'
   const last = Math.max(...keys.map(({ ends }) => ends))
-  const { state, found } = judgeEnd(last, { now: clock.now(), soon: 30 * day, mend })
+  const { state, found } = judgeEnd(last, { now: clock.now(), warnWithin: 30 * day, mend })
   const text = `${keys.length === 1 ? 'one' : keys.length}, the last ${found}`
   if (state === 'right') return right(text)
   return doubtful(state === 'wrong' ? `${text}; it is used all the same` : text, mend)

@@ -13,7 +13,7 @@ import { revocationsPath } from '../../session/revocation.ts'
 import { type Answer, dayOf, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { dynamicFile, type Examination } from '../facts.ts'
 
-/** Who owns a file, and its permission bits. */
+/** The owner of a file, and its permission bits. */
 interface FileFacts {
   readonly path: string
   readonly owner: number
@@ -58,14 +58,15 @@ export async function file(of: Examination): Promise<Answer> {
     `${path} has mode ${mode.toString(8).padStart(4, '0')}: other users of this machine can read the keys`,
     `chmod 600 ${path}; then sudo -u authproxy authproxy rotate-keys, because the keys may have been read`,
   )
-  // The service starts with it, and so it does after a change of `domain`. Two instances cannot have one file: 0010.
+  // The service also starts with the file of another name, as after a change of `domain`. A lock keeps two instances from
+  // sharing one file: 0010.
   const foreign = doubtful(
     `${path} was made for ${dynamic.entityId}`,
     'right after a change of domain: keys and certificate stay in use. If it belongs to another instance, give this one a configPath of its own',
   )
   const made =
     dynamic.entityId === saml.entityId ? right(`${path}, made for this instance`) : foreign
-  // Files that are distributed may be of a group: secrets of Kubernetes are.
+  // A group may read files that the operator distributes, because it may read the secrets of Kubernetes.
   return (mode & (sharedKeys === undefined ? 0o077 : 0o007)) === 0 ? made : [open, made]
 }
 
@@ -92,7 +93,8 @@ export function judgeOwnCertificate(pairs: DynamicConfig['saml'], now: Milliseco
   const [newest, ...older] = pairs
   if (newest === undefined) return []
   const found = judgeEnd(Date.parse(new X509Certificate(newest.certificate).validTo), {
-    ...{ now, soon: 30 * day },
+    now,
+    warnWithin: 30 * day,
     mend: 'sudo -u authproxy authproxy rotate-keys makes a new one; the identity provider has to learn it within keys.overlap',
   })
   const last = Math.max(0, ...older.map(({ retires }) => retires ?? 0))

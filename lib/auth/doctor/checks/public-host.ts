@@ -57,7 +57,7 @@ export async function certificate(of: Examination): Promise<Answer> {
   return judgeCertificates(seen, of.clock.now())
 }
 
-/** Judges what each address of the public host shows: its certificate, or why there is none. */
+/** Judges the certificate that each address of the public host shows, or the reason why there is none. */
 export function judgeCertificates(
   seen: readonly { readonly address: string; readonly shown: SeenCertificate | string }[],
   now: number,
@@ -66,7 +66,7 @@ export function judgeCertificates(
     typeof shown === 'string' ? [] : [{ address, finding: judgeCertificate(shown, now) }],
   )
   const [first] = shown
-  // Why there is no connection at all is told by the probe that follows.
+  // The probe that follows reports why there is no connection at all.
   if (first === undefined) return undefined
   const alike = shown.every(({ finding }) => finding.found === first.finding.found)
   const answering = shown.map(({ address }) => address).join(', ')
@@ -97,7 +97,7 @@ export async function instance(of: Examination): Promise<Answer> {
     return doubtful(`${of.config.baseUrl} does not answer: ${why}`, mend)
   }
   if (answer === undefined) {
-    // The check for a loop tells of 508.
+    // The check for a loop reports a 508.
     return outcome.status === 508 ? undefined : elsewhere(of, outcome)
   }
   const here = (await direct(of)).answer
@@ -134,8 +134,9 @@ function metadataUrl({ baseUrl }: Config): string {
 
 function judgeCertificate({ ends, problem }: SeenCertificate, now: number): Finding {
   const mend = 'renew it and reload the edge; if renewal is automatic, find out why it has not run'
-  if (problem === undefined || ends <= now) return judgeEnd(ends, { now, soon: 14 * day, mend })
-  // Browsers may know the issuer.
+  if (problem === undefined || ends <= now)
+    return judgeEnd(ends, { now, warnWithin: 14 * day, mend })
+  // Browsers may know an issuer that this machine does not.
   if (issuerUnknown(problem)) {
     return doubtful(
       `until ${dayOf(ends)}, from an authority that is not known here`,

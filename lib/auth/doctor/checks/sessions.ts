@@ -8,7 +8,7 @@ import type { Config } from '../../config/config.ts'
 import { writeToken } from '../../session/cookie.ts'
 import { SessionTokens } from '../../session/token.ts'
 import { type Answer, doubtful, type Finding, right } from '../check.ts'
-import { type Examination, once } from '../facts.ts'
+import { type Examination, oncePerExamination } from '../facts.ts'
 
 /** The cookies of a session in the browser. */
 export interface Sample {
@@ -44,7 +44,7 @@ function fits({ cookieSize }: Config['session'], { bytes, cookies }: Sample): bo
 }
 
 /** The sessions to look at. */
-export const samples = once(async of => {
+export const samples = oncePerExamination(async of => {
   const counts = of.groups === undefined ? EXAMPLES : [of.groups]
   return Promise.all(counts.map(count => makeSample(of, count)))
 })
@@ -87,7 +87,7 @@ async function makeSample(of: Examination, groups: number): Promise<Sample> {
     },
     now + config.session.idle,
   )
-  const held = { maxAge: 1, tag: random(4).toString('hex'), held: Fields.empty }
+  const held = { maxAge: 1, tag: random(4).toString('hex'), requestFields: Fields.empty }
   const written = writeToken(token, { ...held, limit: Number.POSITIVE_INFINITY })
   if ('tooLarge' in written) return { groups, bytes: written.tooLarge, cookies: 0, field: '' }
   const pairs = written.all('Set-Cookie').map(line => {

@@ -1,6 +1,7 @@
 /**
- * Asks the shared store what its operator has to know: how long it takes to answer, its clock, whether it keeps what it has over a restart, what it
- * throws away when it is full, and whether the user of authproxy may do more than it has to. The library of the store is loaded when one is configured.
+ * Checks the shared store: its latency, its clock, whether it keeps its data over a restart, which data it drops when it is
+ * full, and whether the user of authproxy has more rights than it needs. The library of the store is loaded when one is
+ * configured.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { inTime } from '../../../async/deadline.ts'
@@ -9,7 +10,7 @@ import type { StateConfig } from '../../config/config.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
 import type { Examination } from '../facts.ts'
 
-/** What is asked of a connection. */
+/** Sends a command over a connection. */
 type Ask = (...command: readonly string[]) => Promise<unknown>
 
 /** Milliseconds that an answer may take: requests wait for 50. */
@@ -19,14 +20,14 @@ const TOO_SLOW: Milliseconds = 50
 const CLOCK: Milliseconds = 1000
 const LIMIT: Milliseconds = 2000
 
-/** Nothing where no store is configured. Never throws. */
+/** Reports nothing when no store is configured. Never throws. */
 export async function store({ config, clock }: Examination): Promise<Answer> {
   const { state } = config
   if (state === undefined) return []
   try {
     const { dialStore } = await import('../../shared-state/dial.ts')
     const { storeNames } = await import('../../shared-state/names.ts')
-    const { authoritiesIn } = await import('../../backend.ts')
+    const { authoritiesIn } = await import('../../../x509/authorities.ts')
     const { certificates } = state
     const authorities =
       certificates === undefined ? undefined : authoritiesIn(certificates, 'state.certificates')
@@ -86,7 +87,7 @@ export function judgeLatency(times: readonly Milliseconds[]): Finding {
   return median > SLOW ? doubtful(found, mend) : right(found)
 }
 
-/** Judges the clock of the store; NaN when it has not said. */
+/** Judges the clock of the store; `at` is NaN when the store has not answered. */
 export function judgeStoreClock(at: Milliseconds, now: Milliseconds): Finding {
   if (!Number.isFinite(at)) {
     return doubtful(
@@ -133,7 +134,7 @@ export function judgeInfo(info: string): readonly Finding[] {
   ]
 }
 
-/** Whether the user may read keys that are none of ours. */
+/** Whether the user may read keys of other applications. */
 async function judgeAccess(ask: Ask, { user }: StateConfig): Promise<Finding> {
   const mend =
     'give the instance a user of its own with an access list for its keys, as docs/several-instances.md has it'

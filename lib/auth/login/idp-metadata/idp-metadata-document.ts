@@ -17,7 +17,7 @@ import type { WorkerPool } from '../worker/pool.ts'
 
 const DOWNLOAD_TIME: Milliseconds = 30_000
 
-/** Metadata could not be had, or is of no use. The message says which, and where it was looked for. */
+/** The error for metadata that cannot be fetched or used. The message has the reason and the source. */
 export class MetadataFailure extends Failure {
   constructor(message: string, cause?: unknown) {
     const publicText = 'The identity provider is not known at the moment.'
@@ -25,14 +25,14 @@ export class MetadataFailure extends Failure {
   }
 }
 
-/** What a server says of a document, to be asked later whether it is another one (RFC 9110 sections 8.8.2 and 8.8.3). */
+/** The validators of a document, by which a later request asks whether it has changed (RFC 9110 sections 8.8.2 and 8.8.3). */
 export interface DocumentValidators {
   readonly etag: string | undefined
   readonly lastModified: string | undefined
 }
 
 /**
- * Downloads a document; undefined when the server says that it is the one `known` is of (304). Throws a MetadataFailure.
+ * Downloads a document; undefined when the server answers that it still has these validators (304). Throws a MetadataFailure.
  */
 export async function fetchMetadata(
   url: string,
@@ -40,10 +40,10 @@ export async function fetchMetadata(
     readonly origin: OriginClient
     readonly clock: Clock
     readonly signal: AbortSignal
-    readonly known?: DocumentValidators | undefined
+    readonly validators?: DocumentValidators | undefined
   },
 ): Promise<{ readonly bytes: Buffer; readonly validators: DocumentValidators } | undefined> {
-  const { origin, clock, signal: closing, known } = by
+  const { origin, clock, signal: closing, validators } = by
   const uri = parseUri(url)
   if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
   const late = () =>
@@ -53,14 +53,14 @@ export async function fetchMetadata(
     ['Accept', 'application/samlmetadata+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.1'],
     ['Accept-Encoding', 'identity'],
     ['User-Agent', 'authproxy'],
-    ['If-None-Match', known?.etag],
-    ['If-Modified-Since', known?.lastModified],
+    ['If-None-Match', validators?.etag],
+    ['If-Modified-Since', validators?.lastModified],
   )
   return within({ clock, after: DOWNLOAD_TIME, signal: closing, late, aborted }, async signal => {
     const response = await origin.request({ method: 'GET', uri, fields, signal, trusted: true })
     if (response.status !== 200) {
       response.content.close()
-      if (response.status === 304 && isSaid(known)) return undefined
+      if (response.status === 304 && isSaid(validators)) return undefined
       throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
     }
     const blocks: Buffer[] = []
@@ -70,11 +70,11 @@ export async function fetchMetadata(
       if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
       blocks.push(Buffer.from(block))
     }
-    const validators = {
+    const newValidators = {
       etag: sendable(response.fields.get('ETag')),
       lastModified: sendable(response.fields.get('Last-Modified')),
     }
-    return { bytes: Buffer.concat(blocks), validators }
+    return { bytes: Buffer.concat(blocks), validators: newValidators }
   })
 }
 
@@ -82,7 +82,7 @@ function isSaid(known: DocumentValidators | undefined): boolean {
   return known?.etag !== undefined || known?.lastModified !== undefined
 }
 
-/** A validator that is sent back as it came, when it is one that any server takes. */
+/** The validator, if it has a form that every server accepts in a condition. */
 function sendable(validator: string | undefined): string | undefined {
   return validator !== undefined && /^[\x20-\x7e]{1,500}$/.test(validator) ? validator : undefined
 }
@@ -96,17 +96,19 @@ export async function readMetadata(path: string): Promise<Buffer> {
   }
 }
 
-/** Bytes that are read in some milliseconds, and in some dozens at the worst: in less time than a thread takes to start. */
+/** The size of documents that are read in less time than a thread takes to start. */
 const SMALL = 32_768
 
-/** The IdP a document describes, as far as it may be believed at `now`. Messages name `from`. Throws a MetadataFailure. */
+/**
+ * The IdP of a document, after its signature and dates are checked at `now`. Messages name `from`. Throws a MetadataFailure.
+ */
 export async function judgeMetadata(
   bytes: Uint8Array,
   from: string,
   by: {
     readonly config: SamlConfig
     readonly now: Milliseconds
-    /** Reads large documents. */
+    /** The pool of threads that reads large documents. */
     readonly pool: WorkerPool
   },
 ): Promise<IdpMetadata> {

@@ -30,15 +30,15 @@ import {
   readMetadata,
 } from './idp-metadata-document.ts'
 
-/** Number of the specification, section 8. */
+/** The interval of the specification, section 8. */
 const REFRESH_INTERVAL: Milliseconds = 30 * 60_000
-/** The part of a wait that is left to chance: the wait is shorter by up to this. */
+/** The random part of a wait, by which the wait may be shorter. */
 const CHANCE = 0.1
-/** Between refreshes that a `cacheDuration` asks for, at the least. */
+/** The shortest time between refreshes that a `cacheDuration` asks for. */
 const SHORTEST_CACHING: Milliseconds = 5 * 60_000
-/** Between refreshes for metadata that ends soon or has ended, at the least. */
+/** The shortest time between refreshes of metadata that ends soon or has ended. */
 const ENDING_INTERVAL: Milliseconds = 60_000
-/** Between refreshes that unknown keys ask for. */
+/** The time between refreshes that unknown keys cause. */
 const SUSPICION_INTERVAL: Milliseconds = 60_000
 
 export interface SourceParts {
@@ -47,10 +47,10 @@ export interface SourceParts {
   readonly clock: Clock
   readonly random: (size: number) => Buffer
   readonly log: Logger
-  /** Learns which identity provider is in use, each time its metadata has been read. */
+  /** Receives the identity provider in use each time its metadata has been read. */
   readonly inUse?: (idp: IdpMetadata) => void
-  /** Bounds of the thread that reads a document, where they differ from the usual ones. */
-  readonly reading?: Partial<PoolBounds>
+  /** The bounds of the thread that reads a document, where they differ from the usual ones. */
+  readonly readerBounds?: Partial<PoolBounds>
 }
 
 export class IdpMetadataSource {
@@ -60,7 +60,7 @@ export class IdpMetadataSource {
   readonly #flight = new SingleFlight<void>()
   #idp: IdpMetadata | undefined
   #fetched: Milliseconds | undefined
-  /** What the cache on disk holds; undefined when it may be another document than the one in use. */
+  /** The validators of the document in the cache on disk; undefined when the document in use may be another. */
   #cached: { readonly digest: string; readonly validators: DocumentValidators } | undefined
   #refreshFailure: string | undefined
   #lastSuspicion = Number.NEGATIVE_INFINITY
@@ -68,10 +68,10 @@ export class IdpMetadataSource {
 
   private constructor(parts: SourceParts) {
     this.#parts = parts
-    this.#pool = new WorkerPool(parts.clock, { ...metadataBounds, ...parts.reading })
+    this.#pool = new WorkerPool(parts.clock, { ...metadataBounds, ...parts.readerBounds })
   }
 
-  /** Gets the metadata for the first time. Throws a MetadataFailure when there is none, not even in the cache. */
+  /** Gets the metadata for the first time. Throws a MetadataFailure when neither the source nor the cache has any. */
   static async open(parts: SourceParts): Promise<IdpMetadataSource> {
     const source = new IdpMetadataSource(parts)
     const { idpMetadata } = parts.config()
@@ -95,8 +95,8 @@ export class IdpMetadataSource {
     return idp?.validUntil !== undefined && idp.validUntil <= now ? undefined : idp
   }
 
-  /** When the metadata in use was downloaded or read, or its server said that it has not changed; undefined when it is from the cache. */
-  get fetched(): Milliseconds | undefined {
+  /** The moment the metadata in use was downloaded, read, or confirmed by its server; undefined when it is from the cache. */
+  get fetchedAt(): Milliseconds | undefined {
     return this.#fetched
   }
 
@@ -105,7 +105,7 @@ export class IdpMetadataSource {
     return this.#idp
   }
 
-  /** What keeps logins from working, a sentence each. */
+  /** The problems that keep logins from working, a sentence each. */
   problems(): readonly string[] {
     if (this.current() !== undefined) return []
     const failure = this.#refreshFailure === undefined ? '' : `; ${this.#refreshFailure}`
@@ -120,12 +120,12 @@ export class IdpMetadataSource {
     return (await this.suspectKeys(used)) ?? false
   }
 
-  /** As `refreshForUnknownKey`; undefined, at once, when nothing is asked for and nothing has changed. */
+  /** Works like `refreshForUnknownKey`, but answers undefined at once when no refresh is due and nothing has changed. */
   suspectKeys(used: IdpMetadata | undefined): Promise<boolean> | undefined {
     const { clock, config } = this.#parts
     if (config().idpMetadata.from === 'file') return undefined
     const isOther = () => keysOf(this.current()) !== keysOf(used)
-    // Messages that waited for a thread meanwhile were checked with keys from before a refresh.
+    // Messages that waited for a thread were checked with the keys from before the refresh.
     if (isOther()) return Promise.resolve(true)
     const now = clock.now()
     if (this.#flight.size === 0) {
@@ -135,8 +135,8 @@ export class IdpMetadataSource {
     return this.#refresh().then(isOther)
   }
 
-  /** Settles when no download is under way: one has half a minute. Never throws. */
-  async settled(): Promise<void> {
+  /** Settles when no download is under way, which takes at most half a minute. Never throws. */
+  async downloadsEnded(): Promise<void> {
     if (this.#flight.size > 0) await this.#refresh()
   }
 
@@ -147,7 +147,7 @@ export class IdpMetadataSource {
     void this.#pool.close()
   }
 
-  /** How long to wait for the next download: 30 minutes, or less. */
+  /** The wait until the next download: 30 minutes, or less. */
   #untilRefresh(): Milliseconds {
     const { clock, random } = this.#parts
     const { cacheDuration = Infinity, validUntil = Infinity } = this.#idp ?? {}
@@ -177,7 +177,7 @@ export class IdpMetadataSource {
     }
   }
 
-  /** Never throws: what is known stays in use. */
+  /** Refreshes the metadata. Never throws; the known metadata stays in use when it fails. */
   #refresh(): Promise<void> {
     return this.#flight.run('refresh', async () => {
       try {
@@ -198,9 +198,9 @@ export class IdpMetadataSource {
     const cached = this.#cached
     const copy = await this.#copyInCache()
     const known = copy && cached?.validators
-    const by = { origin, clock, signal: this.#closing.signal, known }
+    const by = { origin, clock, signal: this.#closing.signal, validators: known }
     const fetched = await fetchMetadata(idpMetadata.url, by)
-    // Until this document is in use, and in the cache.
+    // The validators are unknown until this document is in use and in the cache.
     this.#cached = undefined
     const bytes = fetched?.bytes ?? copy
     if (bytes === undefined) return
@@ -230,7 +230,10 @@ export class IdpMetadataSource {
     return bytes !== undefined && digestOf(bytes) === cached.digest ? bytes : undefined
   }
 
-  /** Reads and judges a document and puts it into use. Throws a MetadataFailure and changes nothing when it is of no use. */
+  /**
+   * Reads and judges a document and puts it into use. Throws a MetadataFailure and changes nothing when the document cannot be
+   * used.
+   */
   async #take(bytes: Uint8Array, from: string): Promise<void> {
     const { config, clock, log } = this.#parts
     const now = clock.now()

@@ -1,6 +1,6 @@
 /**
- * The jobs a worker thread does: verifying a Response, reading a logout message, reading metadata. Values only, since they cross
- * between threads.
+ * The jobs of a worker thread: verifying a Response, reading a logout message, reading metadata. They consist of plain values,
+ * because they cross between threads.
  */
 import { explainError } from '../../../errors.ts'
 import {
@@ -30,14 +30,17 @@ interface Results {
 
 export type ResultOf<J extends Job> = Results[J['kind']]
 
-/** What a thread asks in the middle of a job: whether a message encrypted by these keys may be decrypted. The answer is true or false. */
+/**
+ * The question of a thread in the middle of a job: whether a message encrypted by these keys may be decrypted. The answer is
+ * true or false.
+ */
 export interface DecryptionQuestion {
   readonly encryptedKeys: readonly string[]
 }
 
 export type JobAnswer<Result> =
   | { readonly ok: true; readonly result: Result }
-  /** A fault of ours: nothing in a message should lead here. */
+  /** This is a fault of ours, because no message should lead here. */
   | { readonly ok: false; readonly problem: string }
 
 /** Does a job. Never throws. */

@@ -26,32 +26,36 @@ import { Failure } from '../../../errors.ts'
 import type { MayDecrypt } from '../../../saml/core/verify-response.ts'
 import type { DecryptionQuestion, Job, JobAnswer, ResultOf } from './jobs.ts'
 
-/** How many threads do a kind of job, how long a job may take or wait, and how much memory it may have. */
+/** The bounds of a pool: the number of threads, the time a job may take or wait, and the memory it may use. */
 export interface PoolBounds {
-  /** Threads at a time; all but the first only while many jobs wait. */
+  /** The most threads. All but the first run only while many jobs wait. */
   readonly threads: number
   /** The time for one job in its thread. */
   readonly deadline: Milliseconds
   /** How long a job may wait for a thread. */
   readonly patience: Milliseconds
-  /** Bytes of all jobs that wait; none waits with 0. */
-  readonly waiting: number
+  /** The most bytes of all waiting jobs. With 0 no job waits. */
+  readonly waitingBytes: number
   readonly heapMegabytes: number
-  /** How long a thread without a job is kept for the next one. */
-  readonly idle: Milliseconds
+  /** The time for which a thread without a job is kept. */
+  readonly idleTime: Milliseconds
 }
 
 export const loginBounds: PoolBounds = {
   threads: 2,
   deadline: 10_000,
   patience: 30_000,
-  waiting: 64 * 1024 * 1024,
+  waitingBytes: 64 * 1024 * 1024,
   heapMegabytes: 192,
-  idle: 3000,
+  idleTime: 3000,
 }
 
 /** Logout messages are small, and whether one is answered a second later does not matter. */
-export const logoutBounds: PoolBounds = { ...loginBounds, threads: 1, waiting: 8 * 1024 * 1024 }
+export const logoutBounds: PoolBounds = {
+  ...loginBounds,
+  threads: 1,
+  waitingBytes: 8 * 1024 * 1024,
+}
 
 /**
  * An aggregate of 10 MiB takes two seconds, with its signature three, and half of this memory; the deadline allows for a small
@@ -61,22 +65,22 @@ export const metadataBounds: PoolBounds = {
   threads: 1,
   deadline: 120_000,
   patience: 120_000,
-  waiting: 64 * 1024 * 1024,
+  waitingBytes: 64 * 1024 * 1024,
   heapMegabytes: 512,
-  idle: 0,
+  idleTime: 0,
 }
 
 /** The client for whom a job is done. */
 export interface Client {
   /** The client's address, or the network that counts as one client. */
   readonly address: string
-  /** Whether it has begun a login at this gateway. */
-  readonly known: boolean
+  /** Whether the client has begun a login at this gateway. */
+  readonly hasBegunLogin: boolean
 }
 
 export type WorkerReason = `verifier_${'deadline' | 'busy' | 'crashed'}`
 
-/** There is no result: the job took too long, too many waited, or the thread died. For the log. */
+/** The error when a job has no result: it took too long, too many jobs waited, or the thread died. */
 export class WorkerFailure extends Failure {
   declare readonly code: WorkerReason
 
@@ -89,7 +93,7 @@ export class WorkerFailure extends Failure {
 
 /** A job that waits. */
 interface Waiter {
-  /** Its client's address. */
+  /** The address of the job's client. */
   readonly client: string
   readonly size: number
   readonly begin: () => void
@@ -99,10 +103,10 @@ interface Waiter {
 /** How long a thread waits for a browser that has gone to the IdP. */
 const expected: Milliseconds = 60_000
 
-/** So many jobs that wait are worth another thread: they take the one thread as long as another takes to start. */
+/** The number of waiting jobs that starts another thread. They take one thread as long as another takes to start. */
 const WORTH_A_THREAD = 8
 
-/** What a job takes beside its bytes. */
+/** The memory of a job besides its bytes. */
 const ENTRY = 4096
 
 export class WorkerPool {
@@ -114,16 +118,16 @@ export class WorkerPool {
   readonly #strangers = new Line<Waiter>()
   readonly #closing = new AbortController()
   #running = 0
-  /** Bytes of the jobs that wait. */
+  /** The bytes of the waiting jobs. */
   #waiting = 0
-  /** Browsers that have gone to the IdP, and until when they are waited for. */
+  /** The browsers that have gone to the IdP, with the moment until which they are awaited. */
   #awaited = 0
   #awaitedUntil: Milliseconds = 0
 
   constructor(clock: Clock, bounds: PoolBounds) {
     this.#clock = clock
     this.#bounds = bounds
-    // One listener for every job, and their number is bounded by their bytes alone.
+    // Every job adds a listener, and only the bytes of the jobs bound their number.
     setMaxListeners(0, this.#closing.signal)
   }
 
@@ -142,7 +146,7 @@ export class WorkerPool {
     mayDecrypt: MayDecrypt = () => true,
   ): Promise<ResultOf<J>> {
     const { deadline, patience } = this.#bounds
-    if (client.known) this.#awaited = Math.max(0, this.#awaits - 1)
+    if (client.hasBegunLogin) this.#awaited = Math.max(0, this.#awaits - 1)
     const size = ('encoded' in job ? job.encoded : job.bytes).length + ENTRY
     await this.#within(patience, 'verifier_busy', stop => this.#turn(size, client, stop))
     try {
@@ -166,14 +170,14 @@ export class WorkerPool {
     return within({ clock: this.#clock, after, signal, late, aborted }, work)
   }
 
-  /** Ends the threads; what is under way fails. */
+  /** Ends the threads. Jobs under way fail. */
   async close(): Promise<void> {
     this.#closing.abort()
     await Promise.all([...this.#threads].map(thread => thread.end()))
   }
 
   /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
-  async #turn(size: number, { address, known }: Client, stop: AbortSignal): Promise<void> {
+  async #turn(size: number, { address, hasBegunLogin }: Client, stop: AbortSignal): Promise<void> {
     await new Promise<void>((resolve, giveUp) => {
       let begun = false
       const begin = () => {
@@ -181,7 +185,7 @@ export class WorkerPool {
         resolve()
       }
       const waiter: Waiter = { client: address, size, begin, giveUp }
-      const line = known ? this.#known : this.#strangers
+      const line = hasBegunLogin ? this.#known : this.#strangers
       line.add(waiter)
       this.#waiting += size
       this.#begin()
@@ -190,7 +194,7 @@ export class WorkerPool {
         else if (line.delete(waiter)) this.#waiting -= size
         giveUp(stop.reason)
       })
-      while (this.#waiting > this.#bounds.waiting) {
+      while (this.#waiting > this.#bounds.waitingBytes) {
         const dropped = this.#strangers.drop() ?? this.#known.drop()
         if (dropped === undefined) break
         this.#waiting -= dropped.size
@@ -199,13 +203,13 @@ export class WorkerPool {
     })
   }
 
-  /** A job is over. */
+  /** Counts the end of a job, and begins the next ones. */
   #release(): void {
     this.#running -= 1
     this.#begin()
   }
 
-  /** Begins jobs that wait, as far as there are threads for them. */
+  /** Begins waiting jobs while there are threads for them. */
   #begin(): void {
     while (this.#hasPlace) {
       const next = this.#known.take() ?? this.#strangers.take()
@@ -236,7 +240,7 @@ export class WorkerPool {
       return await thread.ask(job, mayDecrypt)
     } finally {
       stop.removeEventListener('abort', end)
-      if (thread.alive && this.#bounds.idle > 0) this.#rest(thread)
+      if (thread.alive && this.#bounds.idleTime > 0) this.#rest(thread)
       else this.#end(thread)
     }
   }
@@ -254,10 +258,10 @@ export class WorkerPool {
   /** Keeps a thread for the next job. */
   #rest(thread: Thread): void {
     this.#idle.push(thread)
-    thread.rest.set(this.#bounds.idle, () => this.#rested(thread))
+    thread.rest.set(this.#bounds.idleTime, () => this.#rested(thread))
   }
 
-  /** No job came. The last thread stays while a browser is awaited. */
+  /** No job came in time, so the thread ends. The last one stays while a browser is awaited. */
   #rested(thread: Thread): void {
     if (thread.alive && this.#alive === 1 && this.#awaits > 0) {
       const left = this.#awaitedUntil - this.#clock.elapsed()
@@ -280,12 +284,12 @@ export class WorkerPool {
   }
 }
 
-/** The client of what the gateway does on its own behalf. */
-const ourselves: Client = { address: '', known: true }
+/** The client of jobs of the gateway itself. */
+const ourselves: Client = { address: '', hasBegunLogin: true }
 
 /** One thread: is asked one job at a time, and says when it has died. It keeps the process alive only while it works. */
 class Thread {
-  /** Ends its time without a job. */
+  /** Cancels the timer for the time without a job. */
   readonly rest: Alarm
   readonly #worker: Worker
   #alive = true
@@ -306,11 +310,11 @@ class Thread {
     })
     this.#worker.on('error', cause => this.#die('the thread has died', cause))
     this.#worker.on('exit', () => this.#die('the thread ended early'))
-    // Last, because a listener for messages keeps the process alive again.
+    // This comes last, because a listener for messages keeps the process alive again.
     this.#worker.unref()
   }
 
-  /** Whether it can be asked again. */
+  /** Whether the thread can do another job. */
   get alive(): boolean {
     return this.#alive
   }
@@ -334,7 +338,7 @@ class Thread {
     this.#worker.postMessage(await this.#mayDecrypt(encryptedKeys))
   }
 
-  /** Ends it, and what it is asked with it. */
+  /** Ends the thread, and fails its job. */
   async end(): Promise<void> {
     this.#die('the thread was ended')
     await this.#worker.terminate()

@@ -8,12 +8,12 @@ import { type DecryptionQuestion, type Job, runJob } from './jobs.ts'
 const port = parentPort
 if (port === null) throw new Error('this file runs as a worker thread')
 
-// Requests of users who are signed in come before logins.
+// The thread has a lower priority, because requests of signed-in users come before logins.
 lowerPriority(5)
 
 let settle: (allowed: boolean) => void = () => {}
 
-/** Asks the thread of the service, which knows what other messages have tried. */
+/** Asks the main thread, which knows the tries of other messages. */
 function mayDecrypt(encryptedKeys: readonly string[]): Promise<boolean> {
   const question: DecryptionQuestion = { encryptedKeys }
   return new Promise(resolve => {

@@ -135,7 +135,10 @@ async function lab(t: Test) {
     metadataCacheFile: join(t.testdir(), 'cache.xml'),
     allowSha1: false,
   } as const
-  const open = async (reading: SourceParts['reading'] = {}, more: Partial<SamlConfig> = {}) => {
+  const open = async (
+    readerBounds: SourceParts['readerBounds'] = {},
+    more: Partial<SamlConfig> = {},
+  ) => {
     const source = await IdpMetadataSource.open({
       // The source asks for nothing else.
       config: () => ({ ...config, ...more }) as SamlConfig,
@@ -143,7 +146,7 @@ async function lab(t: Test) {
       clock,
       random: size => Buffer.alloc(size),
       log,
-      reading,
+      readerBounds,
     })
     t.teardown(() => source.close())
     return source

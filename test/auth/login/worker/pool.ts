@@ -14,8 +14,8 @@ function open(t: { teardown(action: () => unknown): void }, options: Partial<Poo
   t.teardown(() => pool.close())
   const verify = (encoded = response) => pool.run({ kind: 'response', encoded, rules })
   /** A job of the client with this address: whether it was done, or the code of the failure. */
-  const by = (address: string, known = false) =>
-    pool.run({ kind: 'response', encoded: response, rules }, { address, known }).then(
+  const by = (address: string, hasBegunLogin = false) =>
+    pool.run({ kind: 'response', encoded: response, rules }, { address, hasBegunLogin }).then(
       ({ ok }) => ok,
       ({ code }) => code,
     )
@@ -75,7 +75,7 @@ t.test('those who began a login go first', async t => {
 })
 
 t.test('a full queue drops jobs of strangers before those of known clients', async t => {
-  const { by } = open(t, { threads: 1, waiting: 3 * (response.length + 4096) })
+  const { by } = open(t, { threads: 1, waitingBytes: 3 * (response.length + 4096) })
   const known = ['running', 'k', 'k'].map(address => by(address, true))
   const strangers = ['a', 'b'].map(address => by(address))
   t.strictSame(await Promise.all([...known, ...strangers, by('k', true)]), [
@@ -85,10 +85,10 @@ t.test('a full queue drops jobs of strangers before those of known clients', asy
 })
 
 t.test('a full queue drops what the client with the most jobs sent last', async t => {
-  const { by } = open(t, { threads: 1, waiting: 3 * (response.length + 4096) })
+  const { by } = open(t, { threads: 1, waitingBytes: 3 * (response.length + 4096) })
   const jobs = ['busy', 'busy', 'busy', 'busy', 'other'].map(address => by(address))
   t.strictSame(await Promise.all(jobs), [true, true, true, 'verifier_busy', true])
-  const full = new WorkerPool(new ManualClock(0), { ...loginBounds, threads: 0, waiting: 0 })
+  const full = new WorkerPool(new ManualClock(0), { ...loginBounds, threads: 0, waitingBytes: 0 })
   await t.rejects(full.run({ kind: 'response', encoded: response, rules }), {
     code: 'verifier_busy',
   })

@@ -1,0 +1,36 @@
+/**
+ * Reads the file of authorities that a setting names, for backends and stores whose certificate is not signed by a well-known
+ * one.
+ */
+
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { Failure, whyUnreadable } from '../errors.ts'
+
+/** The authorities in a PEM file; throws a Failure that names the setting. */
+export function authoritiesIn(file: string, name: string): readonly string[] {
+  const code = 'TARGET_CERTIFICATES'
+  const setting = `${name} ${file}`
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw new Failure(`cannot read ${setting}: ${whyUnreadable(cause)}`, { code, cause })
+  }
+  // Node would ignore any other block without an error, and then every request would fail.
+  const blocks = text.match(PEM_BLOCKS) ?? []
+  if (blocks.length === 0) throw new Failure(`${setting} holds no certificate in PEM`, { code })
+  if (blocks.every(isCertificate)) return [text]
+  throw new Failure(`${setting} holds a certificate that is damaged or cut off`, { code })
+}
+
+/** Blocks of PEM with a certificate, also those whose end is missing. */
+const PEM_BLOCKS = /-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*(?:-----END \1-----)?/g
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0
+  } catch {
+    return false
+  }
+}
