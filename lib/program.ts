@@ -1,6 +1,7 @@
 /**
  * Runs a program: prints for a terminal or a script, and ends with an exit code.
  */
+import { writeFileSync } from 'node:fs'
 import { explainError, Failure, systemCode } from './errors.ts'
 import { errorLine } from './log/journal.ts'
 
@@ -14,6 +15,7 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
  * failure; a Failure in its own words, anything else with its causes. What is still open then does not keep the process.
  */
 export async function run(name: string, main: () => Promise<ExitCode>): Promise<never> {
+  nameProcess(name)
   let code: ExitCode
   try {
     code = await main()
@@ -23,6 +25,18 @@ export async function run(name: string, main: () => Promise<ExitCode>): Promise<
     code = exitCodes.failure
   }
   return process.exit(code)
+}
+
+/**
+ * What `ps`, `top`, `ss -p` and `systemctl status` call the process: by itself it is "node", or "MainThread" since Node.js 24. The
+ * command line, which process.title would overwrite, stays.
+ */
+function nameProcess(name: string): void {
+  try {
+    writeFileSync('/proc/self/comm', name)
+  } catch {
+    // Without /proc the process keeps its name.
+  }
 }
 
 /** Has stack traces name the lines of the sources, in modules loaded from now on. It takes time, which only a daemon spends. */

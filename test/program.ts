@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -13,6 +14,11 @@ async function outcome(...args: readonly string[]) {
   child.stderr.setEncoding('utf8').on('data', part => {
     said += part
   })
+  if (args[0] === 'named') {
+    child.stdout.setEncoding('utf8').on('data', part => {
+      said += part
+    })
+  }
   if (args[0] === 'unread') child.stdout.destroy()
   const [code] = await once(child, 'close')
   return { code, said }
@@ -22,6 +28,14 @@ t.test('the process ends with the code of the program, whatever is still open', 
   t.strictSame(await outcome('78'), { code: 78, said: '' })
   t.strictSame(await outcome('0'), { code: 0, said: '' })
 })
+
+t.test(
+  'the process has the name of the program',
+  { skip: existsSync('/proc/self/comm') ? false : 'needs /proc' },
+  async t => {
+    t.strictSame(await outcome('named'), { code: 0, said: 'fixture\n' })
+  },
+)
 
 t.test('what is thrown is one line on standard error', async t => {
   t.strictSame(await outcome('throw'), { code: 1, said: 'fixture: cannot do it: disk is full\n' })

@@ -1,13 +1,16 @@
 #!/bin/sh
 # Makes apt use the cache at {{urls}}: the first that answers, and the archives directly while none does.
-#
-#   sh setup.sh                    writes {{aptFile}} and {{scriptFile}}
-#   sh setup.sh --snapshots        as well tells apt --snapshot where the snapshots of each archive are
-#   sh setup.sh --undo             removes them, and restores an earlier {{aptFile}}
-#   sh setup.sh --root DIRECTORY   does either in the system in that directory, such as an image
-#
-# Nothing else is changed. https:// sources are still fetched directly.
+# Nothing else than what follows is changed. https:// sources are still fetched directly.
 set -eu
+
+usage() {
+  cat <<'END'
+  sh setup.sh                    writes {{aptFile}} and {{scriptFile}}
+  sh setup.sh --snapshots        as well tells apt --snapshot where the snapshots of each archive are
+  sh setup.sh --undo             removes them, and restores an earlier {{aptFile}}
+  sh setup.sh --root DIRECTORY   does either in the system in that directory, such as an image
+END
+}
 
 conf={{aptFile}}
 detect={{scriptFile}}
@@ -127,7 +130,10 @@ main() {
         [ $# -gt 1 ] || fail '--root needs a directory'
         root=${2%/}
         shift ;;
-      *) fail "there is no option $1: see the first lines of this script" ;;
+      -h | --help)
+        usage
+        exit 0 ;;
+      *) fail "there is no option $1: see sh setup.sh --help" ;;
     esac
     shift
   done

@@ -236,7 +236,14 @@ t.test('packages', { skip }, async t => {
     )
 
     await succeeds(root, 'sh', '-c', ': >/run/told')
-    await succeeds(root, 'dpkg', '--remove', 'cachesvc')
+    const uses = '/etc/apt/apt.conf.d/30cachesvc'
+    const line = 'Acquire::http::Proxy "http://127.0.0.1:3142";'
+    await succeeds(root, 'sh', '-c', `echo '${line}' >${uses}`)
+    t.match(
+      await succeeds(root, 'dpkg', '--remove', 'cachesvc'),
+      `apt on this machine still asks cachesvc, and fails until the line is gone from ${uses}`,
+    )
+    await succeeds(root, 'rm', uses)
     t.match(await succeeds(root, 'cat', '/run/told'), /stop .*cachesvc.service/)
     await succeeds(root, 'test', '-e', '/etc/cachesvc/cachesvc.yaml')
     await succeeds(root, 'sh', '-c', 'test -n "$(ls -A /var/cache/cachesvc)"')

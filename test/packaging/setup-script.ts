@@ -103,6 +103,8 @@ t.test('in a directory: it can run again, and be undone', async t => {
   t.match(await run('--undo'), { code: 0, stderr: '' })
   t.strictSame(await files(), before)
   t.match(await run('--remove'), { code: 1, stderr: 'there is no option --remove' })
+  t.match(await run('--help'), { code: 0, stdout: /--undo +removes them/, stderr: '' })
+  t.strictSame(await files(), before)
 
   await mkdir(join(root, 'usr/local/bin'), { recursive: true })
   await writeFile(join(root, 'usr/local/bin/apt-proxy-detect'), 'of another\n')

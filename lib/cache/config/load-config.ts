@@ -7,6 +7,7 @@ import type { Loaded } from '../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../config/settings.ts'
 import { isIpLiteral } from '../../http/message/target.ts'
+import { AddressSet } from '../../ip.ts'
 import { isRecord } from '../../json.ts'
 import { checkRouting } from './check-routing.ts'
 import {
@@ -197,8 +198,14 @@ function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironme
     const text = 'wins over https.intercept: every CONNECT is refused, no tunnel is opened'
     remarks.push({ path: ['https', 'prevent'], at: 'key', text })
   }
-  if (valueAt(found, ['clients']) !== undefined && file.clients.length === 0) {
-    remarks.push({ path: ['clients'], at: 'value', text: 'is empty: no client may use the proxy' })
+  if (valueAt(found, ['clients']) !== undefined) {
+    const text =
+      file.clients.length === 0
+        ? 'is empty: no client may use the proxy'
+        : AddressSet.fromCidrs(file.clients).has('127.0.0.1')
+          ? undefined
+          : 'replaces the default and leaves this machine itself out: add 127.0.0.0/8, unless apt here shall not use the proxy'
+    if (text !== undefined) remarks.push({ path: ['clients'], at: 'key', text })
   }
   return remarks
 }

@@ -110,7 +110,7 @@ export const settings = group('', {
     nearbyNetworks,
     'clients:\n  - 127.0.0.0/8\n  - 192.0.2.0/24\n  - 2001:db8::/32',
   ).says(
-    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` are restricted by `index.clients`.',
+    'Networks whose machines may use the proxy; others are refused with 403. The list replaces the default: name `127.0.0.0/8` too, for apt on this machine. The operations pages below `/_cachesvc/` are restricted by `index.clients`.',
   ),
   proxy_protocol: setting(
     listOf(network, 'networks'),

@@ -134,7 +134,8 @@ export function neighbourCaution(
   const near = addresses.filter(address => isIPv4(address) && !isLoopback(address))
   const local = listeners.every(({ address = '' }) => isLoopback(address))
   if (local || near.length === 0 || near.some(admits)) return undefined
-  return `machines of this network may not use the proxy: ${near.join(', ')} is not under \`clients\`, add the network there`
+  const which = near.length === 1 ? `${near[0]} is` : `${near.join(', ')} are`
+  return `machines of this network may not use the proxy: ${which} not under \`clients\`. List the networks that may there, 127.0.0.0/8 for this machine among them`
 }
 
 export interface ServiceState {

@@ -191,6 +191,8 @@ t.test('what is right but worth a word is a warning', t => {
   ])
   t.match(load('timeouts: {connect: 15s}').warnings, [/apt hangs up/])
   t.match(load('clients: []').warnings, [/no client may use the proxy/])
+  t.match(load('clients: [192.0.2.0/24]').warnings, [/leaves this machine itself out/])
+  t.strictSame(load('clients: [127.0.0.1, 192.0.2.0/24]').warnings, [])
   const named = { ...user, environment: { CACHESVC_CACHE_DIR: '/data' } }
   t.match(load('cache_directory: /srv', {}, named).warnings, [/CACHESVC_CACHE_DIR wins/])
   t.end()

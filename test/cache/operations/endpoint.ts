@@ -95,6 +95,9 @@ t.test('the operator is told when the machines around may not use the proxy', as
   const admits = (client: string) => client.startsWith('10.')
   const public4 = ['127.0.0.1', '192.0.2.10', '2001:db8::10']
   t.match(neighbourCaution(admits, public4, open), '192.0.2.10 is not under `clients`')
+  const two = neighbourCaution(admits, [...public4, '198.51.100.7'], open)
+  t.match(two, '192.0.2.10, 198.51.100.7 are not under `clients`')
+  t.match(two, '127.0.0.0/8', 'a list takes the place of the default')
   t.equal(neighbourCaution(admits, public4, local), undefined, 'no other machine reaches it')
   t.equal(neighbourCaution(admits, ['10.0.0.1', '192.0.2.10'], open), undefined)
   t.equal(neighbourCaution(admits, ['127.0.0.1', '2001:db8::10'], open), undefined)

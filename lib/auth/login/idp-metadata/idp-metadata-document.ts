@@ -130,7 +130,7 @@ export async function judgeMetadata(
   const { validUntil, forDevelopment } = read.idp
   if (forDevelopment && !isLocal(by.config.baseUrl)) {
     fail(
-      'is of authproxy dev-idp, where each client can be any user; domain has to be local for it',
+      'is of authproxy dev-idp, where each client can be any user; domain has to be local for it: localhost, app.localhost, app.test or a loopback address',
     )
   }
   if (validUntil !== undefined && validUntil <= by.now) {
