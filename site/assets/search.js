@@ -1,4 +1,5 @@
-// The search: every word must occur in a part of a page; parts with the words in their heading come first. The texts are loaded at
+// The search: every word must occur in a part of a page; parts with the words in their heading come first, short
+// answers before all, decisions and history last. The texts are loaded at
 // the first use, as a script, because a browser reads no other file of a directory by `file:`.
 'use strict'
 {
@@ -35,23 +36,34 @@
     document.head.append(script)
   }
 
+  // Reasons, history and files are for readers who look for them: below the pages that say what to do.
+  const weightOf = place => {
+    if (place === 'docs/answers.html') return 4
+    return /^(docs\/decisions|bench|packaging|test)\/|^CHANGELOG/.test(place) ? 0.25 : 1
+  }
+
   const search = words => {
+    const starts = words.map(word => new RegExp(`(?<![\\p{L}\\p{N}])${word.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}`, 'gu'))
+    const phrase = words.join(' ')
     const hits = []
     for (const page of pages) {
+      const title = page.title.toLowerCase()
       for (const part of page.parts) {
         let score = 0
-        for (const word of words) {
+        for (const [index, word] of words.entries()) {
           const inHeading = part.lowHeading.includes(word)
-          const at = part.low.indexOf(word)
-          if (!inHeading && at < 0) {
+          if (!inHeading && !part.low.includes(word)) {
             score = 0
             break
           }
-          const whole = part.heading.toLowerCase() === words.join(' ')
-          score += (inHeading ? 20 : 0) + (whole ? 40 : 0) + (at < 0 ? 0 : 1 + Math.min(4, part.low.split(word).length - 1))
-          if (page.title.toLowerCase().includes(word)) score += 3
+          // A word that only stands within another one, as "ram" does in "frame", is found last.
+          const heading = part.id === '' ? part.lowHeading : part.heading.toLowerCase()
+          const begins = (text, points) => (text.match(starts[index])?.length ?? 0) > 0 ? points : 0
+          score += 0.1 + begins(heading, 20) + begins(title, 3) + Math.min(5, part.low.match(starts[index])?.length ?? 0)
         }
-        if (score > 0) hits.push({ page, part, score })
+        if (score > 0 && part.heading.toLowerCase() === phrase) score += 40
+        if (score > 0 && words.length > 1 && part.low.includes(phrase)) score += 10
+        if (score > 0) hits.push({ page, part, score: score * weightOf(page.place) })
       }
     }
     return hits.sort((a, b) => b.score - a.score)
