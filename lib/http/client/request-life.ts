@@ -11,9 +11,9 @@
  * | dialling | the dialler: name, address, parent proxy, TLS | a connection, or a failure that says which step failed |
  * | sending | the exchange writes the request, and its content as the origin takes it | the last byte; a head that comes earlier; the deadline `send` |
  * | waiting | the origin | the head; the deadline `fields` |
- * | reading | whoever reads the content; what is not asked for stays in the kernel | the last byte; the deadline `content`, while a piece is asked for |
+ * | reading | the reader of the content; what it does not ask for stays in the kernel | the last byte; the deadline `content`, while a piece is asked for |
  * | draining | the content reads a small rest that is not wanted, so that the connection can be used again | the last byte; the deadline `content` |
- * | closed | nobody: the request needs no connection any more | |
+ * | closed | the request needs no connection any more | |
  *
  * # Who closes the connection
  * `ended`, with a response that lets the connection stay, gives it back to the pool. Every other way to `closed` destroys it, but
