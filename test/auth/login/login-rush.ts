@@ -28,7 +28,7 @@ t.test('300 people who sign in at the same moment all get a session', async t =>
 
 t.test('an answer no thread is free for gets a page, and uses up nothing of its login', async t => {
   const clock = new ManualClock(0)
-  const full = { ...loginBounds, threads: 0, waiting: 0 }
+  const full = { ...loginBounds, threads: 0, waitingBytes: 0 }
   const verifiers = { login: new WorkerPool(clock, full), logout: new WorkerPool(clock, full) }
   const lab = await SamlLab.open(t, 'entra', { substitutes: { verifiers } })
   const { id: inResponseTo, relayState } = await lab.browser.login('/')
