@@ -211,7 +211,7 @@ t.test('a form waits for its user at every instance, and is handed out once', { 
   await until(() => store.cli('keys', '*form:*').trim() !== '')
   const moved = await there.move('3', third, '4', 60_000)
   t.ok(moved)
-  t.same(await here.placeOf('3', 'ada'), { because: 'gone' })
+  t.same(await here.placeOf('3', ada.owner), { because: 'gone' })
   await until(() => store.cli('keys', '*form:*').trim() !== '')
   t.same(await here.take('4', moved ?? '', ada), form)
 
@@ -223,9 +223,9 @@ t.test('a form waits for its user at every instance, and is handed out once', { 
   await store.kill()
   const alone = here.put('11', form, ada, 60_000)
   await until(() => a.shared.link === 'away' && b.shared.link === 'away')
-  t.same(await here.placeOf('11', 'ada'), { target: '/save' }, 'where it came, it is')
+  t.same(await here.placeOf('11', ada.owner), { target: '/save' }, 'where it came, it is')
   t.same(await here.take('11', alone, ada), form)
-  t.same(await there.placeOf('11', 'ada'), { because: 'gone' })
+  t.same(await there.placeOf('11', ada.owner), { because: 'gone' })
 })
 
 t.test('attempts at one instance count at the other', { skip }, async t => {
