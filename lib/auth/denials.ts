@@ -2,17 +2,16 @@
  * The answers to requests that the gate does not let pass. They are the same for requests that are forwarded here and for those
  * an edge asks about.
  */
-
 import type { Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import { isForeignSocket, isOwnPost, type Place, pageOf } from './access/own-origin.ts'
+import { type AccessRefusal, neededText, placeOfRule } from './access/rules.ts'
 import type { Config } from './config/config.ts'
 import type { Verdict } from './gate.ts'
 import type { SamlService } from './login/service.ts'
 import type { OutcomeFacts } from './outcome.ts'
 import { challenge, type FailurePage, needsLogin } from './pages/failure-page.ts'
 import { type NotKept, whyNotKept } from './pages/failures.ts'
-import { accessRefused } from './pages/refused-access.ts'
 
 /** A request that does not pass, and the parts that make its answer. */
 export interface Denied {
@@ -97,4 +96,47 @@ export function loginFacts({ because, session, token }: LoginNeeded): OutcomeFac
     ...(session === undefined ? {} : { user: session.subject }),
     ...(token === undefined ? {} : { passthrough: token }),
   }
+}
+
+/*
+ * Answers requests that the rules under `access` refuse: with a page for a person, with JSON for a program.
+ */
+
+/** The answer to a request that the rules refuse. It never leads to the login by itself: that would be a loop. */
+function accessRefused(
+  request: Request,
+  refusal: {
+    readonly access: AccessRefusal
+    /** The signed-in user; undefined when there is none. */
+    readonly user: string | undefined
+    /** Whether the page names whom the rule lets in. */
+    readonly tell: boolean
+    /** Address of a login as another user. */
+    readonly other: string
+  },
+  failurePage: FailurePage,
+): Response {
+  const { access, user, tell, other } = refusal
+  const { rule, because } = access
+  const ambiguous = access.verdict === 'ambiguous'
+  const about = { rule: rule?.number, line: rule?.line }
+  const needed = tell && rule !== undefined && !ambiguous ? neededText(rule.allow) : []
+  const signedIn = user === undefined ? 'access_closed' : 'access_refused'
+  const answered = failurePage({
+    request,
+    code: ambiguous ? 'access_ambiguous' : signedIn,
+    words: { user: user ?? '', other },
+    needed,
+    message: ambiguous ? undefined : rule?.message,
+    json: {
+      error: ambiguous ? 'ambiguous_address' : 'access_denied',
+      rule: rule?.number ?? null,
+      ...(needed.length > 0 ? { needed } : {}),
+    },
+    facts: { user, decided: placeOfRule(rule), path: rule?.path.written, why: because },
+  })
+  // These facts are for the log, and they name the rule.
+  const decided: OutcomeFacts = { outcome: 'refused', because: 'access', why: because, ...about }
+  const facts = { ...answered.facts, ...decided }
+  return { ...answered, facts: user === undefined ? facts : { ...facts, user } }
 }
