@@ -153,7 +153,15 @@ export async function answering(parts: AnsweringParts) {
     random: Math.random,
   })
   return {
-    ...{ fetcher, negative, answerer, suites, updates, ahead, refreshing, delays, changeCounts },
+    fetcher,
+    negative,
+    answerer,
+    suites,
+    updates,
+    ahead,
+    refreshing,
+    delays,
+    changeCounts,
     shares,
     /**
      * Has the Release file stand under a key, its own or that of its signature, that clients are to get: that of the other nodes, and that

@@ -304,7 +304,10 @@ async function openShared(
   const { openSharedStore } = await import('./shared/opening.ts')
   const { isShareableKey } = await import('./shared/shareable.ts')
   return openSharedStore(config.sharedStore, {
-    ...{ clock, blocks, lookup, store },
+    clock,
+    blocks,
+    lookup,
+    store,
     log: log.child({ part: 'shared-store' }),
     authorities: await trustedAuthorities(config, log),
     directory: config.cacheDirectory,

@@ -147,7 +147,15 @@ export async function operationsOf(parts: OperationsParts) {
     },
     explain: url =>
       explain(url, {
-        ...{ rules: rules(), store, shares, suites, updates, delays, negative, fetcher, parents },
+        rules: rules(),
+        store,
+        shares,
+        suites,
+        updates,
+        delays,
+        negative,
+        fetcher,
+        parents,
         builds: parts.builds,
         shared: parts.shared?.state,
         isShared: parts.isShared,

@@ -62,7 +62,9 @@ async function open(
   if (problem !== undefined) throw new Failure(problem, { code: 'credentials-file' })
   let { expire } = started
   const client = new OriginClient({
-    ...{ clock, blocks, ca: authorities },
+    clock,
+    blocks,
+    ca: authorities,
     isPublic: () => true,
     limits: { perOrigin: mostConnections, freePerOrigin: mostConnections, free: mostConnections },
     ...(lookup && { lookup }),

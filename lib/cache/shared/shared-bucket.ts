@@ -90,7 +90,12 @@ export class SharedBucket implements SharedStore {
     this.#uploads = new Uploads({ ...parts, bucket, writable: usable, conditional })
     const { store, shares, expire } = parts
     this.#renewal = new Renewal({
-      ...{ clock, log, bucket, expire, shares, usable },
+      clock,
+      log,
+      bucket,
+      expire,
+      shares,
+      usable,
       list: () => store.list(),
       offer: (key, size) => void this.#uploads.add(key, { size }),
     })

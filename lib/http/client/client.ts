@@ -182,7 +182,13 @@ interface ClientParts {
 /** What an origin is called in errors and in the pool, made once for requests in a row to the same one. */
 class OriginNames {
   #last = {
-    ...{ scheme: '', host: '', port: 0, trusted: false, line: '', origin: '', key: '' },
+    scheme: '',
+    host: '',
+    port: 0,
+    trusted: false,
+    line: '',
+    origin: '',
+    key: '',
     way: undefined as Way,
   }
 

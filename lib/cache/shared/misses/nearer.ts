@@ -186,11 +186,16 @@ export class SharedNearer implements Nearer {
     }
     const range = first === 0 ? undefined : `bytes ${first}-${size - 1}/${size}`
     const response: OriginResponse = {
-      ...{ version: '1.1', status: first === 0 ? 200 : 206, reason: '' },
+      version: '1.1',
+      status: first === 0 ? 200 : 206,
+      reason: '',
       fields: Fields.of(['Content-Range', range]),
       length: size - first,
       content: source,
-      ...{ trailers: undefined, address: '', parent: undefined, reused: false },
+      trailers: undefined,
+      address: '',
+      parent: undefined,
+      reused: false,
     }
     return {
       kind: 'content',

@@ -123,8 +123,12 @@ export class Peers {
           ? onlyBy({ host: peer.host, port: peer.port, credentials: undefined })
           : undefined,
       deadlines: {
-        ...{ lookup: connecting, connect: connecting, parent: connecting, tls: connecting },
-        ...{ fields: silence, content: silence },
+        lookup: connecting,
+        connect: connecting,
+        parent: connecting,
+        tls: connecting,
+        fields: silence,
+        content: silence,
       },
       limits: { perOrigin: perPeer },
     })

@@ -225,7 +225,10 @@ export class Bucket {
 
   async put({ name, digest, content, type, only }: Put): Promise<Done | Refused> {
     const answer = await this.#ask({
-      ...{ operation: 'put', method: 'PUT', name, put: { digest, content } },
+      operation: 'put',
+      method: 'PUT',
+      name,
+      put: { digest, content },
       fields: [['Content-Type', type], ...conditionOf(only)],
       conditional: only !== undefined,
       whole: errorBytes,
@@ -241,7 +244,11 @@ export class Bucket {
     const fields = etag === undefined ? [] : [['If-Match', etag] as const]
     const conditional = etag !== undefined
     const asked: Asked = {
-      ...{ operation: 'delete', method: 'DELETE', name, fields, conditional },
+      operation: 'delete',
+      method: 'DELETE',
+      name,
+      fields,
+      conditional,
       whole: errorBytes,
     }
     return this.#etagOf(await this.#ask(asked))
@@ -250,7 +257,9 @@ export class Bucket {
   /** Has the store copy an object onto itself, so that its age begins anew. */
   async renew(name: string, type: string): Promise<Done | Refused> {
     const answer = await this.#ask({
-      ...{ operation: 'copy', method: 'PUT', name },
+      operation: 'copy',
+      method: 'PUT',
+      name,
       fields: [
         ['x-amz-copy-source', this.#copySource(name)],
         ['x-amz-metadata-directive', 'REPLACE'],
@@ -357,7 +366,9 @@ export class Bucket {
     const fields = [...(asked.fields ?? []), ...ours]
     const signed = authorization(
       {
-        ...{ method, path, digest },
+        method,
+        path,
+        digest,
         fields: [['host', formatAuthority(place.uri, place.uri.scheme)], ...fields],
       },
       { region: place.region, credentials: given, moment },

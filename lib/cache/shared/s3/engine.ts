@@ -17,7 +17,9 @@ export async function tryEngine(bucket: Bucket, node: string): Promise<Tried> {
   const bytes = Buffer.from('{}\n')
   const write = (only: Put['only']) =>
     bucket.put({
-      ...{ name, digest: hash('sha256', bytes), type: types.json },
+      name,
+      digest: hash('sha256', bytes),
+      type: types.json,
       content: { kind: 'bytes', bytes },
       ...(only && { only }),
     })

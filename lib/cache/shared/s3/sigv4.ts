@@ -109,7 +109,10 @@ interface KeyParts {
 
 /** Four rounds of HMAC are dear beside the one of a request, so the last key is remembered. */
 let last: KeyParts & { readonly key: Buffer } = {
-  ...{ secret: '', day: '', region: '', service: '' },
+  secret: '',
+  day: '',
+  region: '',
+  service: '',
   key: Buffer.alloc(0),
 }
 
