@@ -20,7 +20,7 @@ const LOOKS_AFTER_CHANGE = 2
 export const passedWithoutSession = {}
 
 /** An exchange that has begun and not ended. */
-export interface Lasting {
+export interface LastingExchange {
   /** `begun` is by the monotonic clock. */
   readonly request: Request & { readonly begun: Milliseconds }
   readonly cut: () => void
@@ -28,7 +28,7 @@ export interface Lasting {
 
 /** The questions about a long exchange. */
 interface Questions {
-  readonly lasting: () => Iterable<Lasting>
+  readonly lasting: () => Iterable<LastingExchange>
   /** The reason why the session of an exchange has ended; undefined while it is valid. */
   readonly whyEnded: (session: ReadSession, request: Request) => string | undefined
   /** Whether the rules now in force let a request through with its session. */

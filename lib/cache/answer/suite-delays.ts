@@ -28,7 +28,7 @@ import type { ReleaseFacts } from '../suites/adopt.ts'
 import {
   type Content,
   type Generation,
-  type Given,
+  type GivenGeneration,
   generationOf,
   keyIn,
   keysOf,
@@ -63,7 +63,7 @@ interface Arrived {
 export interface DelayState {
   readonly restraint: Restraint
   readonly choice: Choice
-  readonly given: Given | undefined
+  readonly given: GivenGeneration | undefined
   /** The Date of the generation that clients get. */
   readonly date: Milliseconds | undefined
   readonly waiting: readonly WaitingGeneration[]
@@ -466,8 +466,8 @@ function digestGiven(suite: Suite, name: ReleaseName): string | undefined {
 }
 
 /** What is given under each name, so that it stays when the other form changes. */
-function allGiven(suite: Suite): Partial<Record<ReleaseName, Given>> {
-  const given: Partial<Record<ReleaseName, Given>> = { ...suite.given }
+function allGiven(suite: Suite): Partial<Record<ReleaseName, GivenGeneration>> {
+  const given: Partial<Record<ReleaseName, GivenGeneration>> = { ...suite.given }
   const [adopted] = suite.generations
   for (const { name, digest } of adopted === undefined ? [] : releasesOf(adopted)) {
     given[name] ??= { digest, because: 'first', since: adopted?.adopted ?? 0 }

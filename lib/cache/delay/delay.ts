@@ -14,7 +14,7 @@ import { parseUri } from '../../http/message/target.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
-import type { Given, WaitingGeneration } from '../suites/generation.ts'
+import type { GivenGeneration, WaitingGeneration } from '../suites/generation.ts'
 
 /** What the settings of an archive keep from clients. */
 export interface Restraint {
@@ -146,7 +146,7 @@ export function withWaiting(
 }
 
 /** Why clients get the generation they get, as it was noted when it was given. */
-export function givenBecause(given: Given | undefined): Given['because'] {
+export function givenBecause(given: GivenGeneration | undefined): GivenGeneration['because'] {
   return given?.because ?? 'first'
 }
 

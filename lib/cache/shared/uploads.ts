@@ -28,7 +28,7 @@ import {
   readEntry,
   types,
 } from './objects.ts'
-import type { Bucket, Put, Refused } from './s3/bucket.ts'
+import type { Bucket, BucketRefusal, Put } from './s3/bucket.ts'
 
 /** The local store, as far as uploads ask it. */
 export interface UploadedStore {
@@ -203,7 +203,7 @@ export class Uploads {
   }
 
   /** Whether it waits for another try. */
-  #tryAgain(key: string, tries: number, refused: Refused): boolean {
+  #tryAgain(key: string, tries: number, refused: BucketRefusal): boolean {
     // While the store takes nothing no file has failed.
     const counted = this.#parts.writable() ? tries + 1 : tries
     if (counted < mostTries) {
@@ -258,7 +258,7 @@ export class Uploads {
   }
 
   /** Undefined when the content is in the bucket, 'gone' when it is stored here no longer. */
-  async #uploadContent(entry: Entry): Promise<Refused | 'gone' | undefined> {
+  async #uploadContent(entry: Entry): Promise<BucketRefusal | 'gone' | undefined> {
     const { bucket, store } = this.#parts
     const { digest, size } = entry
     const name = blobName(digest)
@@ -271,7 +271,7 @@ export class Uploads {
     return refusal(await bucket.put({ ...put, ...this.#condition(only) }))
   }
 
-  async #putEntry(entry: Entry, etag: string | undefined): Promise<Refused | undefined> {
+  async #putEntry(entry: Entry, etag: string | undefined): Promise<BucketRefusal | undefined> {
     const bytes = entryBytes(entry)
     const only: Put['only'] = etag === undefined ? 'new' : etag === '' ? undefined : { etag }
     const written = await this.#parts.bucket.put({
@@ -316,7 +316,7 @@ interface Turn {
 }
 
 /** What came of it; `gone`: it is stored here no longer, or not shared. */
-type Uploaded = 'there' | 'gone' | Refused
+type Uploaded = 'there' | 'gone' | BucketRefusal
 
 /** The lines of these keys, as far as they fit what is read at the next start: the oldest are left out. */
 function youngest(keys: readonly string[]): readonly string[] {
@@ -332,7 +332,7 @@ function youngest(keys: readonly string[]): readonly string[] {
 }
 
 /** Nothing when it is there now, be it by another node. */
-function refusal(written: { readonly outcome: 'done' } | Refused): Refused | undefined {
+function refusal(written: { readonly outcome: 'done' } | BucketRefusal): BucketRefusal | undefined {
   return written.outcome === 'done' || written.outcome === 'precondition' ? undefined : written
 }
 

@@ -14,7 +14,7 @@ import {
   outcomeNames,
   startOfHour,
   sum,
-  type Unanswered,
+  type UnansweredCounts,
 } from './statistics.ts'
 
 /** The most days `daily` ever lists. */
@@ -49,13 +49,13 @@ const chartedDays = 75
 /** What the charts of the page show, and the JSON does not have. */
 export interface HistoryReport {
   /** Every day of the calendar up to today, oldest first, at most `chartedDays`; without traffic its figures are 0. */
-  readonly days: ReadonlyArray<DayRecord & Unanswered>
+  readonly days: ReadonlyArray<DayRecord & UnansweredCounts>
   /** Requests of today by hour; undefined when there were none. */
   readonly hours: HoursOfDay | undefined
   /** The hour that runs and the 23 before it, oldest first; without traffic their figures are 0. */
   readonly lastDay: readonly Hour[]
   readonly problemsToday: number
-  readonly unanswered: Unanswered
+  readonly unanswered: UnansweredCounts
 }
 
 /** Requests of one day, by outcome and hour of the server's time zone. */
@@ -65,7 +65,7 @@ export function historyReport(days: Days, history: History, now: Milliseconds): 
   const today = calendarDate(now)
   const { unanswered, hours } = history
   const [first = today] = [...days.keys(), ...unanswered.keys()].sort()
-  const shown: Array<DayRecord & Unanswered> = []
+  const shown: Array<DayRecord & UnansweredCounts> = []
   for (let date = today; date >= first && shown.length < chartedDays; date = dayBefore(date)) {
     shown.unshift({
       date,

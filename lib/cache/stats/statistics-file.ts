@@ -38,7 +38,7 @@ import {
   noHour,
   outcomeNames,
   Statistics,
-  type Unanswered,
+  type UnansweredCounts,
 } from './statistics.ts'
 
 /** The longest time that counted figures are in memory only. */
@@ -211,7 +211,7 @@ function inOrder(byDate: ReadonlyMap<string, unknown>): object {
 }
 
 function decodeHistory(file: Readonly<Record<string, unknown>>, days: Days): History {
-  const unanswered = new Map<string, Unanswered>()
+  const unanswered = new Map<string, UnansweredCounts>()
   const found = isRecord(file['unanswered']) ? file['unanswered'] : {}
   for (const [date, value] of Object.entries(found)) {
     if (!isDate(date) || !isRecord(value)) continue

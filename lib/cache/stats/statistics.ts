@@ -30,12 +30,12 @@ export type Counters = Readonly<Record<(typeof counterNames)[number], number>>
 export type Days = ReadonlyMap<string, Counters>
 
 /** Requests that were not answered as asked: those the policy refused, and those that failed here or at an origin. */
-export interface Unanswered {
+export interface UnansweredCounts {
   readonly refused: number
   readonly failed: number
 }
 
-export const noneUnanswered: Unanswered = { refused: 0, failed: 0 }
+export const noneUnanswered: UnansweredCounts = { refused: 0, failed: 0 }
 
 /** What can become of a request, as the hours count it. */
 export const outcomeNames = ['hits', 'misses', 'tunnel', 'refused', 'failed'] as const
@@ -52,7 +52,7 @@ export interface Hour extends HourCounters {
 
 /** What is kept beside the counters of the statistics interface. */
 export interface History {
-  readonly unanswered: ReadonlyMap<string, Unanswered>
+  readonly unanswered: ReadonlyMap<string, UnansweredCounts>
   /** The hours with requests among the last 25, oldest first: a day on which clocks are set back has so many. */
   readonly hours: readonly Hour[]
 }
@@ -85,7 +85,7 @@ export class Statistics {
   readonly #days: Map<string, Counters>
   /** The counters of the day of the last count. */
   #day: { readonly date: string; readonly counters: Mutable } = { date: '', counters: noCounters }
-  readonly #unanswered: Map<string, Unanswered>
+  readonly #unanswered: Map<string, UnansweredCounts>
   #hours: readonly MutableHour[]
   /** The counters of the hour of the last count. */
   #hour: MutableHour | undefined
@@ -143,7 +143,7 @@ export class Statistics {
   }
 
   /** A request that was refused or failed. It is in none of the other counters. */
-  unanswered(how: keyof Unanswered): void {
+  unanswered(how: keyof UnansweredCounts): void {
     const { today } = this
     const before = this.#unanswered.get(today) ?? noneUnanswered
     this.#unanswered.set(today, { ...before, [how]: before[how] + 1 })

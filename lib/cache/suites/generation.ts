@@ -116,7 +116,7 @@ export interface OpenPermission extends Permission {
 }
 
 /** The Release file that clients of a suite get while its archive has a delay or a hold, and why it was given. */
-export interface Given {
+export interface GivenGeneration {
   readonly digest: string
   readonly because: 'first' | 'ripe' | 'released' | 'expiring'
   /** By the clock of the machine. */
@@ -135,7 +135,7 @@ export interface Suite {
   /** The generations that clients do not get yet, in the order in which they were first seen. */
   readonly waiting?: readonly WaitingGeneration[] | undefined
   /** By the name of the Release file. */
-  readonly given?: Readonly<Partial<Record<ReleaseFile['name'], Given>>> | undefined
+  readonly given?: Readonly<Partial<Record<ReleaseFile['name'], GivenGeneration>>> | undefined
   readonly open?: OpenPermission | undefined
 }
 

@@ -15,7 +15,7 @@ import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import { type Bound, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
-import { hurried, type Parent, type Way } from './dialling/parents.ts'
+import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
 import {
@@ -282,7 +282,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     this.fresh = asked.fresh === true
     const { origin, key } = parts.names.of(asked, this.#way)
     this.origin = origin
-    this.deadlines = this.#others.length === 0 ? deadlines : hurried(deadlines)
+    this.deadlines = this.#others.length === 0 ? deadlines : hurriedDeadlines(deadlines)
     this.key = upgrade ? '' : key
     this.boundKey = key
   }

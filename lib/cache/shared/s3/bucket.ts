@@ -65,7 +65,7 @@ export interface Reason {
 }
 
 /** Anything but success, and why, in words for the log. */
-export interface Refused {
+export interface BucketRefusal {
   readonly outcome: Exclude<SharedOutcome, 'done'>
   readonly because: string
 }
@@ -129,7 +129,7 @@ interface Answered {
   readonly bytes: Buffer
 }
 
-type Answer = Answered | Refused
+type Answer = Answered | BucketRefusal
 
 /** Bytes of an error that are looked at: its code stands at the beginning. */
 const errorBytes = 4096
@@ -183,7 +183,7 @@ export class Bucket {
   async get(
     name: string,
     { first = 0, lifetime }: { readonly first?: number; readonly lifetime: Lifetime },
-  ): Promise<FoundObject | Refused> {
+  ): Promise<FoundObject | BucketRefusal> {
     const fields = first > 0 ? [['Range', `bytes=${first}-`] as const] : []
     const answer = await this.#ask({ operation: 'get', method: 'GET', name, fields, lifetime })
     if (answer.outcome !== 'done') return answer
@@ -202,7 +202,7 @@ export class Bucket {
   async read(
     name: string,
     { most, etag = '' }: { readonly most: number; readonly etag?: string },
-  ): Promise<SmallObject | 'unchanged' | Refused> {
+  ): Promise<SmallObject | 'unchanged' | BucketRefusal> {
     const fields = etag === '' ? [] : [['If-None-Match', etag] as const]
     const asked: Asked = { operation: 'get', method: 'GET', name, fields, whole: most }
     const answer = await this.#ask(asked)
@@ -213,7 +213,7 @@ export class Bucket {
     return { outcome: 'done', ...factsOf(response), size: bytes.length, bytes }
   }
 
-  async head(name: string): Promise<({ outcome: 'done' } & ObjectFacts) | Refused> {
+  async head(name: string): Promise<({ outcome: 'done' } & ObjectFacts) | BucketRefusal> {
     const answer = await this.#ask({ operation: 'head', method: 'HEAD', name })
     if (answer.outcome !== 'done') return answer
     const { response } = answer
@@ -223,7 +223,7 @@ export class Bucket {
     return { outcome: 'done', ...factsOf(response), size }
   }
 
-  async put({ name, digest, content, type, only }: Put): Promise<Done | Refused> {
+  async put({ name, digest, content, type, only }: Put): Promise<Done | BucketRefusal> {
     const answer = await this.#ask({
       operation: 'put',
       method: 'PUT',
@@ -240,7 +240,7 @@ export class Bucket {
   async remove(
     name: string,
     { etag }: { readonly etag?: string | undefined } = {},
-  ): Promise<Done | Refused> {
+  ): Promise<Done | BucketRefusal> {
     const fields = etag === undefined ? [] : [['If-Match', etag] as const]
     const conditional = etag !== undefined
     const asked: Asked = {
@@ -255,7 +255,7 @@ export class Bucket {
   }
 
   /** Has the store copy an object onto itself, so that its age begins anew. */
-  async renew(name: string, type: string): Promise<Done | Refused> {
+  async renew(name: string, type: string): Promise<Done | BucketRefusal> {
     const answer = await this.#ask({
       operation: 'copy',
       method: 'PUT',
@@ -396,7 +396,7 @@ export class Bucket {
     this.#ahead = Math.abs(ahead) < 2000 ? 0 : ahead
   }
 
-  #etagOf(answer: Answer): Done | Refused {
+  #etagOf(answer: Answer): Done | BucketRefusal {
     if (answer.outcome !== 'done') return answer
     return { outcome: 'done', etag: etagIn(answer.response.fields) }
   }
@@ -420,16 +420,16 @@ export class Bucket {
     }
   }
 
-  #unusable(operation: SharedOperation, what: string): Refused {
+  #unusable(operation: SharedOperation, what: string): BucketRefusal {
     // That may be the fault of who has written the one object.
     return this.#refused(operation, 'failed', { because: `it sent ${what}`, telling: false })
   }
 
   #refused(
     operation: SharedOperation,
-    outcome: Refused['outcome'],
+    outcome: BucketRefusal['outcome'],
     { because, telling = true }: Partial<Reason> & Pick<Reason, 'because'>,
-  ): Refused {
+  ): BucketRefusal {
     this.#tell(operation, outcome, { because, telling })
     return { outcome, because }
   }
@@ -532,7 +532,7 @@ function reasonOf({ status, fields }: OriginResponse, code: string): string {
 
 const fullCodes = /^(?:.*Quota.*|.*StorageFull|InsufficientCapacity|NoSpace.*)$/
 
-function outcomeOf(status: number, code: string, conditional: boolean): Refused['outcome'] {
+function outcomeOf(status: number, code: string, conditional: boolean): BucketRefusal['outcome'] {
   if (status === 507 || fullCodes.test(code)) return 'full'
   if (status === 404) return code === 'NoSuchBucket' ? 'failed' : 'absent'
   if (status === 412 || (status === 409 && conditional)) return 'precondition'

@@ -3,16 +3,16 @@
  */
 import { hash } from 'node:crypto'
 import { probeName, types } from '../objects.ts'
-import type { Bucket, Put, Refused } from './bucket.ts'
+import type { Bucket, BucketRefusal, Put } from './bucket.ts'
 
 /** `because`: why it has no conditional writes. A refusal says nothing of them. */
-export type Tried =
+export type EngineTrial =
   | { readonly conditional: true }
   | { readonly conditional: false; readonly because: string }
-  | Refused
+  | BucketRefusal
 
 /** Writes an object, and tries to write it once more as new, and as another version than it is. */
-export async function tryEngine(bucket: Bucket, node: string): Promise<Tried> {
+export async function tryEngine(bucket: Bucket, node: string): Promise<EngineTrial> {
   const name = probeName(node)
   const bytes = Buffer.from('{}\n')
   const write = (only: Put['only']) =>
@@ -46,6 +46,9 @@ export async function tryEngine(bucket: Bucket, node: string): Promise<Tried> {
   return second
 }
 
-function withPlainWrites(written: { readonly outcome: 'done' } | Refused, found: Tried): Tried {
+function withPlainWrites(
+  written: { readonly outcome: 'done' } | BucketRefusal,
+  found: EngineTrial,
+): EngineTrial {
   return written.outcome === 'done' ? found : written
 }

@@ -28,7 +28,7 @@ import { type Lookup, NameLookup } from './name-lookup.ts'
 import {
   ConnectRefused,
   connectThrough,
-  hurried,
+  hurriedDeadlines,
   type Parent,
   type ParentRules,
   Parents,
@@ -149,7 +149,7 @@ export class Dialler {
     const ways = parents.waysTo(request.authority)
     for (const way of ways.slice(0, -1)) {
       const begun = this.#options.clock.elapsed()
-      const deadlines = hurried({ ...this.#options.deadlines, ...request.deadlines })
+      const deadlines = hurriedDeadlines({ ...this.#options.deadlines, ...request.deadlines })
       try {
         return await this.dialBy(way, { ...request, deadlines })
       } catch (error) {

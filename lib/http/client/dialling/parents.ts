@@ -154,7 +154,7 @@ interface ParentDeadlines {
 }
 
 /** The deadlines of a request while another way is open. */
-export function hurried<D extends ParentDeadlines>(deadlines: D): D {
+export function hurriedDeadlines<D extends ParentDeadlines>(deadlines: D): D {
   const { lookup, connect, parent, fields } = deadlines
   const short = {
     lookup: Math.min(lookup, shortConnect),
