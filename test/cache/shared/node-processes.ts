@@ -130,6 +130,7 @@ t.test('the node that fetches is killed: another goes on at the byte', { skip },
   for (const answer of await Promise.all(following)) t.ok(answer.content.equals(content))
   await first
   const asked = origin.seen(path).map(({ fields }) => fields.get('Range'))
-  t.equal(asked.length, 2, 'two fetches')
-  t.match(asked[1], /^bytes=\d{6,}-$/, 'the second is for the rest')
+  // A lease saves a fetch and promises nothing: on a busy machine both that read along may go on by themselves.
+  t.ok(asked.length === 2 || asked.length === 3, `${asked.length} fetches`)
+  for (const range of asked.slice(1)) t.match(range, /^bytes=\d{6,}-$/, 'the rest')
 })
