@@ -28,8 +28,9 @@ import {
   releasesOf,
   suiteOfRelease,
 } from '../suites/generation.ts'
+import type { Client } from '../suites/given-releases.ts'
 import { suitePolicy } from '../suites/policy.ts'
-import type { Claim, Client, Suites } from '../suites/suites.ts'
+import type { Claim, Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import {
   entryOf,
