@@ -24,7 +24,6 @@ import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
 import type { BuildAnswers } from './builds/answers.ts'
-import { buildOf } from './builds/build.ts'
 import {
   type Admitted,
   admitClient,
@@ -33,6 +32,7 @@ import {
   type Rules,
 } from './policy/policy.ts'
 import {
+  buildOf,
   Destinations,
   type FileDestination,
   keptAs,

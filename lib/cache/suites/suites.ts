@@ -12,6 +12,7 @@ import {
   directoriesOf,
   packageIndexOf,
   parentOf,
+  suiteOfRelease,
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
@@ -31,7 +32,6 @@ import {
   releaseIn,
   releasesOf,
   type Suite,
-  suiteOfRelease,
 } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
