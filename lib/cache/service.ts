@@ -75,8 +75,12 @@ export interface ServiceOptions {
 /** The service, where it listens, and whether it has nothing to do. */
 export type CacheService = Service & {
   readonly listeners: readonly Listener[]
-  /** How many files are being fetched, and how many are not yet whole on disk. */
-  readonly working: () => { readonly fetches: number; readonly writes: number }
+  /** How many files are being fetched, how many are not yet whole on disk, and how many suites are being adopted. */
+  readonly working: () => {
+    readonly fetches: number
+    readonly writes: number
+    readonly adoptions: number
+  }
   /** Settles once nothing is being fetched, and what was fetched is whole on disk. */
   readonly idle: () => Promise<void>
 }
@@ -268,7 +272,11 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const stop = stopSteps(running, takeBack)
-  const working = () => ({ fetches: answers.fetcher.count, writes: store.writing })
+  const working = () => ({
+    fetches: answers.fetcher.count,
+    writes: store.writing,
+    adoptions: suites.adopting,
+  })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {
       await answers.fetcher.idle()
