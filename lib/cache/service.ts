@@ -75,8 +75,12 @@ export interface ServiceOptions {
 /** A running service, its listeners, and its work under way. */
 export type CacheService = Service & {
   readonly listeners: readonly Listener[]
-  /** The number of files that are being fetched, and of those that are not yet complete on disk. */
-  readonly working: () => { readonly fetches: number; readonly writes: number }
+  /** The number of files that are being fetched, of those that are not yet complete on disk, and of suites that are being adopted. */
+  readonly working: () => {
+    readonly fetches: number
+    readonly writes: number
+    readonly adoptions: number
+  }
   /** Resolves once nothing is being fetched and all fetched files are complete on disk. */
   readonly idle: () => Promise<void>
 }
@@ -268,7 +272,11 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const stop = stopSteps(running, takeBack)
-  const working = () => ({ fetches: answers.fetcher.count, writes: store.writing })
+  const working = () => ({
+    fetches: answers.fetcher.count,
+    writes: store.writing,
+    adoptions: suites.adopting,
+  })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {
       await answers.fetcher.idle()
