@@ -20,7 +20,7 @@ import { hasContent } from '../message/upgrade.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { responseText } from '../wire/framing.ts'
-import { endToEnd } from './hop-by-hop.ts'
+import { endToEndFields } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
 
 export interface Forwarding {
@@ -104,7 +104,7 @@ export async function forwardUpgrade(
     throw new OriginFailure('ORIGIN_MALFORMED', origin, { problem, address })
   }
   client.setKeepAlive(true, 60_000)
-  const fields = endToEnd(to.agreed(answer.fields))
+  const fields = endToEndFields(to.agreed(answer.fields))
   const head = { status: 101, reason: undefined, fields, length: undefined, hasContent: false }
   client.write(responseText(head, 'Connection: Upgrade\r\nUpgrade: websocket\r\n'), 'latin1')
   const report = await join({ client, head: to.head, far, idle, clock, signal: to.signal })
@@ -208,7 +208,7 @@ function contentInTime({ content }: Request, { clock, contentTime }: Forwarding)
 
 /** The fields of a response that go on to the client; its length is written anew. */
 function forwarded(fields: Fields): Fields {
-  return endToEnd(fields, 'content-length')
+  return endToEndFields(fields, 'content-length')
 }
 
 function answerOf(request: Request, response: OriginResponse): Response {
@@ -230,6 +230,6 @@ function answerOf(request: Request, response: OriginResponse): Response {
   const stream: Content =
     trailers === undefined
       ? { kind: 'stream', length, open }
-      : { kind: 'stream', length, open, trailers: () => endToEnd(trailers()) }
+      : { kind: 'stream', length, open, trailers: () => endToEndFields(trailers()) }
   return { status, reason, fields, facts: undefined, content: stream }
 }

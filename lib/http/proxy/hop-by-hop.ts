@@ -15,7 +15,7 @@
 import { type Fields, isToken, listMembers, sameName, trimWhitespace } from '../message/field.ts'
 
 /** The fields that may be forwarded and stored, in their order: all except the hop-by-hop ones and `besides`, a name in lower case. */
-export function endToEnd(fields: Fields, besides?: string): Fields {
+export function endToEndFields(fields: Fields, besides?: string): Fields {
   const named = new Set(connectionOptions(fields))
   const lengths = lengthsOf(named, besides)
   return fields.where(name => {

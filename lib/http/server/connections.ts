@@ -1,6 +1,6 @@
 /**
  * Keeps the client connections of one server: the address of each client, its requests under way, and how to end it. Reads accepted
- * connections into memory that all of them share (`sharingReads`, docs/decisions/0035).
+ * connections into memory that all of them share (`shareReadMemory`, docs/decisions/0035).
  */
 import type { IncomingMessage } from 'node:http'
 import { Socket, type SocketConstructorOpts } from 'node:net'
@@ -15,14 +15,14 @@ import { checkRequest, type Refusal } from '../wire/request-head.ts'
 import type { Clients, ConnectionPlace } from './clients.ts'
 import {
   bytesTaken,
-  confirmedSince,
+  confirmedMovement,
   connectionPorts,
   longestPause,
   type MovedBytes,
-  movedSince,
-  notLooked,
+  movementSince,
   readUnconfirmed,
   type UnconfirmedBytes,
+  unobservedMovement,
 } from './movement.ts'
 import type { HttpServerLimits, HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
@@ -143,12 +143,12 @@ export class Connections {
       over: false,
       takenOver: false,
       fast: undefined,
-      moved: notLooked,
+      moved: unobservedMovement,
     }
     const connection: Connection = { ...ends, ...begun }
     this.#open.set(socket, connection)
     lingerAtEnd(socket, this.#clock, () => {
-      lookAtNoMore(connection)
+      ignoreFurtherRequests(connection)
       if (connection.fast === undefined) socket.resume()
     })
     socket.once('close', () => {
@@ -220,7 +220,7 @@ export class Connections {
       read: socket.bytesRead,
       waits: socket.writableLength > 0,
     }
-    connection.moved = movedSince(connection.moved, bytes, when)
+    connection.moved = movementSince(connection.moved, bytes, when)
     const limit = underWay.size > 0 ? stalled : fast === undefined ? 0 : idle
     const still = (part: number): boolean => {
       const { takenSince, allSince, fastBefore } = connection.moved
@@ -233,7 +233,7 @@ export class Connections {
       const unconfirmed = ask().get(connectionPorts(socket))
       if (unconfirmed !== undefined) {
         const confirmed = bytes.taken - unconfirmed
-        connection.moved = confirmedSince(connection.moved, confirmed, when)
+        connection.moved = confirmedMovement(connection.moved, confirmed, when)
       }
     }
     if (still(1)) {
@@ -275,7 +275,7 @@ function tell({ underWay }: Connection): void {
 }
 
 /** Makes the newest request the last one (RFC 9112 section 9.6): the server ignores the bytes that follow. */
-export function lookAtNoMore(connection: Connection): void {
+export function ignoreFurtherRequests(connection: Connection): void {
   connection.over = true
   connection.afterLast = undefined
   connection.fast?.stop()
@@ -286,7 +286,7 @@ function awaitsRequest({ fast, requests }: Connection): boolean {
 }
 
 /** Calls `act` when no request is under way. */
-export function afterLast(connection: Connection, act: () => void): void {
+export function callAfterLastRequest(connection: Connection, act: () => void): void {
   if (connection.underWay.size === 0) act()
   else connection.afterLast = act
 }
@@ -528,7 +528,7 @@ class AcceptedSocket extends Socket {
 }
 
 /** Moves a connection that was just accepted to a socket that reads into the shared memory. Any other connection is returned unchanged. */
-export function sharingReads(accepted: Socket): Socket {
+export function shareReadMemory(accepted: Socket): Socket {
   const inside = accepted as unknown as Inside
   const { _handle: handle, _server } = inside
   if (typeof handle?.useUserBuffer !== 'function') return accepted

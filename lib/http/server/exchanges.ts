@@ -22,7 +22,7 @@ import {
 import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
 import { type OutgoingHead, responseText } from '../wire/framing.ts'
-import { type Connection, type LiveRequest, lookAtNoMore } from './connections.ts'
+import { type Connection, ignoreFurtherRequests, type LiveRequest } from './connections.ts'
 import type { HttpServerOptions } from './options.ts'
 import { MalformedContent } from './request-content.ts'
 
@@ -77,7 +77,7 @@ export class Exchanges {
       const ends = this.ending || clientPlace?.refused === true
       if (ends && connection.underWay.newest === request) {
         out.last()
-        lookAtNoMore(connection)
+        ignoreFurtherRequests(connection)
       }
       const pace = clientPlace?.pace
       const paced = pace === undefined ? ready : pacedResponse(ready, pace)

@@ -40,7 +40,7 @@ export interface GatherLimits {
   readonly time: Milliseconds
 }
 
-export type Gathered = Buffer | 'too-large' | 'late' | 'no-room'
+export type GatheredContent = Buffer | 'too-large' | 'late' | 'no-room'
 
 class TooSlow extends Error {}
 
@@ -48,11 +48,11 @@ class TooSlow extends Error {}
 export class ClientGone extends Error {}
 
 /** Gathers the content of a request. Throws a ClientGone, or what reading throws when the client disconnects. */
-export async function gather(request: Request, limits: GatherLimits): Promise<Gathered> {
+export async function gather(request: Request, limits: GatherLimits): Promise<GatheredContent> {
   const { clock, room, size, time } = limits
   const blocks: Buffer[] = []
   let read = 0
-  const gathering = async (stop: AbortSignal): Promise<Gathered> => {
+  const gathering = async (stop: AbortSignal): Promise<GatheredContent> => {
     for await (const block of request.content) {
       if (stop.aborted) return 'late'
       if (read + block.length > size) return 'too-large'

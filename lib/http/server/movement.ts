@@ -31,7 +31,7 @@ export interface MovedBytes {
 }
 
 /** The state of a connection before the first look, and after a handler had it. */
-export const notLooked: MovedBytes = {
+export const unobservedMovement: MovedBytes = {
   taken: -1,
   takenSince: 0,
   all: -1,
@@ -45,7 +45,7 @@ export const notLooked: MovedBytes = {
  * The default for the bytes a second that a client has to take. A slower client is cut like one that takes nothing: it holds a connection
  * and memory. A modem takes three times as much.
  */
-export const usualSlowest = 1024
+const defaultSlowestRate = 1024
 /**
  * A client that limits its rate may read some megabytes at once and then nothing for minutes (`curl --limit-rate`). So a client that has
  * read so many bytes a second on average may pause longer, for `longestPause` times the limit. The kernel of the client takes 128 KiB
@@ -72,7 +72,7 @@ interface When {
 }
 
 /** The movement up to now, by the bytes that the kernel has taken. */
-export function movedSince(
+export function movementSince(
   before: MovedBytes,
   { taken, read, waits }: Bytes,
   when: When,
@@ -90,8 +90,8 @@ export function movedSince(
 }
 
 /** The movement up to now, by the bytes that the client has confirmed. */
-export function confirmedSince(before: MovedBytes, confirmed: number, when: When): MovedBytes {
-  const { now, slowest = usualSlowest } = when
+export function confirmedMovement(before: MovedBytes, confirmed: number, when: When): MovedBytes {
+  const { now, slowest = defaultSlowestRate } = when
   const { first, last } = before.confirmed ?? { first: confirmed, last: confirmed }
   const allSince = confirmed > last ? now : before.allSince
   const { at, taken } = before.began
@@ -104,7 +104,7 @@ export function confirmedSince(before: MovedBytes, confirmed: number, when: When
 }
 
 /** Bytes that a client has to take within `taking`, and at least one. */
-function least({ taking, slowest = usualSlowest }: When): number {
+function least({ taking, slowest = defaultSlowestRate }: When): number {
   return Math.max(1, Math.floor((taking / 1000) * slowest))
 }
 

@@ -19,13 +19,13 @@ import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import type { ConnectionPlace } from './clients.ts'
 import {
-  afterLast,
   type Connection,
   Connections,
+  callAfterLastRequest,
   type LiveRequest,
   nodeRequest,
   peerOf,
-  sharingReads,
+  shareReadMemory,
 } from './connections.ts'
 import {
   Exchanges,
@@ -35,7 +35,7 @@ import {
   NodeResponseWriter,
   wholeResponse,
 } from './exchanges.ts'
-import { notLooked } from './movement.ts'
+import { unobservedMovement } from './movement.ts'
 import type {
   ConnectHandler,
   HttpServerLimits,
@@ -84,7 +84,7 @@ export class HttpServer {
     }
     this.#server.on('connection', () => share.arrive())
     if (options.tls === undefined) {
-      this.#server.on('connection', socket => this.#accepted(sharingReads(socket)))
+      this.#server.on('connection', socket => this.#accepted(shareReadMemory(socket)))
     } else {
       this.#server.on('secureConnection', socket => this.#arrived(socket))
       this.#server.on('connection', socket => this.#beginsHandshake(socket))
@@ -272,7 +272,7 @@ export class HttpServer {
     } else answer = await this.#exchanges.handle(request)
     if ('fields' in answer) {
       connection.takenOver = false
-      connection.moved = notLooked
+      connection.moved = unobservedMovement
       const response = new ServerResponse(message)
       response.assignSocket(socket)
       const out = new NodeResponseWriter(response, connection.untaken)
@@ -331,7 +331,7 @@ export class HttpServer {
     if (connection === undefined || code === 'ECONNRESET' || !socket.writable) socket.destroy()
     else if (connection.content?.refuse(code)) {
       this.#options.onMalformed(connection.client, 400, code)
-      afterLast(connection, () => socket.destroySoon())
+      callAfterLastRequest(connection, () => socket.destroySoon())
     } else if (!connection.over) this.#refuse(socket, connection, code)
   }
 
@@ -339,7 +339,7 @@ export class HttpServer {
   #refuse(socket: Socket, connection: Connection, code: string): void {
     connection.over = true
     const [status, sentence] = headProblem(code)
-    afterLast(connection, () => {
+    callAfterLastRequest(connection, () => {
       this.#options.onMalformed(connection.client, status, code)
       socket.end(wholeResponse(textResponse(status, sentence)), () => socket.destroySoon())
     })
