@@ -13,7 +13,7 @@ interface Limit {
   readonly aborted: () => Error
 }
 
-/** Settles as `work` does, or throws when the limit comes first; `stop` then fires, so that the work releases its resources. */
+/** Settles as `work` does, or rejects when the limit comes first. Then `stop` fires, so that the work releases its resources. */
 export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>): Promise<T> {
   const { signal } = limit
   if (signal.aborted) return Promise.reject(limit.aborted())
@@ -35,7 +35,7 @@ export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>)
   })
 }
 
-/** Settles as a promise does; with undefined when that takes longer. What the promise is of goes on then. */
+/** Settles as `promise` does, or resolves to undefined when that takes longer than `wait`. The work behind the promise then continues. */
 export function inTime<Result>(
   promise: Promise<Result>,
   clock: Clock,
