@@ -66,7 +66,7 @@ const maxConnections = 16
  * Makes this process the owner. Throws a Failure with code `directory-in-use` that names the process that owns it, or with
  * `lock-of-another-user` when that process may not be asked. On a file system without sockets or links it warns and continues.
  */
-export async function own(
+export async function takeOwnership(
   property: Property,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): Promise<AdminSocket> {
@@ -322,11 +322,11 @@ export interface CommandAnswer {
   readonly code: ExitCode
 }
 
-export function said(out: string, code: ExitCode = exitCodes.success): CommandAnswer {
+export function outputAnswer(out: string, code: ExitCode = exitCodes.success): CommandAnswer {
   return { out, complaints: [], code }
 }
 
-export function complaint(code: ExitCode, ...complaints: readonly string[]): CommandAnswer {
+export function complaintAnswer(code: ExitCode, ...complaints: readonly string[]): CommandAnswer {
   return { out: '', complaints, code }
 }
 
@@ -337,8 +337,8 @@ export async function reloadAnswer(
 ): Promise<CommandAnswer> {
   const problems = await reload()
   return problems.length === 0
-    ? { ...said('reloaded: the new configuration is in force\n'), complaints: remarks() }
-    : complaint(
+    ? { ...outputAnswer('reloaded: the new configuration is in force\n'), complaints: remarks() }
+    : complaintAnswer(
         exitCodes.configuration,
         ...problems,
         'not reloaded: the running configuration stays in force',

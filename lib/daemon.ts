@@ -12,7 +12,7 @@
 import type { EventEmitter } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
 import { type Clock, keepAlive, type Milliseconds, systemClock } from './async/clock.ts'
-import { inTime, pause } from './async/deadline.ts'
+import { pause, resultInTime } from './async/deadline.ts'
 import { explainError, Failure, systemCode } from './errors.ts'
 import type { Log } from './log/log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
@@ -250,7 +250,7 @@ class Life {
 
   /** The outcome of `work`; undefined after `deadline`, or at once when the daemon is to end at once. */
   #within<T>(deadline: Milliseconds, work: Promise<T>): Promise<T | undefined> {
-    return Promise.race([inTime(work, this.#parts.clock, deadline), this.#hurried])
+    return Promise.race([resultInTime(work, this.#parts.clock, deadline), this.#hurried])
   }
 
   /** Settles when a start under way has used up its time after the daemon was to stop. */

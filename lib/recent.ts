@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache'
 
 /** A memory that holds at most `most` entries. When it would hold more, it drops the entry that was unused for the longest time. */
-export function recent<K extends string, V extends object | string | number | true>(
+export function recentEntries<K extends string, V extends object | string | number | true>(
   most: number,
 ): LRUCache<K, V> {
   return new LRUCache<K, V>({ maxSize: most, sizeCalculation: () => 1 })

@@ -14,7 +14,7 @@ interface Limit {
 }
 
 /** Settles as `work` does, or rejects when the limit comes first. Then `stop` fires, so that the work releases its resources. */
-export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>): Promise<T> {
+export function withDeadline<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>): Promise<T> {
   const { signal } = limit
   if (signal.aborted) return Promise.reject(limit.aborted())
   return new Promise((resolve, reject) => {
@@ -36,7 +36,7 @@ export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>)
 }
 
 /** Settles as `promise` does, or resolves to undefined when that takes longer than `wait`. The work behind the promise then continues. */
-export function inTime<Result>(
+export function resultInTime<Result>(
   promise: Promise<Result>,
   clock: Clock,
   wait: Milliseconds,

@@ -15,7 +15,7 @@ interface ThreadTask {
  * Runs a program in a thread and gives its messages to `hear`, which calls `resolve` at the last one. Rejects with the reason of `signal`,
  * and when the thread fails or ends early. The thread is terminated in each case.
  */
-export async function inThread<Message, Result>(
+export async function runInThread<Message, Result>(
   program: URL,
   { task, heapMegabytes, signal }: ThreadTask,
   hear: (message: Message, resolve: (result: Result) => void) => void,

@@ -15,7 +15,7 @@ const scratchBytes = 256 * 1024
 /** A read of this size justifies a block when the size of the content is unknown. */
 const busyRead = 128 * 1024
 /** Content of at least this size is copied from the shared memory into a block: to make large ordinary memory costs more. */
-export const worthBlock = 32 * 1024
+const leastBlockContent = 32 * 1024
 /** A block with less room than this is given up for the next one. */
 const leastRoom = 16 * 1024
 
@@ -73,7 +73,7 @@ export class Landing {
 
   #copy(bytes: Buffer): Piece {
     const size = bytes.length <= smallBlock ? smallBlock : socketBlock
-    const block = bytes.length < worthBlock ? undefined : this.#pool.take(size)
+    const block = bytes.length < leastBlockContent ? undefined : this.#pool.take(size)
     if (block === undefined) return new Piece(Buffer.from(bytes))
     bytes.copy(block.memory)
     return new Piece(block.memory.subarray(0, bytes.length), block)
@@ -101,7 +101,7 @@ export class Landing {
   }
 
   #renew(most: number | undefined): Buffer {
-    if (most !== undefined && most < worthBlock) return Buffer.allocUnsafe(most)
+    if (most !== undefined && most < leastBlockContent) return Buffer.allocUnsafe(most)
     const { scarce } = this.#pool
     if (most === undefined && (this.#pace < busyRead || scarce)) return scratch()
     const little = scarce || (most !== undefined && most <= smallBlock)

@@ -57,7 +57,7 @@ export function begunSource(source: Source, lifetime: Lifetime): Promise<Source>
 }
 
 /** A source of these bytes, which must not change afterwards. */
-export function ofBytes(bytes: Buffer): Source {
+export function bytesSource(bytes: Buffer): Source {
   let left: Piece | undefined = new Piece(bytes)
   return {
     next(take) {

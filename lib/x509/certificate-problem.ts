@@ -11,7 +11,7 @@ export function certificateProblem(code: string | undefined): string | undefined
  * Whether a verification code only says that the issuer is unknown here: it is a private authority, or the peer did not send the whole
  * chain.
  */
-export function issuerUnknown(code: string): boolean {
+export function isIssuerUnknown(code: string): boolean {
   return /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/.test(
     code,
   )

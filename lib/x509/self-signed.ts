@@ -23,7 +23,7 @@ export interface SelfSignedOptions {
  * Makes the pair in PEM. The key is RSA, because every identity provider can encrypt to it, and the signature uses SHA-256. The library
  * gives the certificate a random serial number of 128 bits, which is positive (RFC 5280 section 4.1.2.2).
  */
-export async function selfSigned(options: SelfSignedOptions) {
+export async function selfSignedCertificate(options: SelfSignedOptions) {
   const { name, now, lifetime, modulusLength = 3072, hosts = [] } = options
   const algorithm = {
     name: 'RSASSA-PKCS1-v1_5',

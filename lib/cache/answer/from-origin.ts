@@ -6,7 +6,7 @@
  * origin's response, redirects included.
  */
 import type { Clock } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
+import { withDeadline } from '../../async/deadline.ts'
 import type { Source } from '../../bytes/source.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
@@ -130,7 +130,7 @@ export async function passedResponse(
   const { connection } = request
   const late = () => slowOrigin(file.about.origin)
   const limit = { clock, after: firstByteDeadline, signal: request.signal, late, aborted: late }
-  const response = await within(limit, stop =>
+  const response = await withDeadline(limit, stop =>
     origin.request({
       method: request.method,
       uri: file.uri,

@@ -3,10 +3,10 @@
  * (docs/decisions/0030-what-adopted-indexes-say.md).
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import type { Peer } from '../../http/message/message.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
   decodedUrl,
@@ -99,10 +99,10 @@ export class Suites {
   #confirmed = new WeakSet<object>()
   readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
-  readonly #lost = recent<string, Milliseconds>(mostLost)
+  readonly #lost = recentEntries<string, Milliseconds>(mostLost)
 
   /** SHA-512 of contents by their SHA-256; an entry is removed when it could not be found out. */
-  readonly #sha512s = recent<string, Promise<string | undefined>>(mostHashed)
+  readonly #sha512s = recentEntries<string, Promise<string | undefined>>(mostHashed)
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts
@@ -339,7 +339,9 @@ export class Suites {
     const adopted = this.#pendingFor(name, asked)?.then(() => true)
     return (
       adopted &&
-      inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
+      resultInTime(adopted, clock, wait()).then(done =>
+        done ? this.#find(name, asked) : undefined,
+      )
     )
   }
 
@@ -399,7 +401,7 @@ export class Suites {
       this.#sha512s.set(digest, found)
       void found.then(sha512 => sha512 ?? this.#sha512s.delete(digest))
     }
-    return inTime(found, clock, wait())
+    return resultInTime(found, clock, wait())
   }
 
   /**
@@ -583,7 +585,9 @@ export type Client = Pick<Peer, 'address' | 'port'>
  */
 class GivenReleases {
   readonly #clock: Clock
-  readonly #given = recent<string, { readonly digest: string; readonly at: Milliseconds }>(capacity)
+  readonly #given = recentEntries<string, { readonly digest: string; readonly at: Milliseconds }>(
+    capacity,
+  )
 
   constructor(clock: Clock) {
     this.#clock = clock

@@ -14,7 +14,7 @@ import type { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { burst, Pace } from '../../bytes/pace.ts'
 import { networkOf, normaliseAddress } from '../../ip.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { ClientPlace } from '../message/message.ts'
 
 export interface ClientLimits {
@@ -100,7 +100,7 @@ export class Clients {
   #gone(name: string, { pace }: Client): void {
     this.#present.delete(name)
     if (pace.paid <= this.#options.clock.elapsed() - burst) return
-    this.#owing ??= recent(mostOwing)
+    this.#owing ??= recentEntries(mostOwing)
     this.#owing.set(name, pace.paid)
   }
 }

@@ -9,7 +9,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { type Pace, PacedSource } from '../../bytes/pace.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
-import { ofBytes, type Source } from '../../bytes/source.ts'
+import { bytesSource, type Source } from '../../bytes/source.ts'
 import type { Fields } from '../message/field.ts'
 import {
   type Exchange,
@@ -468,7 +468,7 @@ export function pacedResponse(response: Response, pace: Pace): Response {
   if (content.kind === 'none') return response
   const open =
     content.kind === 'bytes'
-      ? () => new PacedSource(ofBytes(content.bytes), pace)
+      ? () => new PacedSource(bytesSource(content.bytes), pace)
       : () => new PacedSource(content.open(), pace)
   const stream = content.kind === 'bytes' ? { length: content.bytes.length } : content
   return { ...response, content: { ...stream, kind: 'stream', open } }

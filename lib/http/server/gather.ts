@@ -3,7 +3,7 @@
  * clients at once cannot fill the memory.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
+import { withDeadline } from '../../async/deadline.ts'
 import type { Request } from '../message/message.ts'
 
 /** The memory in bytes that all gathered requests share. */
@@ -66,7 +66,7 @@ export async function gather(request: Request, limits: GatherLimits): Promise<Ga
     return only !== undefined && more.length === 0 ? only : Buffer.concat(blocks, read)
   }
   try {
-    return await within(
+    return await withDeadline(
       {
         clock,
         after: time,

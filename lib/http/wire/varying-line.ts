@@ -5,7 +5,7 @@
  * A block is known by its bytes without that line. The blocks kept here were read by the grammar of request-head.ts, in which CR and LF
  * stand only at the end of a line. So after any CRLF of a block one more line may stand without changing the meaning of the others.
  */
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import { Fields, sameName } from '../message/field.ts'
 
 /** The number of blocks that are kept, and the most bytes of one. */
@@ -39,7 +39,7 @@ export class VaryingLine<T extends object> {
   readonly #name: string
   /** The beginning of the line, with the end of the line before it. */
   readonly #start: Buffer
-  readonly #known = recent<string, Others<T>>(MOST)
+  readonly #known = recentEntries<string, Others<T>>(MOST)
   #last: LastFound<T> | undefined
 
   /** `name` is spelled as the peers spell it. Other spellings are read, but not remembered. */
