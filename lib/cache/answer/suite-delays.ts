@@ -12,6 +12,7 @@ import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
+import { suiteOfRelease } from '../archive/path.ts'
 import {
   type Choice,
   choose,
@@ -37,7 +38,6 @@ import {
   type ReleaseFile,
   releasesOf,
   type Suite,
-  suiteOfRelease,
   type WaitingGeneration,
 } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'

@@ -9,7 +9,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify, directoriesOf, parentOf } from '../archive/path.ts'
+import { classify, directoriesOf, parentOf, suiteOfRelease } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { FetchOutcome, WantedFile } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
@@ -26,10 +26,10 @@ import {
   type ListedContent,
   releaseIn,
   releasesOf,
-  suiteOfRelease,
 } from '../suites/generation.ts'
+import type { Client } from '../suites/given-releases.ts'
 import { suitePolicy } from '../suites/policy.ts'
-import type { Claim, Client, Suites } from '../suites/suites.ts'
+import type { Claim, Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import {
   entryOf,

@@ -1,5 +1,5 @@
 /**
- * Checks the routing rules of a configuration for errors and doubtful rules. Pure.
+ * Checks the routing rules of a configuration for errors and doubtful rules. This file is pure.
  */
 import type { Remark } from '../../config/reading.ts'
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
@@ -8,7 +8,7 @@ import { type RouteRules, route, routeRules } from '../policy/routing.ts'
 import type { Config } from './config.ts'
 import type { Place } from './setting-kinds.ts'
 
-/** A configuration with problems is refused, one with warnings is not. */
+/** The problems and warnings about a configuration. Only problems make the service refuse it. */
 export function checkRouting(config: Config): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
@@ -73,7 +73,7 @@ export function checkRouting(config: Config): {
   warnings.push(
     ...refusedAt(['overrides', 'ubuntu_server'], ubuntuServer, policy),
     ...refusedAt(['overrides', 'debian_server'], debianServer, policy),
-    // What is not allowed of the built-in ones is left alone.
+    // An archive with `with` is left alone when the policy refuses its host, so it needs no warning.
     ...config.knownArchives
       .filter(archive => archive.with === undefined)
       .flatMap(({ to }) => refusedAt(['overrides', 'mirrors'], to, policy)),
@@ -92,7 +92,7 @@ const noClients = {
   ports: new Set<number>(),
 }
 
-/** Checks what happens to a routed target when it is requested itself: no rule should route it. */
+/** Checks a rule by routing the target it leads to once more. No rule should apply to that target. */
 function circleOf(
   from: Place,
   to: Place,
@@ -101,7 +101,7 @@ function circleOf(
   const asked = sampleOf(from)
   const { target, rule } = route(asked, rules)
   const found = (wrong: boolean, text: string) => ({ wrong, text })
-  // An earlier rule takes everything this one is for.
+  // An earlier rule applies to all targets of this one.
   if (rule?.name !== name) {
     return found(false, `never applies: ${rule?.name ?? 'nothing'} decides before it`)
   }
@@ -121,7 +121,7 @@ function circleOf(
       )
 }
 
-/** Some target a place is for. */
+/** A target that a place covers, as an example. */
 function sampleOf(place: Place): TargetUri {
   const scheme = place.scheme ?? 'http'
   return {
@@ -136,7 +136,7 @@ function isSame(one: TargetUri, other: TargetUri): boolean {
   return (['scheme', 'host', 'port', 'path'] as const).every(part => one[part] === other[part])
 }
 
-/** A warning when the policy lets no client reach the origin requests are sent to. */
+/** A warning when the policy lets no client reach the origin to which requests are routed. */
 function refusedAt(path: Remark['path'], place: Place | undefined, policy: Policy): Remark[] {
   return refused(place, policy).map(why =>
     remark(path, `requests routed there are refused: ${why}`),

@@ -19,9 +19,10 @@ import {
   refusedResponse,
   tooManyConnections,
 } from '../answer/errors.ts'
-import { type BuildRefusal, buildNamedByProxyUser } from '../builds/build.ts'
+import type { BuildRefusal } from '../builds/build.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
+import { buildNamedByProxyUser } from '../request/destination.ts'
 import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'

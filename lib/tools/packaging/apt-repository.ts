@@ -19,7 +19,7 @@ export const suite = 'stable'
 const components = ['main', 'slim'] as const
 const architectures = ['all', 'amd64', 'arm64'] as const
 
-export interface Repository {
+interface Repository {
   readonly directory: string
   readonly signer: Signer
   /** The date in the Release file. */

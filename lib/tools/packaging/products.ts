@@ -22,21 +22,11 @@ export interface Product {
 
 const units = 'usr/lib/systemd/system'
 
-/** Configurations of edges that ask for checks: where they are installed, and where they are from. */
-const edges = [
-  ...['nginx/authproxy.conf', 'nginx/authproxy-protect.conf', 'caddy/Caddyfile'],
-  ...['haproxy/haproxy.cfg', 'haproxy/authproxy.lua', 'envoy/envoy.yaml'],
-  ...['traefik/traefik.yaml', 'traefik/authproxy.yaml'],
-].map(
-  file => [`usr/share/doc/authproxy/examples/edges/${file}`, `packaging/edges/${file}`] as const,
-)
-
-/** Recipes of authproxy, in docs/recipes. */
-const recipes = [
-  ...['entra-id', 'okta', 'keycloak', 'ad-fs', 'google-workspace', 'shibboleth-idp'],
-  ...['simplesamlphp', 'kubernetes', 'several-applications'],
-  ...['README', 'traefik', 'aws-load-balancer', 'cloudflare', 'compose', 'appliance'],
-]
+/** Documents of both programs. */
+const documentsOfBoth = documents(`
+  installing upgrading troubleshooting migration metrics glossary sizing compatibility disk-layout releasing
+  recipes/README recipes/appliance
+`)
 
 /** Both programs. */
 export const products: readonly Product[] = [
@@ -49,33 +39,11 @@ export const products: readonly Product[] = [
     ],
     templates: ['operations'],
     documents: [
-      ...[
-        'configuration.md',
-        'installing.md',
-        'upgrading.md',
-        'troubleshooting.md',
-        'migration.md',
-      ],
-      ...[
-        'snapshots.md',
-        'builds.md',
-        'delay.md',
-        'offline-sites.md',
-        'several-machines.md',
-        'metrics.md',
-        'glossary.md',
-      ],
-      ...['paid-archives.md', 'sizing.md', 'compatibility.md', 'disk-layout.md'],
-      'releasing.md',
-      ...[
-        'README',
-        'ci-and-images',
-        'netboot',
-        'fai',
-        'proxmox',
-        'raspberry-pi-os',
-        'appliance',
-      ].map(name => `recipes/${name}.md`),
+      ...documentsOfBoth,
+      ...documents(`
+        configuration snapshots builds delay offline-sites several-machines paid-archives
+        recipes/ci-and-images recipes/netboot recipes/fai recipes/proxmox recipes/raspberry-pi-os
+      `),
     ],
     files: new Map([
       [`${units}/cachesvc.service`, 'packaging/cachesvc.service'],
@@ -83,10 +51,9 @@ export const products: readonly Product[] = [
       ['usr/lib/systemd/system-generators/cachesvc-generator', 'packaging/cachesvc-generator'],
       ['etc/cachesvc/cachesvc.yaml', 'packaging/cachesvc.yaml'],
       ['usr/share/doc/cachesvc/cachesvc.schema.json', 'packaging/cachesvc.schema.json'],
-      ['usr/share/doc/cachesvc/examples/mirrors.yaml', 'packaging/mirrors.yaml'],
-      ['usr/share/doc/cachesvc/examples/haproxy.cfg', 'packaging/balancers/haproxy.cfg'],
-      ...monitoring('cachesvc'),
-      kubernetes('cachesvc'),
+      example('cachesvc', 'mirrors.yaml'),
+      example('cachesvc', 'haproxy.cfg', 'balancers/haproxy.cfg'),
+      ...examplesOf('cachesvc'),
     ]),
   },
   {
@@ -98,45 +65,55 @@ export const products: readonly Product[] = [
     ],
     templates: ['auth', 'demo', 'dev-idp'],
     documents: [
-      ...['authproxy.md', 'authproxy-configuration.md', 'identity-token.md', 'saml-comparison.md'],
-      ...['authproxy-applications.md', 'access-rules.md', 'forward-auth.md', 'metrics.md'],
-      ...['several-instances.md', 'migration.md', 'glossary.md', 'sizing.md'],
-      ...[
-        'installing.md',
-        'upgrading.md',
-        'troubleshooting.md',
-        'compatibility.md',
-        'disk-layout.md',
-        'releasing.md',
-      ],
-      ...recipes.map(name => `recipes/${name}.md`),
+      ...documentsOfBoth,
+      ...documents(`
+        authproxy authproxy-configuration authproxy-applications access-rules forward-auth identity-token
+        saml-comparison several-instances
+        recipes/entra-id recipes/okta recipes/keycloak recipes/ad-fs recipes/google-workspace
+        recipes/shibboleth-idp recipes/simplesamlphp recipes/kubernetes recipes/several-applications
+        recipes/traefik recipes/aws-load-balancer recipes/cloudflare recipes/compose
+      `),
     ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],
       [`${units}/authproxy@.socket`, 'packaging/authproxy@.socket'],
       [`${units}/authproxy-checks@.socket`, 'packaging/authproxy-checks@.socket'],
       ['usr/lib/systemd/system-generators/authproxy-generator', 'packaging/authproxy-generator'],
-      ['usr/share/doc/authproxy/examples/authproxy.yaml', 'packaging/authproxy.yaml'],
-      ['usr/share/doc/authproxy/examples/authproxy.schema.json', 'packaging/authproxy.schema.json'],
-      ...monitoring('authproxy'),
-      ...edges,
-      kubernetes('authproxy'),
+      example('authproxy', 'authproxy.yaml'),
+      example('authproxy', 'authproxy.schema.json'),
+      ...examplesOf('authproxy'),
+      ...['nginx/authproxy.conf', 'nginx/authproxy-protect.conf', 'caddy/Caddyfile'].map(edge),
+      ...['haproxy/haproxy.cfg', 'haproxy/authproxy.lua', 'envoy/envoy.yaml'].map(edge),
+      ...['traefik/traefik.yaml', 'traefik/authproxy.yaml'].map(edge),
     ]),
     directories: ['etc/authproxy'],
     suggests: 'nginx | apache2 | haproxy | caddy',
   },
 ]
 
-/** The manifests of a service for Kubernetes: where they are installed, and where they are from. */
-function kubernetes(name: string): readonly [to: string, from: string] {
-  const file = `kubernetes/${name}.yaml`
-  return [`usr/share/doc/${name}/examples/${file}`, `packaging/${file}`]
+/** The paths in `docs/` of documents, from their names with white space between. */
+function documents(names: string): readonly string[] {
+  return names
+    .trim()
+    .split(/\s+/)
+    .map(name => `${name}.md`)
 }
 
-/** Alert rules and the dashboard of a service: where they are installed, and where they are from. */
-function monitoring(name: string): ReadonlyArray<readonly [to: string, from: string]> {
-  return ['alerts.yaml', 'dashboard.json'].map(file => [
-    `usr/share/doc/${name}/examples/${name}-${file}`,
-    `packaging/monitoring/${name}-${file}`,
-  ])
+/** An example: where it is installed, and where it is from. */
+function example(name: Product['name'], to: string, from = to) {
+  return [`usr/share/doc/${name}/examples/${to}`, `packaging/${from}`] as const
+}
+
+/** The configuration of an edge that asks for checks. */
+function edge(file: string) {
+  return example('authproxy', `edges/${file}`)
+}
+
+/** The examples that each program has: alert rules, a dashboard, and manifests for Kubernetes. */
+function examplesOf(name: Product['name']) {
+  return [
+    example(name, `${name}-alerts.yaml`, `monitoring/${name}-alerts.yaml`),
+    example(name, `${name}-dashboard.json`, `monitoring/${name}-dashboard.json`),
+    example(name, `kubernetes/${name}.yaml`),
+  ]
 }

@@ -34,20 +34,19 @@ interface Component {
 
 /** The document as text. The same facts make the same bytes. */
 export function sbom(described: Described): string {
-  const { name, version, summary, packages, imports, node, at } = described
+  const { name, version, summary, licence, packages, imports, node, at } = described
   const purls = new Map([...packages].map(([path, entry]) => [path, purlOf(path, entry)]))
   const refOf = (path: string) => purls.get(path) ?? path
   const own = `pkg:npm/${name}@${version}`
-  const nodes = node === undefined ? [] : Object.values(node.packages)
-  const nodeComponents = nodes.map(pin => nodeComponent(pin, node?.version ?? ''))
+  const nodes = node === undefined ? [] : nodeComponents(node)
   const libraries = [...packages].map(([path, entry]) => library(path, entry))
-  const components = unique([...libraries, ...nodeComponents])
-  const direct = imports.map(wanted => refOf(placeOf(packages.keys(), wanted, '')))
+  const components = unique([...libraries, ...nodes])
+  const direct = imports.map(wanted => refOf(placeOf(packages, wanted, '')))
   const needed = [...packages].map(([path, entry]) => ({
     ref: refOf(path),
-    dependsOn: needsOf(entry).map(wanted => refOf(placeOf(packages.keys(), wanted, path))),
+    dependsOn: needsOf(entry).map(wanted => refOf(placeOf(packages, wanted, path))),
   }))
-  const ownNeeds = [...direct, ...nodeComponents.map(({ purl }) => purl)].sort()
+  const ownNeeds = [...direct, ...nodes.map(({ purl }) => purl)].sort()
   const document = {
     metadata: {
       timestamp: new Date(at * 1000).toISOString(),
@@ -58,13 +57,13 @@ export function sbom(described: Described): string {
         version,
         description: summary,
         purl: own,
-        licenses: [{ license: { id: described.licence } }],
+        licenses: [{ license: { id: licence } }],
       },
     },
     components,
     dependencies: [
       { ref: own, dependsOn: ownNeeds },
-      ...nodeComponents.map(({ purl }) => ({ ref: purl, dependsOn: [] })),
+      ...nodes.map(({ purl }) => ({ ref: purl, dependsOn: [] })),
       ...needed.filter(({ ref }, index) => needed.findIndex(other => other.ref === ref) === index),
     ],
   }
@@ -79,7 +78,7 @@ export function sbom(described: Described): string {
 }
 
 function library(path: string, entry: LockedPackage): Component {
-  const [scope, name] = partsOf(nameAt(path))
+  const [name = '', scope] = nameAt(path).split('/').reverse()
   const { version, license, integrity } = entry
   const purl = purlOf(path, entry)
   return {
@@ -94,31 +93,25 @@ function library(path: string, entry: LockedPackage): Component {
   }
 }
 
-/** The Node.js of one kind of machine, as the npm package that it is taken from. */
-function nodeComponent(
-  { name, integrity }: NodePin['packages']['amd64'],
-  version: string,
-): Component {
-  const purl = `pkg:npm/${name}@${version}`
-  return {
-    type: 'platform',
-    'bom-ref': purl,
-    name,
-    version,
-    purl,
-    licenses: [{ license: { name: 'Node.js, in the file node.LICENSE of the package' } }],
-    hashes: [hashOf(integrity)],
-  }
+/** The Node.js of each kind of machine, as the npm package that it is taken from. */
+function nodeComponents({ version, packages }: NodePin): Component[] {
+  return Object.values(packages).map(({ name, integrity }) => {
+    const purl = `pkg:npm/${name}@${version}`
+    return {
+      type: 'platform',
+      'bom-ref': purl,
+      name,
+      version,
+      purl,
+      licenses: [{ license: { name: 'Node.js, in the file node.LICENSE of the package' } }],
+      hashes: [hashOf(integrity)],
+    }
+  })
 }
 
 /** `node_modules/a/node_modules/@b/c` is `@b/c`. */
 function nameAt(path: string): string {
   return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
-}
-
-function partsOf(name: string): readonly [scope: string | undefined, name: string] {
-  const [scope, rest] = name.split('/')
-  return rest === undefined ? [undefined, name] : [scope, rest]
 }
 
 /** A package URL, in which the `@` of a scope is written `%40`. */

@@ -16,6 +16,7 @@ import type { OriginResponse } from '../../../http/client/client.ts'
 import { Fields } from '../../../http/message/field.ts'
 import type { TargetUri } from '../../../http/message/target.ts'
 import type { Logger } from '../../../log/log.ts'
+import { suiteOfRelease } from '../../archive/path.ts'
 import {
   expectedOf,
   isSuperseded,
@@ -37,7 +38,6 @@ import {
   unstorable,
 } from '../../rfc9111/stored-response.ts'
 import type { Entry } from '../../store/entry.ts'
-import { suiteOfRelease } from '../../suites/generation.ts'
 import { isShareable, type SharingRules } from '../shareable.ts'
 import { type Lease, patience, type SharedContent, type SharedStore } from '../shared-store.ts'
 import type { Peers } from './peers.ts'
