@@ -60,6 +60,15 @@ export async function unlessMissing<T>(
   }
 }
 
+/** What `act` answers; undefined when it throws. */
+export function attempt<T>(act: () => T): T | undefined {
+  try {
+    return act()
+  } catch {
+    return undefined
+  }
+}
+
 /** Why a file cannot be read, in words for the user who named it. */
 export function whyUnreadable(error: unknown): string {
   return unreadable.get(systemCode(error)) ?? explainError(error)
