@@ -29,7 +29,7 @@ import type { StoreOptions } from './store/wiring.ts'
 import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
-interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
+interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly rules: () => Rules
   readonly store: Store
   readonly clock: Clock
@@ -53,10 +53,10 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
 const mostMissing = 10_000
 
 /** The parts that answer requests for files. */
-export type Answering = Awaited<ReturnType<typeof answering>>
+export type AnswerParts = Awaited<ReturnType<typeof makeAnswerParts>>
 
 /** Makes the parts, and reads the known suites from disk. It asks no origin yet. */
-export async function answering(parts: AnsweringParts) {
+export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const { rules, store, clock, log, origin, onFailover } = parts
   const {
     cacheDirectory,

@@ -22,7 +22,7 @@ import {
 } from './answer/errors.ts'
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
-import type { Answering } from './answering.ts'
+import type { AnswerParts } from './answering.ts'
 import type { BuildAnswers } from './builds/answers.ts'
 import { buildOf } from './builds/build.ts'
 import {
@@ -43,7 +43,7 @@ import type { Store } from './store/store.ts'
 
 interface PipelineParts
   extends Pick<
-    Answering,
+    AnswerParts,
     'answerer' | 'fetcher' | 'negative' | 'suites' | 'delays' | 'settleRelease'
   > {
   readonly builds: BuildAnswers

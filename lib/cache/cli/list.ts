@@ -8,7 +8,7 @@ import { countOf } from '../../figures.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { chosenBy, patternSelection, proposal } from '../control/selection.ts'
+import { patternSelection, proposal, selectionOf } from '../control/selection.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/store.ts'
@@ -60,7 +60,7 @@ export async function printChosen(
   text: string,
   config: Config,
 ): Promise<ExitCode> {
-  const chosen = chosenBy(text, rulesOf(config))
+  const chosen = selectionOf(text, rulesOf(config))
   return withStore(config, async store => {
     let count = 0
     if (typeof chosen === 'string') await complain(chosen)

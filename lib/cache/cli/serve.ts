@@ -9,7 +9,7 @@ import { createLog } from '../../log/log.ts'
 import type { ExitCode } from '../../program.ts'
 import type { Config, UserEnvironment } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
-import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
+import { localUrl, neighbourCaution, reachableUrl } from '../operations/endpoint.ts'
 import { machineAddresses } from '../policy/routing.ts'
 import { startService } from '../service.ts'
 
@@ -39,10 +39,10 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
       const service = await startService({ config, warnings, log, start, reload, reloadDaemon })
       // These lines help a user who tries the proxy out: an installed service has a file and no terminal.
       if (file === undefined || isatty(1)) {
-        const here = reachableHere(service.listeners)
+        const here = localUrl(service.listeners)
         log.info(`try it here: sudo apt -o Acquire::http::Proxy=${here} update`)
       }
-      const url = reachableAt(config, machineAddresses(), service.listeners)
+      const url = reachableUrl(config, machineAddresses(), service.listeners)
       log.info(`make machines use it: ${url}/_cachesvc/setup`)
       const { clients } = config
       const admits = (address: string) => AddressSet.fromCidrs(clients).has(address)

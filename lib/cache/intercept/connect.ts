@@ -1,6 +1,6 @@
 /**
- * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal
- * is 403 with the rule; it is 503 when the far end cannot be reached, so that apt tries again.
+ * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal by a rule
+ * is a 403 that names it. When the far end cannot be reached, the answer is 503, so that apt tries again.
  */
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
@@ -33,7 +33,7 @@ interface ConnectParts {
   readonly pseudonym: string
   readonly https: Pick<Https, 'interceptor'>
   readonly onOpen: () => void
-  /** Called with the number of bytes it carries, either way. */
+  /** Called with each number of bytes that a tunnel carries, in either direction. */
   readonly onBytes: (bytes: number) => void
 }
 
@@ -41,7 +41,7 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
   return async (request, socket, head, adopt) => {
     const { policy, config } = parts.rules()
 
-    // 1. What is asked for: only CONNECT to an authority, and not from within a tunnel.
+    // 1. Does the request ask for a tunnel? CONNECT takes only an authority, and there is no tunnel within a tunnel.
     const asked = effectiveTarget(request, policy.own)
     if (asked.kind !== 'connect') {
       const sentence = asked.kind === 'refuse' ? asked.sentence : 'CONNECT takes a host and a port.'
@@ -60,7 +60,7 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
       return tooManyConnections(request, config.limits.perClient.connections)
     }
 
-    // 3. Is the tunnel refused, intercepted or carried through unread?
+    // 3. Is the tunnel refused, intercepted, or carried through unread?
     const origin = formatAuthority(authority)
     const build = buildNamedByProxyUser(request.fields)
     const { mode, rule } = tunnelMode(authority, policy)
@@ -94,7 +94,7 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
   }
 }
 
-/** Connects to the far end and joins the two connections until both sides have ended. */
+/** Connects to the far end, and joins the two connections until both sides have ended. */
 async function tunnel(
   request: Request,
   near: Pick<TunnelOptions, 'client' | 'head'>,

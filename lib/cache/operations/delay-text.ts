@@ -1,5 +1,5 @@
 /**
- * Says in words what a delay or a hold keeps from clients, for the page of the cache, status and explain.
+ * Texts that say what a delay or a hold keeps from clients, for the cache page, status and explain.
  */
 import { formatDuration } from '../../config/units.ts'
 import { count, countOf, elapsedText, moment } from '../../figures.ts'
@@ -9,14 +9,14 @@ import type { ChangeCount } from '../delay/changes.ts'
 import { ripeAt } from '../delay/delay.ts'
 import type { OperationsSources } from './sources.ts'
 
-/** Which generation clients get and why, what waits, and since when. */
+/** The generation that clients get with the reason, and those that wait with their times. */
 export function delayText(state: DelayState, changes?: ChangeCount | 'unknown'): string {
   return [restraintText(state), givenText(state), waitingText(state), changesText(changes)]
     .filter(text => text !== '')
     .join('; ')
 }
 
-/** One sentence for each suite whose clients get a generation that expires, and for each on which a delay has no effect. */
+/** One sentence for each suite whose clients get an expiring generation, and for each suite on which a delay has no effect. */
 export function delayCautions({
   suites,
   notDelayed,
