@@ -2,7 +2,7 @@
  * Answers requests that name a build: from its record, or as any other request, and then records the answer.
  */
 import type { Response } from '../../http/message/message.ts'
-import { notInBuild, recordedStatus } from '../answer/errors.ts'
+import { notInBuildResponse, recordedStatusResponse } from '../answer/errors.ts'
 import { type AllowedRequest, represent, storedRepresentation } from '../answer/representation.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
@@ -36,9 +36,9 @@ export class BuildAnswers {
       case 'file':
         return inBuild(name, await this.#recorded(name, url, { allowed, file: decision.file }))
       case 'status':
-        return inBuild(name, recordedStatus(allowed, decision.given))
+        return inBuild(name, recordedStatusResponse(allowed, decision.given))
       case 'refuse':
-        return inBuild(name, notInBuild(allowed, decision.because, decision.sentence))
+        return inBuild(name, notInBuildResponse(allowed, decision.because, decision.sentence))
       case 'record':
         return inBuild(name, await record(builds.recording(name, url), allowed, plain))
     }
@@ -66,7 +66,7 @@ export class BuildAnswers {
       }
     }
     const sentence = `${url} is missing: the build ${name} has ${file.size} bytes with the SHA-256 ${file.digest}, and the store does not have them any more.`
-    return notInBuild(allowed, 'not-kept', sentence)
+    return notInBuildResponse(allowed, 'not-kept', sentence)
   }
 }
 

@@ -13,11 +13,11 @@ import { appendVia, runsInCircle, viaChain } from '../../http/proxy/hop-by-hop.t
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
 import {
-  byWayOf,
-  parentIn,
+  failedParent,
+  parentPhrase,
   refusalOf,
   refusedResponse,
-  tooManyConnections,
+  tooManyConnectionsResponse,
 } from '../answer/errors.ts'
 import { type BuildRefusal, buildNamedByProxyUser } from '../builds/build.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
@@ -57,7 +57,7 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
       admitTarget({ kind: 'connect', authority }, policy)
     if ('deny' in admission) return refusedResponse(request, admission)
     if ((await request.clientPlace?.admits()) === false) {
-      return tooManyConnections(request, config.limits.perClient.connections)
+      return tooManyConnectionsResponse(request, config.limits.perClient.connections)
     }
 
     // 3. Is the tunnel refused, intercepted, or carried through unread?
@@ -128,7 +128,7 @@ async function tunnel(
     if (refusal !== undefined) return refusedResponse(request, refusal)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
     const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
-    const parent = byWayOf(parentIn(error) ?? parentOf(authority, rules().policy))
+    const parent = parentPhrase(failedParent(error) ?? parentOf(authority, rules().policy))
     return textResponse(503, `${error.publicText} (${origin}, ${parent}${error.code})`, { facts })
   }
 }
