@@ -7,7 +7,7 @@ import type { OriginClient } from '../http/client/client.ts'
 import { formatUri, type TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { recent } from '../recent.ts'
-import { Ahead, type AheadParts } from './ahead/ahead.ts'
+import { AheadFetches, type AheadFetchParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
@@ -41,7 +41,7 @@ interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly onFailover: () => void
   /** The credentials that the proxy has for origins. */
   readonly credentials: () => OriginCredentials
-  readonly onAhead: AheadParts['onEnd']
+  readonly onAhead: AheadFetchParts['onEnd']
   readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
   /** The store that several nodes share; undefined when `shared_store` is not set. */
@@ -105,7 +105,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     })
   const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
-  const ahead = new Ahead({
+  const ahead = new AheadFetches({
     ...shared,
     log: log.child({ part: 'ahead' }),
     fetcher,

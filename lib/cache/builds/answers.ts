@@ -1,5 +1,5 @@
 /**
- * Answers requests that name a build: from its record, or as any other request, and then records the answer.
+ * Answers requests that name a build. It answers from the record of the build, or like any other request, and then records the answer.
  */
 import type { Response } from '../../http/message/message.ts'
 import { notInBuildResponse, recordedStatusResponse } from '../answer/errors.ts'
@@ -23,7 +23,7 @@ export class BuildAnswers {
     this.#parts = parts
   }
 
-  /** The answer within the build `name`. `plain` answers as without a build, and tells the recording what the client gets. */
+  /** The answer within the build `name`. `plain` answers like without a build, and tells the recording which entry the client gets. */
   async answer(
     name: string,
     allowed: AllowedRequest,
@@ -58,7 +58,7 @@ export class BuildAnswers {
       const answer = await represent(allowed, representation)
       if (answer !== undefined) {
         const { key, archive } = allowed.file
-        // What the client asks for next, and is not recorded yet, is what this Release file names.
+        // The client will ask for files of this Release file next, and they may not be recorded yet.
         if (archive.kind === 'release' && builds.named(name)?.locked === undefined) {
           suites.givenStored(allowed.request.client, { ...entry, key })
         }
@@ -74,7 +74,7 @@ function inBuild(name: string, response: Response): Response {
   return { ...response, facts: { ...response.facts, build: name } }
 }
 
-/** Answers as without a build, and notes the answer. */
+/** Answers like without a build, and records the answer. */
 async function record(
   recording: Recording,
   allowed: AllowedRequest,
@@ -103,5 +103,5 @@ async function record(
   return response
 }
 
-/** Reasons for which a response is passed through. */
+/** The reasons for which a response is passed through. */
 const unrecorded: ReadonlySet<string> = new Set(['authorization', 'no-store', 'passthrough'])

@@ -6,7 +6,7 @@ import { count, countOf, elapsedText, moment } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ChangeCount } from '../delay/changes.ts'
-import { ripeAt } from '../delay/delay.ts'
+import { ripeMoment } from '../delay/delay.ts'
 import type { OperationsSources } from './sources.ts'
 
 /** The generation that clients get with the reason, and those that wait with their times. */
@@ -68,7 +68,7 @@ function waitingText({ waiting, restraint, choice, now }: DelayState): string {
   const [next] = waiting
   if (next === undefined) return 'none waits'
   const which = next.date === undefined ? 'an undated one' : `that of ${moment(next.date)}`
-  const left = ripeAt(next, restraint) - now
+  const left = ripeMoment(next, restraint) - now
   const when = choice.because === 'held' || left <= 0 ? '' : `, to be given in ${elapsedText(left)}`
   const seen = `first seen ${elapsedText(Math.max(0, now - next.seen))} ago`
   const one = `${which} waits, ${seen}${when}`
