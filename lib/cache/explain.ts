@@ -45,7 +45,7 @@ interface ExplainParts {
   readonly updates?: Pick<Updates, 'refusal' | 'withholdsSignature'>
   readonly delays?: Pick<SuiteDelays, 'state'>
   readonly fetcher?: Pick<Fetcher, 'notStored'>
-  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past' | 'all'>
+  readonly suites?: Pick<Suites, 'look' | 'checkFrom' | 'confirms' | 'past' | 'all'>
   readonly builds?: Pick<Builds, 'foresee'>
   /** The state of the parent proxies; undefined in a process that does not own the store. */
   readonly parents?: () => readonly ParentState[]
@@ -196,7 +196,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const claim =
     passthrough || authorization
       ? undefined
-      : await parts.suites?.claim({ key, archive, client: unknownClient, stored })
+      : await parts.suites?.look({ key, archive, client: unknownClient, stored })
   if (claim !== undefined) {
     const { release, signature, adopted } = claim.generation
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)

@@ -12,7 +12,7 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { runsInCircle } from '../http/proxy/hop-by-hop.ts'
 import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { recent } from '../recent.ts'
+import { recentEntries } from '../recent.ts'
 import {
   notKeptResponse,
   notStoredResponse,
@@ -24,7 +24,6 @@ import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
 import type { BuildAnswers } from './builds/answers.ts'
-import { buildOf } from './builds/build.ts'
 import {
   type Admitted,
   admitClient,
@@ -33,6 +32,7 @@ import {
   type Rules,
 } from './policy/policy.ts'
 import {
+  buildOf,
   Destinations,
   type FileDestination,
   keptAs,
@@ -288,7 +288,7 @@ const memory: Milliseconds = 10 * 60_000
 class CredentialHosts {
   readonly #clock: Pick<Clock, 'elapsed'>
   /** The host that got the credentials, and the moment when it last did, by a digest of the client and its credentials. */
-  readonly #hosts = recent<string, { readonly host: string; at: Milliseconds }>(most)
+  readonly #hosts = recentEntries<string, { readonly host: string; at: Milliseconds }>(most)
   readonly #key = randomBytes(32)
 
   constructor(clock: Pick<Clock, 'elapsed'>) {

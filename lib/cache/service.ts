@@ -18,7 +18,7 @@ import { stopTimes, untilLull } from '../http/server/lull.ts'
 import type { HttpServerOptions } from '../http/server/options.ts'
 import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
-import { recent } from '../recent.ts'
+import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
@@ -75,8 +75,12 @@ export interface ServiceOptions {
 /** A running service, its listeners, and its work under way. */
 export type CacheService = Service & {
   readonly listeners: readonly Listener[]
-  /** The number of files that are being fetched, and of those that are not yet complete on disk. */
-  readonly working: () => { readonly fetches: number; readonly writes: number }
+  /** The number of files that are being fetched, of those that are not yet complete on disk, and of suites that are being adopted. */
+  readonly working: () => {
+    readonly fetches: number
+    readonly writes: number
+    readonly adoptions: number
+  }
   /** Resolves once nothing is being fetched and all fetched files are complete on disk. */
   readonly idle: () => Promise<void>
 }
@@ -268,7 +272,11 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const stop = stopSteps(running, takeBack)
-  const working = () => ({ fetches: answers.fetcher.count, writes: store.writing })
+  const working = () => ({
+    fetches: answers.fetcher.count,
+    writes: store.writing,
+    adoptions: suites.adopting,
+  })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {
       await answers.fetcher.idle()
@@ -484,7 +492,7 @@ function onTooManyConnections(
   { log, settings, metrics }: CountingParts,
   clock: Clock,
 ): (client: string) => void {
-  const noted = recent<string, Milliseconds>(mostNoted)
+  const noted = recentEntries<string, Milliseconds>(mostNoted)
   return client => {
     metrics.count('beyond-limit')
     const now = clock.elapsed()

@@ -10,11 +10,9 @@
  *   later run would get lists of one day and packages of another.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { Fields } from '../../http/message/field.ts'
-import type { Request } from '../../http/message/message.ts'
 import { formatUri, type TargetUri } from '../../http/message/target.ts'
 import type { Entry } from '../store/entry.ts'
-import { canonicalUri } from '../store/key.ts'
+import { canonicalUri, keepingKey } from '../store/key.ts'
 
 /** A file that the build got: its content by digest, and its fields. */
 export type GivenFile = Pick<Entry, 'digest' | 'size' | 'lastModified' | 'fields'>
@@ -87,59 +85,10 @@ export function isBuildName(text: string): boolean {
 export const buildNameRule =
   'A name of a build has up to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or digit.'
 
-/** The user in a proxy's URL that names a build. The password is then the name of the build. */
-const buildUser = 'build'
-
-/** The build that a request names: in its URL, by the user of the proxy's URL, or in the CONNECT of its tunnel. */
-export function buildOf(
-  { fields, tunnelEnd }: Pick<Request, 'fields' | 'tunnelEnd'>,
-  inUrl: string | undefined,
-): string | undefined {
-  return inUrl ?? tunnelEnd?.label ?? buildNamedByProxyUser(fields)
-}
-
-/**
- * The build that the user of the proxy's URL names: `Proxy-Authorization: Basic` with `build:NAME` (RFC 7617). Undefined for every
- * other user. The name can be invalid.
- */
-export function buildNamedByProxyUser(fields: Fields): string | undefined {
-  const value = fields.get('Proxy-Authorization')
-  if (value === undefined) return undefined
-  const [, encoded] = /^Basic +([A-Za-z0-9+/=]{1,400})$/i.exec(value) ?? []
-  if (encoded === undefined) return undefined
-  const [user, ...name] = Buffer.from(encoded, 'base64').toString('latin1').split(':')
-  return user === buildUser ? name.join(':') : undefined
-}
-
 /** The URL under which an answer is recorded: the canonical URL of the request before routing, without credentials. */
 export function recordedUrl(asked: TargetUri): string {
   const { userinfo: _, ...uri } = canonicalUri(asked) ?? asked
   return formatUri(uri)
-}
-
-/**
- * The key of the entry that keeps a content for builds. No request has such a key, because a canonical path has no empty segment, and
- * the host does not exist (RFC 6761 section 6.4).
- */
-export function keepingKey(digest: string): string {
-  return `${keepingPrefix}${digest}`
-}
-
-/** The key of a content that was fetched only for a build. It does not say which clients may get the content under another name. */
-export function fetchedKey(digest: string): string {
-  return `${fetchedPrefix}${digest}`
-}
-
-const keepingPrefix = 'http://builds.cachesvc.invalid//sha256/'
-const fetchedPrefix = 'http://builds.cachesvc.invalid//fetched/'
-
-/** Whether an entry exists only for builds. */
-export function isKeepingKey(key: string): boolean {
-  return key.startsWith(keepingPrefix) || isFetchedKey(key)
-}
-
-export function isFetchedKey(key: string): boolean {
-  return key.startsWith(fetchedPrefix)
 }
 
 /** The entry that keeps the content of a file for builds, with the fields of its answer. */

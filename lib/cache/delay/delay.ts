@@ -14,6 +14,7 @@ import { parseUri } from '../../http/message/target.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
+import type { WaitingGeneration } from '../suites/generation.ts'
 
 /** The delay and the hold of an archive. */
 export interface Restraint {
