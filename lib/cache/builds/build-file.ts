@@ -1,5 +1,5 @@
 /**
- * The file of a build, and the list one can commit.
+ * The file of a build, and the list of a build, which can be committed beside the source of a project.
  *
  *     {"version":1,"name":"base","begun":…,"locked":…,"open":false}            the first line
  *     {"url":"http://…","sha256":"…","size":…,"lastModified":"…","fields":[…]}  a file
@@ -11,20 +11,20 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseTarget } from '../../http/message/target.ts'
-import { isRecord } from '../../json.ts'
+import { isCount, isRecord, parsedJson } from '../../json.ts'
 import { isDigest } from '../store/disk/disk.ts'
 import { checkEntry } from '../store/entry.ts'
 import { type Build, type GivenAnswer, type GivenFile, isBuildName, isFile } from './build.ts'
 
 const version = 1
 
-/** Most answers of a build, and of all builds of a service. */
+/** The most answers of a build, and of all builds of a service together. */
 export const mostAnswers = 100_000
 
-/** How the file of a build ends. */
+/** The end of the name of a build's file. */
 export const buildSuffix = '.jsonl'
 
-/** `open`: whether the service goes on recording. A file that says so at a start was left by a crash. */
+/** The text of a build's file. `open` says that the recording continues; a file that says so when the service starts was left by a crash. */
 export function encodeBuild(build: Build, open: boolean): string {
   const { name, begun, locked, interrupted, answers, lacking } = build
   const head = {
@@ -49,28 +49,28 @@ function lineOf(url: string, answer: GivenAnswer) {
   return { url, sha256, size, lastModified, fields }
 }
 
-/** By UTF-16 code units, which is the same on every machine. */
+/** Compares texts by UTF-16 code units, so that the order is the same on every machine. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** The build in a file; a sentence when there is none that can be read. */
+/** The build in a text, or a sentence when the text cannot be read as one. */
 export function decodeBuild(text: string): Build | string {
   const [first = '', ...lines] = text.split('\n')
-  const head = parsed(first)
+  const head = parsedJson(first)
   if (!isRecord(head) || typeof head['version'] !== 'number') return 'it is no record of a build'
   if (head['version'] > version) {
     return `it was written by a newer cachesvc (format ${head['version']}, this one knows ${version})`
   }
   const { name, begun, locked, interrupted, open } = head
   if (typeof name !== 'string' || !isBuildName(name)) return 'its name is none'
-  if (!isMoment(begun)) return 'it does not say when it began'
-  if (locked !== undefined && !isMoment(locked)) return 'it does not say when it was locked'
+  if (!isCount(begun)) return 'it does not say when it began'
+  if (locked !== undefined && !isCount(locked)) return 'it does not say when it was locked'
   const answers = new Map<string, GivenAnswer>()
   const lacking = new Map<string, string>()
   for (const line of lines) {
     if (line === '') continue
-    const found = parsed(line)
+    const found = parsedJson(line)
     if (!isRecord(found)) return 'a line is not JSON'
     const { url, lacking: because } = found
     if (typeof url !== 'string' || !isUrl(url)) return 'a line has no URL'
@@ -101,7 +101,7 @@ function decodeAnswer(found: Readonly<Record<string, unknown>>): GivenAnswer | s
   }
 }
 
-/** Statuses that are recorded: there is no file, or it is elsewhere. */
+/** Whether a status is recorded: it says that there is no file, or that the file is elsewhere. */
 export function isRecordedStatus(status: number): boolean {
   return status === 404 || status === 410 || redirects.has(status)
 }
@@ -118,7 +118,7 @@ function statusOf(status: unknown, location: unknown): GivenAnswer | undefined {
   return { status, location }
 }
 
-/** The list of what a build was given. */
+/** The list of the answers of a build. */
 export function listText({ name, begun, locked, answers }: Build): string {
   const lines = [...answers]
     .sort(([a], [b]) => compare(a, b))
@@ -132,8 +132,8 @@ export function listText({ name, begun, locked, answers }: Build): string {
 }
 
 /**
- * The build that a list makes under a name, locked; a sentence when it is none. What a list does not say of a file, its fields and its
- * date, is the same on every machine.
+ * The locked build that a list describes, under a name, or a sentence when the text is no list. A list has neither fields nor dates of
+ * files, so each file gets the same ones on every machine.
  */
 export function buildOfList(text: string, name: string, now: Milliseconds): Build | string {
   const [first = '', ...lines] = text.split('\n')
@@ -141,7 +141,7 @@ export function buildOfList(text: string, name: string, now: Milliseconds): Buil
   if (written === undefined) return 'it does not begin as the list of a build does'
   if (Number(written) > version) return `it was written by a newer cachesvc (format ${written})`
   const locked = Date.parse(at)
-  if (!isMoment(locked)) return 'its first line has no date'
+  if (!isCount(locked)) return 'its first line has no date'
   const lastModified = new Date(locked).toUTCString()
   const answers = new Map<string, GivenAnswer>()
   for (const [index, line] of lines.entries()) {
@@ -169,16 +169,4 @@ function fileOf(digest: string, number: string, lastModified: string): GivenFile
 function isUrl(text: string): boolean {
   const target = parseTarget('GET', text)
   return !('problem' in target) && target.form === 'absolute'
-}
-
-function isMoment(value: unknown): value is Milliseconds {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -8,6 +8,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { ValuesOf } from '../../config/settings.ts'
+import { attempt } from '../../errors.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { builtInArchives } from './known-archives.ts'
 import { defaultPort, type settings } from './settings.ts'
@@ -95,14 +96,6 @@ export function surroundings({ serves }: { readonly serves: boolean }): UserEnvi
     systemCacheWritable:
       attempt(() => accessSync(systemCacheDirectory, constants.W_OK) ?? true) ?? false,
     exists: serves ? undefined : existsSync,
-  }
-}
-
-function attempt<Value>(act: () => Value): Value | undefined {
-  try {
-    return act()
-  } catch {
-    return undefined
   }
 }
 

@@ -1,19 +1,18 @@
 /**
- * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, build,
- * reload, and the removals of verify-repos.
- * A request is `{ do: 'status', json: true }` and the like.
+ * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, release, changes,
+ * build, reload, and the removals of verify-repos. A request looks like `{ do: 'status', json: true }`.
  */
 
 import {
   type CommandAnswer,
-  complaint,
+  complaintAnswer,
+  outputAnswer,
   type RequestHandler,
   reloadAnswer,
-  said,
 } from '../../admin-socket.ts'
 import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import type { Builds } from '../builds/builds.ts'
@@ -28,7 +27,7 @@ import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
 import type { Wrong } from '../verify/report.ts'
 import { buildAnswer } from './builds.ts'
-import { chosenBy, proposal, refresh, remove } from './selection.ts'
+import { proposal, refresh, remove, selectionOf } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
 
 export interface ControlParts {
@@ -46,11 +45,11 @@ export interface ControlParts {
   readonly delayed: (act: 'release' | 'changes', request: unknown) => Promise<CommandAnswer>
   readonly evict: (wrong: Wrong) => Promise<Fate>
   readonly reload: Reload
-  /** What the last reload has to say beside problems. */
+  /** The warnings of the last reload, and the settings that wait for a restart. */
   readonly remarks: () => readonly string[]
 }
 
-/** Throws what the command that asked prints as its failure. */
+/** The handler of requests. It throws an error when it does not know the command, which prints the message. */
 export function control(parts: ControlParts): RequestHandler {
   return async (request): Promise<CommandAnswer | Fate> => {
     const wrong = readEvictRequest(request)
@@ -61,16 +60,16 @@ export function control(parts: ControlParts): RequestHandler {
       case 'status': {
         const found = await statusOf(sources)
         const code = found.state === 'broken' ? exitCodes.failure : exitCodes.success
-        return said(json === true ? jsonText(found) : statusText(found), code)
+        return outputAnswer(json === true ? jsonText(found) : statusText(found), code)
       }
       case 'stats': {
         const found = sources.statistics()
         const today = calendarDate(sources.clock.now())
-        return said(json === true ? jsonText(found) : statsText(found, today))
+        return outputAnswer(json === true ? jsonText(found) : statsText(found, today))
       }
       case 'explain': {
         const { text, understood } = explanationText(await sources.explain(String(of)))
-        return said(text, understood ? exitCodes.success : exitCodes.usage)
+        return outputAnswer(text, understood ? exitCodes.success : exitCodes.usage)
       }
       case 'remove':
       case 'refresh':
@@ -91,18 +90,19 @@ export function control(parts: ControlParts): RequestHandler {
   }
 }
 
-/** Removes files or has them confirmed, and says how many; a failure when it was none. */
+/** Removes files, or marks them for a validation, and answers how many. The answer is a failure when no file is meant. */
 async function changed(
   act: 'remove' | 'refresh',
   text: string,
   { rules, store, negative, updates }: ControlParts,
 ): Promise<CommandAnswer> {
-  const chosen = chosenBy(text, rules())
+  const chosen = selectionOf(text, rules())
   const proposed = async () => {
     const found = await proposal(store, text, act)
     return found === undefined ? [] : [found]
   }
-  if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen, ...(await proposed()))
+  if (typeof chosen === 'string')
+    return complaintAnswer(exitCodes.usage, chosen, ...(await proposed()))
   negative.clear()
   if (act === 'refresh') updates.askAgain()
   const { files, bytes, left } =
@@ -113,18 +113,14 @@ async function changed(
     const none = `no stored file is meant by ${text}`
     const stay = store.unremovable
     const stays = stay.contents === 0 ? [] : [unremovableText(stay, rules().config.cacheDirectory)]
-    return complaint(exitCodes.failure, none, ...(await proposed()), ...stays)
+    return complaintAnswer(exitCodes.failure, none, ...(await proposed()), ...stays)
   }
   const did = act === 'remove' ? 'removed' : 'will ask the origin at the next request for'
-  if (left.contents === 0) return said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
+  if (left.contents === 0) return outputAnswer(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
   const gone = Math.max(0, files - left.contents)
   return {
     out: `${did} ${countOf(gone, 'file')}, ${size(Math.max(0, bytes - left.bytes))}\n`,
     complaints: [unremovableText(left, rules().config.cacheDirectory)],
     code: exitCodes.failure,
   }
-}
-
-function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, undefined, 2)}\n`
 }
