@@ -391,8 +391,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     const connection = this.#connection
     const { pool, bound } = this.#parts
     if (connection === undefined) return
-    if (free && !connection.bound) pool.release(connection)
-    bound.release(this, free && connection.bound ? connection : undefined)
+    // Asked once: the pool may give it at once to a request that binds it for another.
+    const isBound = connection.bound
+    if (free && !isBound) pool.release(connection)
+    bound.release(this, free && isBound ? connection : undefined)
   }
 
   /** The failure that an answer of the parent to a plain request is; undefined when the answer counts. Notes that it has answered. */

@@ -117,6 +117,27 @@ t.test('without an identity only a handshake goes on', async t => {
   t.equal(client.counts().bound, 0, 'a refusal is the end of a handshake')
 })
 
+t.test(
+  'a connection given on to a request that binds it is not the one before’s any more',
+  async t => {
+    const { origin, client, get, owner } = await arranged(t, { perOrigin: 1 })
+    const gate = new Gate()
+    origin.at('/slow', reply({ content: 'x', before: gate }))
+    const [ada, bob] = [owner('ada'), owner('bob')]
+    const first = client.request(asking(origin.url('/slow'), { owner: ada }))
+    await gate.reached
+    const second = client.request(asking(origin.url('/'), { owner: bob, fields: ntlm }))
+    t.match(client.counts(), { busy: 1, waiting: 1 })
+    gate.open()
+    await textOf((await first).content)
+    t.equal(await textOf((await second).content), 'hello')
+    await until(() => client.counts().busy === 0)
+    t.equal(origin.requests.at(-1)?.connection, 1)
+    t.match(client.counts(), { free: 0, bound: 1 })
+    t.equal(await get('/', ada), 2, 'it is bob’s')
+  },
+)
+
 t.test('requests of the owner wait for the one before', async t => {
   const { origin, client, get, owner } = await arranged(t, { perOrigin: 4 })
   const gate = new Gate()
