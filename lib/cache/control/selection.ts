@@ -7,7 +7,7 @@ import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { neverConfirmed } from '../store/entry.ts'
-import type { ReadableStore, Store, Unremovable } from '../store/store.ts'
+import type { ReadableStore, Store, UnremovableContents } from '../store/store.ts'
 
 /** Whether a stored file, named by its key, is one of those that are meant. */
 type Chosen = (key: string) => boolean
@@ -76,7 +76,7 @@ export async function remove(
   store: Pick<Store, 'list' | 'remove' | 'removeContents'>,
   chosen: Chosen,
   onRemoved: (keys: readonly string[]) => Promise<void>,
-): Promise<Amount & { readonly left: Unremovable }> {
+): Promise<Amount & { readonly left: UnremovableContents }> {
   let keys: string[] = []
   const digests = new Set<string>()
   const tell = async (): Promise<void> => {

@@ -8,7 +8,7 @@ import { explainError } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { directoriesOf } from '../archive/path.ts'
 import { Disk, type DiskOptions, Layout, type Surroundings } from '../store/disk/disk.ts'
-import type { Standing } from '../store/upkeep/rules.ts'
+import type { ContentStanding } from '../store/upkeep/rules.ts'
 import {
   baseOf,
   decodeSuite,
@@ -269,7 +269,7 @@ export async function openAdopted(parts: AdoptedParts): Promise<AdoptedSuites> {
 }
 
 /** What adopted indexes say of a content. */
-export function standingOf({ known, tables }: AdoptedSuites, digest: string): Standing {
+export function standingOf({ known, tables }: AdoptedSuites, digest: string): ContentStanding {
   if (known.names(digest)) return 'generation'
   return tables.names(digest) ? 'named' : 'unknown'
 }

@@ -15,7 +15,7 @@ import {
   parentOf,
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Standing } from '../store/upkeep/rules.ts'
+import type { ContentStanding } from '../store/upkeep/rules.ts'
 import type { MissingFiles } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
@@ -151,7 +151,7 @@ export class Suites {
   }
 
   /** What adopted indexes say of a content, for retention. */
-  standing(digest: string): Standing {
+  standing(digest: string): ContentStanding {
     return standingOf({ known: this.#known, tables: this.#tables }, digest)
   }
 
