@@ -1,5 +1,5 @@
 /**
- * Keeps tables of adopted indexes in memory, within a bound, and reads them when they are needed.
+ * Keeps tables of adopted indexes in bounded memory, and reads them from disk when they are needed.
  */
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
@@ -9,13 +9,13 @@ import type { Disk, Layout, Surroundings } from '../store/disk/disk.ts'
 import { mostTableBytes, Table } from './table.ts'
 
 interface TablesParts extends Surroundings {
-  /** Bytes of memory. */
+  /** Bytes of memory for tables. */
   readonly memory: number
 }
 
 const suffix = '.table'
 
-/** The file of the table of the index with this SHA-256. */
+/** The path of the table of the index with this SHA-256. */
 export function tablePath(layout: Layout, digest: string): string {
   return join(layout.suites, `${digest}${suffix}`)
 }
@@ -33,12 +33,12 @@ export class Tables {
     })
   }
 
-  /** The table of the index with this SHA-256, when it is in memory. */
+  /** The table of the index with this SHA-256, if it is in memory. */
   hot(digest: string): Table | undefined {
     return this.#memory.get(digest)
   }
 
-  /** The same, read from disk if need be. Undefined when it is missing, damaged or too large; then it is removed. Never rejects. */
+  /** Reads the table from disk. Undefined when it is missing, damaged or too large; its file is then removed. Never rejects. */
   load(digest: string): Promise<Table | 'unreadable' | undefined> {
     return this.#loads.run(digest, async () => {
       const { disk, layout, log, memory } = this.#parts
@@ -56,7 +56,7 @@ export class Tables {
     })
   }
 
-  /** Reads these tables as far as memory goes, for `names`. Never rejects. */
+  /** Reads these tables until half of the memory is used, so that `names` knows them. Never rejects. */
   async warm(digests: Iterable<string>): Promise<void> {
     for (const digest of digests) {
       if (this.#memory.calculatedSize >= this.#parts.memory / 2) return
@@ -64,7 +64,7 @@ export class Tables {
     }
   }
 
-  /** Whether a table in memory names content with this SHA-256. */
+  /** Whether a table in memory names a content with this SHA-256. */
   names(digest: string): boolean {
     const bytes = Buffer.from(digest, 'hex')
     for (const table of this.#memory.values()) if (table.names(bytes)) return true
@@ -88,7 +88,7 @@ export class Tables {
   }
 }
 
-/** A whole file; undefined when it is not there or has more than `most` bytes. */
+/** The bytes of a whole file; undefined when it is missing or has more than `most` bytes. */
 export async function readSmall(
   disk: Disk,
   path: string,
