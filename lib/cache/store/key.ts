@@ -1,5 +1,6 @@
 /**
- * Canonical keys: one text for each cached target, RFC 3986 section 6. This file is pure.
+ * Keys of entries: one canonical text for each cached target, RFC 3986 section 6, and the keys of contents that are kept for builds. This
+ * file is pure.
  *
  * The origin is asked for the canonical URI as well. If it were asked in the client's own spelling, it could answer two spellings of one
  * key differently, and one client could choose the content that another client gets.
@@ -99,4 +100,29 @@ function escaped(character: string): string {
   const code = character.codePointAt(0) ?? 0
   const bytes = code < 0x100 ? [code] : Buffer.from(character, 'utf8')
   return [...bytes].map(byte => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
+}
+
+/**
+ * The key of the entry that keeps a content for builds. No request has such a key, because a canonical path has no empty segment and no
+ * host has a name below `.invalid` (RFC 6761 section 6.4).
+ */
+export function keepingKey(digest: string): string {
+  return `${keepingPrefix}${digest}`
+}
+
+/** The key of a content that was fetched only for a build. The key does not say which other clients may have the content. */
+export function fetchedKey(digest: string): string {
+  return `${fetchedPrefix}${digest}`
+}
+
+const keepingPrefix = 'http://builds.cachesvc.invalid//sha256/'
+const fetchedPrefix = 'http://builds.cachesvc.invalid//fetched/'
+
+/** Whether an entry exists only for builds. */
+export function isKeepingKey(key: string): boolean {
+  return key.startsWith(keepingPrefix) || isFetchedKey(key)
+}
+
+export function isFetchedKey(key: string): boolean {
+  return key.startsWith(fetchedPrefix)
 }

@@ -6,9 +6,14 @@
  * which position of the log both survive a power cut. After an unclean stop, contents of entries after the last mark are hashed before
  * they are used.
  */
-import { type AdminSocket, own, type RequestHandler, wholeDirectory } from '../../admin-socket.ts'
+import {
+  type AdminSocket,
+  type RequestHandler,
+  takeOwnership,
+  wholeDirectory,
+} from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
@@ -194,7 +199,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   try {
     await disk.makeDirectory(directory)
     await checkVersion(disk, layout, log)
-    socket = await own(
+    socket = await takeOwnership(
       {
         directory,
         lock: wholeDirectory,
@@ -275,7 +280,7 @@ export class Store extends ReadableStore {
       return { kind: 'stream', length: end + 1 - first, open: () => download.open(first, end) }
     }
     if (!checks.unproven.has(digest)) return super.content(entry, first, last)
-    return inTime(checks.check(digest, size), clock, longestProof).then(right => {
+    return resultInTime(checks.check(digest, size), clock, longestProof).then(right => {
       return right ? super.content(entry, first, last) : undefined
     })
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError, systemCode } from '../../errors.ts'
+import { recentEntries } from '../../recent.ts'
 import type { Disk, Layout, Surroundings } from '../store/disk/disk.ts'
 import { mostTableBytes, Table } from './table.ts'
 
@@ -14,6 +15,7 @@ interface TablesParts extends Surroundings {
 }
 
 const suffix = '.table'
+const mostUnfit = 10_000
 
 /** The path of the table of the index with this SHA-256. */
 export function tablePath(layout: Layout, digest: string): string {
@@ -24,6 +26,8 @@ export class Tables {
   readonly #parts: TablesParts
   readonly #memory: LRUCache<string, Table>
   readonly #loads = new SingleFlight<Table | 'unreadable' | undefined>()
+  /** Tables that were missing, damaged or too large when they were read last. */
+  #unfit = recentEntries<string, true>(mostUnfit)
 
   constructor(parts: TablesParts) {
     this.#parts = parts
@@ -38,8 +42,13 @@ export class Tables {
     return this.#memory.get(digest)
   }
 
-  /** Reads the table from disk. Undefined when it is missing, damaged or too large; its file is then removed. Never rejects. */
-  load(digest: string): Promise<Table | 'unreadable' | undefined> {
+  /**
+   * Reads the table from disk. Undefined when it is missing, damaged or too large. Such a table is not read again until `readAgain`. Never
+   * rejects.
+   */
+  async load(digest: string): Promise<Table | 'unreadable' | undefined> {
+    const unfit = this.#unfit
+    if (unfit.has(digest)) return undefined
     return this.#loads.run(digest, async () => {
       const { disk, layout, log, memory } = this.#parts
       const path = tablePath(layout, digest)
@@ -47,13 +56,18 @@ export class Tables {
         const file = await readSmall(disk, path, mostTableBytes(memory))
         const table = file && Table.read(file)
         if (table !== undefined) this.#memory.set(digest, table)
-        else await disk.remove(path)
+        else unfit.set(digest, true)
         return table
       } catch (error) {
         log.warn('cannot read the table of an index', { digest, because: explainError(error) })
         return 'unreadable'
       }
     })
+  }
+
+  /** Has tables that were missing, damaged or too large read again, because an adoption may have made them. */
+  readAgain(): void {
+    this.#unfit = recentEntries(mostUnfit)
   }
 
   /** Reads these tables until half of the memory is used, so that `names` knows them. Never rejects. */
