@@ -20,15 +20,15 @@ import type { ConnectionOwner } from './request.ts'
 /** A request that may take a bound connection. */
 export interface BoundLessee extends Lessee {
   readonly owner: ConnectionOwner | undefined
-  /** Its key in the pool, also when it is to change the protocol and the pool does not count it. */
+  /** Its key in the pool, also when it asks to change the protocol and the pool does not count it. */
   readonly boundKey: string
-  /** Whether it carries credentials that bind its connection. */
+  /** Whether it has credentials that bind its connection. */
   readonly binds: boolean
-  /** Whether those are a step of a handshake and nothing besides. */
+  /** Whether those credentials are a step of a handshake and nothing more. */
   readonly shakesHands: boolean
-  /** What it holds the connection of, or waits for. */
+  /** The bound connection that it has or waits for. */
   bound: Bound | undefined
-  /** Gets a connection from the pool, after it waited in vain. */
+  /** Called when the bound connection is lost: the request has to get one from the pool. */
   leaseFromPool(): void
 }
 
@@ -36,7 +36,7 @@ export interface BoundLessee extends Lessee {
 export interface Bound {
   readonly key: string
   readonly owner: ConnectionOwner
-  /** Unused, and in the care of the pool. */
+  /** The unused connection, which the pool keeps. */
   resting: OriginConnection | undefined
   /** Requests that wait until the present one has ended, in the order they came. */
   readonly waiting: BoundLessee[]
@@ -53,13 +53,13 @@ export class BoundConnections {
     this.#pool = pool
   }
 
-  /** The connection that is the request's, `pool` when it is to get one there, or undefined: it waits for its turn. */
+  /** Returns the connection for the request, `pool` when the request has to get one there, or undefined: then it waits for its turn. */
   lease(lessee: BoundLessee): OriginConnection | 'pool' | undefined {
     const { owner, binds, key, boundKey } = lessee
     if (owner === undefined || (this.#bound.size === 0 && !binds)) return 'pool'
     const bound = this.#bound.get(owner.connection)
     if (bound === undefined || !isFor(bound, lessee)) {
-      // The next requests of this client wait for this one: they mean the connection it is about to authenticate.
+      // The next requests of this client wait for this one, because they need the connection that it authenticates.
       if (binds && key === boundKey) lessee.bound = this.#bind(key, owner)
       return 'pool'
     }
@@ -70,11 +70,11 @@ export class BoundConnections {
       return undefined
     }
     bound.resting = undefined
-    // The pool may have closed it, or the origin.
+    // The pool or the origin may have closed it.
     return this.#pool.takeBound(resting) ? resting : 'pool'
   }
 
-  /** The request waits no longer. */
+  /** Ends the wait of the request. */
   leave(lessee: BoundLessee): void {
     const waiting = lessee.bound?.waiting ?? []
     const at = waiting.indexOf(lessee)
@@ -83,7 +83,7 @@ export class BoundConnections {
     lessee.bound = undefined
   }
 
-  /** The request has ended. `connection` is the bound one it had, when that can be used again. */
+  /** To be called when the request has ended. `connection` is the bound one it had, when that can be used again. */
   release(lessee: BoundLessee, connection: OriginConnection | undefined): void {
     const bound = lessee.bound ?? this.#boundNow(lessee, connection)
     lessee.bound = undefined
@@ -110,7 +110,7 @@ export class BoundConnections {
     }
   }
 
-  /** A connection that the response has bound. */
+  /** Binds a connection because of its response. */
   #boundNow(lessee: BoundLessee, connection: OriginConnection | undefined): Bound | undefined {
     const { owner, key, boundKey } = lessee
     if (connection === undefined || owner === undefined || owner.connection.over) return undefined
@@ -118,7 +118,7 @@ export class BoundConnections {
     return this.#bind(key, owner)
   }
 
-  /** Binds what comes of this request from now on, in place of what was bound before. */
+  /** Binds the connection of this request from now on, in place of the one before. */
   #bind(key: string, owner: ConnectionOwner): Bound {
     const before = this.#bound.get(owner.connection)
     if (before !== undefined) {
@@ -148,7 +148,7 @@ export class BoundConnections {
   }
 }
 
-/** Whether a request may take what is bound: rules 2 to 4. */
+/** Whether a request may take the bound connection: rules 2 to 4. */
 function isFor({ key, owner }: Bound, lessee: BoundLessee): boolean {
   if (key !== lessee.boundKey || owner.identity !== lessee.owner?.identity) return false
   return owner.identity !== undefined || lessee.shakesHands
