@@ -3,7 +3,7 @@
  * commit, so that a later one is newer to dpkg: `1.1.0-git20261126143217.b362a444`.
  */
 import { execFileSync } from 'node:child_process'
-import type { Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
 
 interface BuiltFrom {
   readonly version: string

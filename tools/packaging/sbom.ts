@@ -3,7 +3,7 @@
  * the npm packages that package-lock.json names for the program, and the Node.js that a Debian package brings. Pure.
  */
 import { createHash } from 'node:crypto'
-import type { Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
 import type { NodePin } from './carried-node.ts'
 import { type LockedPackage, type LockedPackages, needsOf, placeOf } from './locked-packages.ts'
 
