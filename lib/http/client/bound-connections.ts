@@ -27,13 +27,13 @@ export interface BoundLessee extends Lessee {
   /** Whether those credentials are a step of a handshake and nothing more. */
   readonly shakesHands: boolean
   /** The bound connection that it has or waits for. */
-  bound: Bound | undefined
+  bound: BoundConnection | undefined
   /** Called when the bound connection is lost: the request has to get one from the pool. */
   leaseFromPool(): void
 }
 
 /** The bound connection of one client connection. */
-export interface Bound {
+export interface BoundConnection {
   readonly key: string
   readonly owner: ConnectionOwner
   /** The unused connection, which the pool keeps. */
@@ -47,7 +47,7 @@ export interface Bound {
 export class BoundConnections {
   readonly #pool: ConnectionPool
   /** Bound connections by client connection. Most clients have none. */
-  readonly #bound = new Map<Lifetime, Bound>()
+  readonly #bound = new Map<Lifetime, BoundConnection>()
 
   constructor(pool: ConnectionPool) {
     this.#pool = pool
@@ -111,7 +111,10 @@ export class BoundConnections {
   }
 
   /** Binds a connection because of its response. */
-  #boundNow(lessee: BoundLessee, connection: OriginConnection | undefined): Bound | undefined {
+  #boundNow(
+    lessee: BoundLessee,
+    connection: OriginConnection | undefined,
+  ): BoundConnection | undefined {
     const { owner, key, boundKey } = lessee
     if (connection === undefined || owner === undefined || owner.connection.over) return undefined
     if (key !== boundKey) return undefined
@@ -119,13 +122,13 @@ export class BoundConnections {
   }
 
   /** Binds the connection of this request from now on, in place of the one before. */
-  #bind(key: string, owner: ConnectionOwner): Bound {
+  #bind(key: string, owner: ConnectionOwner): BoundConnection {
     const before = this.#bound.get(owner.connection)
     if (before !== undefined) {
       this.#forget(before)
       before.resting?.drop()
     }
-    const bound: Bound = {
+    const bound: BoundConnection = {
       key,
       owner,
       resting: undefined,
@@ -140,7 +143,7 @@ export class BoundConnections {
     return bound
   }
 
-  #forget(bound: Bound): void {
+  #forget(bound: BoundConnection): void {
     const { connection } = bound.owner
     if (this.#bound.get(connection) !== bound) return
     this.#bound.delete(connection)
@@ -149,7 +152,7 @@ export class BoundConnections {
 }
 
 /** Whether a request may take the bound connection: rules 2 to 4. */
-function isFor({ key, owner }: Bound, lessee: BoundLessee): boolean {
+function isFor({ key, owner }: BoundConnection, lessee: BoundLessee): boolean {
   if (key !== lessee.boundKey || owner.identity !== lessee.owner?.identity) return false
   return owner.identity !== undefined || lessee.shakesHands
 }

@@ -12,7 +12,7 @@ import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
 import { LastBlock } from '../wire/field-lines.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
-import { type Bound, BoundConnections, type BoundLessee } from './bound-connections.ts'
+import { type BoundConnection, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
@@ -34,8 +34,8 @@ import {
   type OriginRequest,
   type OriginResponse,
   type OriginSwitched,
-  onWire,
   type WireRequest,
+  wireRequestOf,
 } from './request.ts'
 import { RequestLife } from './request-life.ts'
 
@@ -244,7 +244,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   readonly deadlines: OriginDeadlines
   /** Whether it needs a new connection. */
   fresh: boolean
-  bound: Bound | undefined
+  bound: BoundConnection | undefined
   /** The moment at which it got its connection, by the monotonic clock. */
   leased: Milliseconds = 0
   readonly #parts: ClientParts
@@ -323,7 +323,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     const { signal } = this.#asked
     if (signal?.aborted) return this.#fail(this.#aborted(signal.reason))
     try {
-      this.#message = onWire(this.#asked, this.#way, this.#upgrade)
+      this.#message = wireRequestOf(this.#asked, this.#way, this.#upgrade)
     } catch (error) {
       // This is no failure of the parent, so no other way is tried.
       if (error instanceof OriginFailure) return this.#told(error, undefined)

@@ -8,7 +8,7 @@ import { writeSoon } from '../../bytes/small-writes.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import { ChunkReader } from '../wire/chunks.ts'
-import { type Framing, framingOf, keepAliveTime, persists } from '../wire/framing.ts'
+import { type Framing, framingOf, keepAliveTime, keepsConnection } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { OriginConnection, Reader } from './connection.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
@@ -22,7 +22,7 @@ import {
   type WireRequest,
 } from './request.ts'
 import type { RequestLife } from './request-life.ts'
-import { mostCopied, Upload, type UploadOwner } from './upload.ts'
+import { mostCopiedBytes, Upload, type UploadOwner } from './upload.ts'
 
 export interface ExchangeOwner {
   /** `host:port`, for errors. */
@@ -93,7 +93,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     if (content.kind !== 'stream') {
       this.onWriting()
       const parts = content.kind === 'bytes' ? [head, content.bytes] : [head]
-      writeSoon(transport.socket, parts, () => this.onSent(), mostCopied)
+      writeSoon(transport.socket, parts, () => this.onSent(), mostCopiedBytes)
     } else if (awaitContinue === undefined) {
       this.#upload?.go()
     } else {
@@ -199,7 +199,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     connection.keep = keepOf(head)
     if (offersBinding(head.fields)) connection.bound = true
     if (connection.bound) connection.handshake = continuesHandshake(head.status, head.fields)
-    this.#stays = framing.kind !== 'close' && persists(head)
+    this.#stays = framing.kind !== 'close' && keepsConnection(head)
     const { reused, address } = connection
     const { status, reason, version, fields } = head
     const length = framing.kind === 'length' ? framing.length : undefined
@@ -261,7 +261,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   onContentDone(whole: boolean): void {
     const connection = this.#connection
     // A small rest leaves before the next request does. TLS takes a write so late that the answer may come before.
-    const waits = connection.transport.socket.writableLength > mostCopied
+    const waits = connection.transport.socket.writableLength > mostCopiedBytes
     const sent = this.#upload?.written !== false && !waits
     this.#life.on('ended')
     this.#upload?.stop()

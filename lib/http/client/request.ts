@@ -108,7 +108,7 @@ export interface WireRequest extends Pick<OriginRequest, 'method' | 'awaitContin
 }
 
 /** The message for the next hop. `upgrade` asks for WebSocket. Throws a TypeError for a message that cannot be written. */
-export function onWire(
+export function wireRequestOf(
   asked: OriginRequest,
   via: Parent | undefined,
   upgrade: boolean,

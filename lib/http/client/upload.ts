@@ -115,11 +115,11 @@ export class Upload {
   #write(parts: ReadonlyArray<string | Buffer>, taken: WriteListener): void {
     const head = this.#head
     this.#head = ''
-    if (head !== '') writeSoon(this.#transport.socket, [head, ...parts], taken, mostCopied)
+    if (head !== '') writeSoon(this.#transport.socket, [head, ...parts], taken, mostCopiedBytes)
     // Each piece waits until the one before is taken, so it need not wait for the end of the turn as well.
     else writeNow(this.#transport.socket, parts, taken)
   }
 }
 
 /** A request, or a message in a tunnel, with more bytes than this is written at once, without a copy. */
-export const mostCopied = 4096
+export const mostCopiedBytes = 4096

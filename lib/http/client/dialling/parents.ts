@@ -37,7 +37,7 @@ export interface ParentRules {
 }
 
 /** Rules with one parent for every authority. */
-export function onlyBy(parent: Parent): ParentRules {
+export function singleParent(parent: Parent): ParentRules {
   return { parents: [parent], asks: () => true, direct: false }
 }
 
