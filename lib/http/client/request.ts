@@ -59,7 +59,7 @@ export interface OriginRequest {
   /** The owner of a connection that authentication binds. Without an owner the connection is closed after the response. */
   readonly owner?: ConnectionOwner | undefined
   readonly deadlines?: Partial<OriginDeadlines> | undefined
-  /** Host field when it differs from the host of the URI: a gateway hands on the one it received. */
+  /** Host field when it differs from the host of the URI: a gateway passes on the one it received. */
   readonly host?: string | undefined
   /** Whether the caller uses trailer fields of the response (RFC 9110 section 10.1.4). */
   readonly trailers?: boolean
