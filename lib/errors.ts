@@ -59,7 +59,16 @@ export async function unlessMissing<T>(
   }
 }
 
-/** The reason why a file cannot be read, in words for the user who named it. */
+/** What `act` answers; undefined when it throws. */
+export function attempt<T>(act: () => T): T | undefined {
+  try {
+    return act()
+  } catch {
+    return undefined
+  }
+}
+
+/** Why a file cannot be read, in words for the user who named it. */
 export function whyUnreadable(error: unknown): string {
   return unreadable.get(systemCode(error)) ?? explainError(error)
 }

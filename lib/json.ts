@@ -1,6 +1,17 @@
 /**
- * Checks of values that `JSON.parse` or the YAML parser has returned.
+ * JSON as text, and checks of values as `JSON.parse` and the YAML parser give them.
  */
+import { attempt } from './errors.ts'
+
+/** A value as JSON for people: indented, with a line end. */
+export function jsonText(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`
+}
+
+/** The value of a text; undefined when it is not JSON. */
+export function parsedJson(text: string): unknown {
+  return attempt((): unknown => JSON.parse(text))
+}
 
 /** An object with named members whose values are unknown. */
 export type JsonObject = Readonly<Record<string, unknown>>

@@ -8,7 +8,7 @@ import type { Server } from 'node:net'
 import { day, systemClock } from '../../lib/async/clock.ts'
 import { obey } from '../../lib/command-line.ts'
 import { type Service, serve, stopStep } from '../../lib/daemon.ts'
-import { Failure, whyUnreadable } from '../../lib/errors.ts'
+import { attempt, Failure, whyUnreadable } from '../../lib/errors.ts'
 import { formatAuthority } from '../../lib/http/message/target.ts'
 import { cannotListen, type ListenAddress } from '../../lib/http/server/listen.ts'
 import { createLog } from '../../lib/log/log.ts'
@@ -62,11 +62,7 @@ async function certificateIn(file: string): Promise<string> {
 }
 
 function keyTypeOf(certificate: string): string | undefined {
-  try {
-    return new X509Certificate(certificate).publicKey.asymmetricKeyType
-  } catch {
-    return undefined
-  }
+  return attempt(() => new X509Certificate(certificate).publicKey.asymmetricKeyType)
 }
 
 /** The people of a file, or the built-in ones. Undefined when the file has problems, which have then been printed. */

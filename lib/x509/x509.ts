@@ -2,6 +2,7 @@
  * Certificates and revocation lists, RFC 5280: reads those of an authority, issues those that it signs, and makes a new authority. Knows
  * PEM and DER, no files and no policy. Node's OpenSSL reads; WebCrypto signs and makes keys, in threads.
  */
+
 import {
   createPrivateKey,
   KeyObject,
@@ -9,6 +10,7 @@ import {
   webcrypto,
 } from 'node:crypto'
 import type { Milliseconds } from '../async/clock.ts'
+import { attempt } from '../errors.ts'
 import { isIP } from '../ip.ts'
 import {
   alternativeNames,
@@ -189,11 +191,7 @@ export async function createIssuer(certificate: Certificate, key: KeyObject) {
 
 /** The number of a revocation list in DER; undefined when there is none. */
 export function listNumber(der: Buffer): number | undefined {
-  try {
-    return listNumberIn(new (library().x509.X509Crl)(der).extensions)
-  } catch {
-    return undefined
-  }
+  return attempt(() => listNumberIn(new (library().x509.X509Crl)(der).extensions))
 }
 
 export interface AuthorityOptions {

@@ -5,6 +5,7 @@ import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-s
 import { explainError } from '../../errors.ts'
 import { countOf, moment, size } from '../../figures.ts'
 import { readBounded } from '../../files/bounded-file.ts'
+import { jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import { type Build, contentsOf, isFile } from '../builds/build.ts'
 import { buildOfList } from '../builds/build-file.ts'
@@ -160,8 +161,4 @@ function amountText(build: Build): string {
   const without = [...build.answers.values()].filter(answer => !isFile(answer)).length
   const none = without === 0 ? '' : `, ${without} without a file`
   return `${countOf(answers - without, 'file')}, ${countOf(contents, 'content')}, ${size(bytes)}${none}`
-}
-
-function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, undefined, 2)}\n`
 }

@@ -13,7 +13,7 @@ import {
 } from '../../admin-socket.ts'
 import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import type { Builds } from '../builds/builds.ts'
@@ -124,8 +124,4 @@ async function changed(
     complaints: [unremovableText(left, rules().config.cacheDirectory)],
     code: exitCodes.failure,
   }
-}
-
-function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, undefined, 2)}\n`
 }

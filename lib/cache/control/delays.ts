@@ -5,7 +5,7 @@ import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-s
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { countOf, moment } from '../../figures.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { SuiteDelays } from '../answer/suite-delays.ts'
 import type { Updates } from '../answer/suite-updates.ts'
@@ -94,7 +94,7 @@ async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise
       ...changes.map(lineOf),
     )
   }
-  return outputAnswer(json ? `${JSON.stringify(values, undefined, 2)}\n` : `${lines.join('\n')}\n`)
+  return outputAnswer(json ? jsonText(values) : `${lines.join('\n')}\n`)
 }
 
 function headOf(
