@@ -13,7 +13,7 @@ import {
 } from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import { ownerIn } from '../../files/directory-owner.ts'
@@ -74,7 +74,7 @@ export class ReadableStore {
 
   /** The same where an entry that cannot be read is as good as none: its file is fetched. */
   get(key: string): Entry | undefined | Promise<Entry | undefined> {
-    return whenReady(this.read(key), found => (found === 'unreadable' ? undefined : found))
+    return continueWhenReady(this.read(key), found => (found === 'unreadable' ? undefined : found))
   }
 
   /** Whether the disk could not read a part of the entries: then others may be stored than are known. */

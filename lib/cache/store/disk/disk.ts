@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { Failure, systemCode, unlessMissing } from '../../../errors.ts'
+import { Failure, systemCode, valueUnlessMissing } from '../../../errors.ts'
 import { fromTo, type Owner } from '../../../files/directory-owner.ts'
 import type { Logger } from '../../../log/log.ts'
 import { type Member, Members } from '../../../members.ts'
@@ -86,7 +86,7 @@ export class Disk {
   }
 
   openIfThere(path: string): Promise<DiskFile | undefined> {
-    return unlessMissing(this.open(path, 'reading'), noName)
+    return valueUnlessMissing(this.open(path, 'reading'), noName)
   }
 
   /**
@@ -114,7 +114,7 @@ export class Disk {
   async remove(path: string): Promise<boolean> {
     const removed = this.#wait<void>({ begin: end => this.#files.unlink(path, end) })
     return (
-      (await unlessMissing(
+      (await valueUnlessMissing(
         removed.then(() => true),
         noName,
       )) ?? false
@@ -140,13 +140,13 @@ export class Disk {
 
   /** Names in a directory; none when it is not there, or is none. */
   async names(directory: string): Promise<readonly string[]> {
-    return (await unlessMissing(this.list(directory), noName)) ?? []
+    return (await valueUnlessMissing(this.list(directory), noName)) ?? []
   }
 
   /** What has this name; undefined when nothing has. Links are not followed. */
   look(path: string): Promise<fs.Stats | undefined> {
     const found = this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) })
-    return unlessMissing(found, noName)
+    return valueUnlessMissing(found, noName)
   }
 
   space(path: string): Promise<fs.StatsFs> {
