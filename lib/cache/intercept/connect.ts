@@ -9,7 +9,7 @@ import type { Dialler } from '../../http/client/dialling/dialler.ts'
 import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
-import { appendVia, runsInCircle, viaChain } from '../../http/proxy/hop-by-hop.ts'
+import { appendVia, runsInCircle, viaChain } from '../../http/message/via.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
 import {
