@@ -6,7 +6,7 @@ import type { BlockPool } from '../bytes/block-pool.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { formatUri, type TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
-import { recent } from '../recent.ts'
+import { recentEntries } from '../recent.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
@@ -132,7 +132,7 @@ export async function answering(parts: AnsweringParts) {
     },
     shares: (digest, key) => confined.sharesUnder(digest, key),
   })
-  const negative: NegativeMemory = recent(mostMissing)
+  const negative: NegativeMemory = recentEntries(mostMissing)
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
   const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
   const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })

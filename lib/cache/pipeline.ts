@@ -9,10 +9,10 @@ import { whenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
-import { runsInCircle } from '../http/proxy/hop-by-hop.ts'
+import { runsInCircle } from '../http/message/via.ts'
 import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { recent } from '../recent.ts'
+import { recentEntries } from '../recent.ts'
 import {
   notKept,
   notStored,
@@ -286,7 +286,7 @@ const memory: Milliseconds = 10 * 60_000
 class CredentialHosts {
   readonly #clock: Pick<Clock, 'elapsed'>
   /** The host that got the credentials, and the moment when it last did, by a digest of the client and its credentials. */
-  readonly #hosts = recent<string, { readonly host: string; at: Milliseconds }>(most)
+  readonly #hosts = recentEntries<string, { readonly host: string; at: Milliseconds }>(most)
   readonly #key = randomBytes(32)
 
   constructor(clock: Pick<Clock, 'elapsed'>) {

@@ -18,7 +18,7 @@ import { stopTimes, untilLull } from '../http/server/lull.ts'
 import type { HttpServerOptions } from '../http/server/options.ts'
 import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
-import { recent } from '../recent.ts'
+import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type Answering, answering } from './answering.ts'
@@ -492,7 +492,7 @@ function onTooManyConnections(
   { log, settings, metrics }: CountingParts,
   clock: Clock,
 ): (client: string) => void {
-  const noted = recent<string, Milliseconds>(mostNoted)
+  const noted = recentEntries<string, Milliseconds>(mostNoted)
   return client => {
     metrics.count('beyond-limit')
     const now = clock.elapsed()

@@ -8,6 +8,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { ValuesOf } from '../../config/settings.ts'
+import { attempt } from '../../errors.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { builtInArchives } from './known-archives.ts'
 import { defaultPort, type settings } from './settings.ts'
@@ -98,15 +99,7 @@ export function surroundings({ serves }: { readonly serves: boolean }): UserEnvi
   }
 }
 
-function attempt<Value>(act: () => Value): Value | undefined {
-  try {
-    return act()
-  } catch {
-    return undefined
-  }
-}
-
-/** The directory that CACHESVC_CACHE_DIR names, made absolute; undefined when the variable is unset or empty. */
+/** The directory named by CACHESVC_CACHE_DIR, made absolute; undefined when it is unset or empty. */
 export function namedCacheDirectory({ environment }: UserEnvironment): string | undefined {
   const named = nonEmpty(environment['CACHESVC_CACHE_DIR'])
   return named === undefined ? undefined : resolve(named)

@@ -15,7 +15,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { responseDirectives } from '../../http/message/cache-control.ts'
 import { formatDate, parseDate } from '../../http/message/date.ts'
 import { Fields, listMembers } from '../../http/message/field.ts'
-import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
+import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import type { Entry, EntryProof } from '../store/entry.ts'
 import { initialAge, type ResponseTimes } from './lookup.ts'
 
@@ -86,7 +86,7 @@ export function finishedEntry(
  */
 export function keptFields(response: Fields): Fields {
   const { noCacheFields, privateFields } = responseDirectives(response)
-  return endToEnd(response).where(name => {
+  return endToEndFields(response).where(name => {
     const lower = name.toLowerCase()
     return !notKept.has(lower) && !noCacheFields.includes(lower) && !privateFields.includes(lower)
   })

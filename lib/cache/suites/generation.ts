@@ -4,7 +4,7 @@
 
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { formatUri, parseUri } from '../../http/message/target.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, parsedJson } from '../../json.ts'
 import { decodedUrl } from '../archive/path.ts'
 import { isDigest } from '../store/disk/disk.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -271,12 +271,7 @@ export function encodeSuite(suite: Suite): string {
 
 /** The suite in a file; undefined when the file is damaged or of another version. */
 export function decodeSuite(text: string): Suite | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  const value = parsedJson(text)
   if (!isSuite(value)) return undefined
   const { at, generations, heldSince, ...state } = value
   return { at, generations, ...(heldSince !== undefined && { heldSince }), ...delayedState(state) }

@@ -4,7 +4,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Peer } from '../../http/message/message.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 
 /** An update takes minutes at most, over the slowest line. */
 const lifetime: Milliseconds = 10 * 60 * 1000
@@ -19,7 +19,9 @@ export type Client = Pick<Peer, 'address' | 'port'>
 
 export class GivenReleases {
   readonly #clock: Clock
-  readonly #given = recent<string, { readonly digest: string; readonly at: Milliseconds }>(capacity)
+  readonly #given = recentEntries<string, { readonly digest: string; readonly at: Milliseconds }>(
+    capacity,
+  )
 
   constructor(clock: Clock) {
     this.#clock = clock

@@ -3,9 +3,9 @@
  * (docs/decisions/0030-what-adopted-indexes-say.md).
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
   decodedUrl,
@@ -99,10 +99,10 @@ export class Suites {
   #confirmed = new WeakSet<object>()
   readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
-  readonly #lost = recent<string, Milliseconds>(mostLost)
+  readonly #lost = recentEntries<string, Milliseconds>(mostLost)
 
   /** SHA-512 of contents by their SHA-256; an entry is removed when it could not be found out. */
-  readonly #sha512s = recent<string, Promise<string | undefined>>(mostHashed)
+  readonly #sha512s = recentEntries<string, Promise<string | undefined>>(mostHashed)
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts
@@ -357,7 +357,7 @@ export class Suites {
   #adoptedInTime(name: string, asked: AskedFile): Promise<boolean | undefined> | undefined {
     const { clock, wait } = this.#parts
     const adopted = this.#pendingFor(name, asked)?.then(() => true)
-    return adopted && inTime(adopted, clock, wait())
+    return adopted && resultInTime(adopted, clock, wait())
   }
 
   async close(): Promise<void> {
@@ -423,7 +423,7 @@ export class Suites {
       this.#sha512s.set(digest, found)
       void found.then(sha512 => sha512 ?? this.#sha512s.delete(digest))
     }
-    return inTime(found, clock, wait())
+    return resultInTime(found, clock, wait())
   }
 
   /**

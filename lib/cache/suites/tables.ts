@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError, systemCode } from '../../errors.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { Disk, Layout, Surroundings } from '../store/disk/disk.ts'
 import { mostTableBytes, Table } from './table.ts'
 
@@ -27,7 +27,7 @@ export class Tables {
   readonly #memory: LRUCache<string, Table>
   readonly #loads = new SingleFlight<Table | 'unreadable' | undefined>()
   /** Tables that were missing, damaged or too large when they were read last. */
-  #unfit = recent<string, true>(mostUnfit)
+  #unfit = recentEntries<string, true>(mostUnfit)
 
   constructor(parts: TablesParts) {
     this.#parts = parts
@@ -67,7 +67,7 @@ export class Tables {
 
   /** An adoption may have made tables again: those that were missing, damaged or too large are read once more. */
   readAgain(): void {
-    this.#unfit = recent(mostUnfit)
+    this.#unfit = recentEntries(mostUnfit)
   }
 
   /** Reads these tables as far as memory goes, for `names`. Never rejects. */

@@ -11,7 +11,7 @@
  * - Another node is read along only for what a digest promises.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { inTime, pause } from '../../../async/deadline.ts'
+import { pause, resultInTime } from '../../../async/deadline.ts'
 import type { OriginResponse } from '../../../http/client/client.ts'
 import { Fields } from '../../../http/message/field.ts'
 import type { TargetUri } from '../../../http/message/target.ts'
@@ -109,7 +109,7 @@ export class SharedNearer implements Nearer {
       if (late && found?.kind === 'content') found.answer.response.content.close()
       return found ?? 'nothing'
     })
-    const found = await inTime(asked, this.#parts.clock, patience)
+    const found = await resultInTime(asked, this.#parts.clock, patience)
     late = found === undefined
     return found === 'nothing' ? undefined : (found ?? 'late')
   }
@@ -251,7 +251,7 @@ export class SharedNearer implements Nearer {
       if (late && lease.kind === 'held') lease.release()
       return lease
     })
-    const lease = await inTime(asked, this.#parts.clock, patience)
+    const lease = await resultInTime(asked, this.#parts.clock, patience)
     late = lease === undefined
     return lease ?? { kind: 'none' }
   }

@@ -2,6 +2,7 @@
  * Builds the Debian packages of cachesvc and authproxy: the paths of their files, and the control files for dpkg. `dpkg-deb`
  * packs them.
  */
+
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -14,6 +15,7 @@ import {
   symlinkSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { jsonText } from '../../lib/json.ts'
 import type { CarriedNode } from './carried-node.ts'
 import { type PackageBuild, packed, put, settle } from './package-tree.ts'
 import type { Product } from './products.ts'
@@ -69,7 +71,7 @@ function stage(staged: Staged): void {
   const home = `usr/lib/${name}`
   const { files } = build
   for (const { path, from } of files) write(`${home}/${path}`, readFileSync(from))
-  write(`${home}/package.json`, `${JSON.stringify(manifest, null, 2)}\n`)
+  write(`${home}/package.json`, jsonText(manifest))
   copy(`bin/${name}`, `${home}/bin/${name}`, 0o755)
   copy('bin/launch.sh', `${home}/bin/launch.sh`)
   if (build.node !== undefined) {

@@ -4,9 +4,11 @@
  *
  * `tar` writes the file and this module compresses it, so that its bytes depend on the content and the version of Node.js alone.
  */
+
 import { execFileSync } from 'node:child_process'
 import { cpSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { jsonText } from '../../lib/json.ts'
 import { type LockedPackages, lockedPackages } from './locked-packages.ts'
 import { type PackageBuild, packed, put, settle } from './package-tree.ts'
 import type { Product } from './products.ts'
@@ -69,12 +71,12 @@ function stage(product: Product, build: PackageBuild, place: string): void {
     man: [`man/${name}.8`, `man/${name}.yaml.5`],
     dependencies: direct,
   }
-  put(join(place, 'package.json'), json(manifest))
+  put(join(place, 'package.json'), jsonText(manifest))
   const own = { name, version: build.version, license: written['license'], dependencies: direct }
   const packages = Object.fromEntries([['', own], ...all])
   put(
     join(place, 'npm-shrinkwrap.json'),
-    json({ name, version: build.version, lockfileVersion: 3, requires: true, packages }),
+    jsonText({ name, version: build.version, lockfileVersion: 3, requires: true, packages }),
   )
 
   for (const { path, from } of build.files) {
@@ -94,8 +96,4 @@ function stage(product: Product, build: PackageBuild, place: string): void {
 
 function manifestOf(root: string): Manifest {
   return JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-}
-
-function json(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
 }

@@ -2,8 +2,10 @@
  * The list of the parts of a program for those who look for known weaknesses: a software bill of materials, CycloneDX 1.6 as JSON. It has
  * the npm packages that package-lock.json names for the program, and the Node.js that a Debian package brings. Pure.
  */
+
 import { createHash } from 'node:crypto'
-import type { Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
+import { jsonText } from '../../lib/json.ts'
 import type { NodePin } from './carried-node.ts'
 import { type LockedPackage, type LockedPackages, needsOf, placeOf } from './locked-packages.ts'
 
@@ -74,7 +76,7 @@ export function sbom(described: Described): string {
     serialNumber: `urn:uuid:${uuidOf(JSON.stringify(document))}`,
     version: 1,
   }
-  return `${JSON.stringify({ ...frame, ...document }, null, 2)}\n`
+  return jsonText({ ...frame, ...document })
 }
 
 function library(path: string, entry: LockedPackage): Component {
