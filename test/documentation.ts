@@ -5,8 +5,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
+import { checkOutcomes, outcomes } from '../lib/auth/access/outcome.ts'
 import { claims } from '../lib/auth/identity/claim.ts'
-import { checkOutcomes, outcomes } from '../lib/auth/outcome.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
@@ -173,7 +173,7 @@ t.test('every outcome of a request to authproxy is explained and counted', t => 
   for (const outcome of checkOutcomes) t.ok(checks.includes(`\`${outcome}\``), outcome)
   const manual = section('man/authproxy.8', 'LOG')
   const reasons = ['PassReason', 'LoginReason', 'RefuseReason'].flatMap(name =>
-    union('lib/auth/outcome.ts', name),
+    union('lib/auth/access/outcome.ts', name),
   )
   t.ok(reasons.length > 14, `${reasons.length} reasons`)
   for (const reason of reasons) t.ok(log.includes(`\`${reason}\``), reason)

@@ -4,12 +4,12 @@
  */
 import type { Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
+import type { OutcomeFacts } from './access/outcome.ts'
 import { isForeignSocket, isOwnPost, type Place, pageOf } from './access/own-origin.ts'
 import { type AccessRefusal, neededText, placeOfRule } from './access/rules.ts'
 import type { Config } from './config/config.ts'
 import type { Verdict } from './gate.ts'
 import type { SamlService } from './login/service.ts'
-import type { OutcomeFacts } from './outcome.ts'
 import { challenge, type FailurePage, needsLogin } from './pages/failure-page.ts'
 import { type NotKept, whyNotKept } from './pages/failures.ts'
 

@@ -12,6 +12,7 @@ import { noContent, type Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
+import type { OutcomeFacts, PassReason } from '../access/outcome.ts'
 import {
   type Denied,
   formNotKept,
@@ -22,7 +23,6 @@ import {
   refusedSocket,
 } from '../denials.ts'
 import type { Verdict } from '../gate.ts'
-import type { OutcomeFacts, PassReason } from '../outcome.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
 import { type Contract, redirectField } from './contract.ts'

@@ -2,8 +2,8 @@
  * What becomes of requests and of the checks of an edge, in closed sets of words, and the facts that their lines in the log have. Users
  * rely on these words: docs/compatibility.md.
  */
-import type { TunnelEnd } from '../http/proxy/tunnel.ts'
-import type { FailureText } from './pages/failures.ts'
+import type { TunnelEnd } from '../../http/proxy/tunnel.ts'
+import type { FailureText } from '../pages/failures.ts'
 
 /** What becomes of requests; docs/life-of-a-request.md explains each. */
 export const outcomes = [
