@@ -62,7 +62,7 @@ export function control(parts: ControlParts): RequestHandler {
       return endSessions(parts, user, typeof by === 'string' ? by.slice(0, 200) : 'unknown')
     }
     if (act === 'explain' && typeof reference === 'string' && reference.length <= longestUser) {
-      const { explain } = await import('./cli/explain.ts')
+      const { explain } = await import('./explain.ts')
       const own = explain(reference, parts.failures())
       const shared = own.found ? undefined : explain(reference, await parts.sharedFailures())
       const { found, lines } = shared?.found === true ? shared : own

@@ -67,7 +67,7 @@ export async function command(line: Line): Promise<ExitCode> {
       const asked = printAnswer(lockOf(config.configPath), { do: run, reference }, tell)
       const code = await asked.catch(() => undefined)
       if (code !== undefined && code !== 'forbidden') return code
-      const { explainFromFile } = await import('./explain.ts')
+      const { explainFromFile } = await import('../explain.ts')
       const { found, lines } = await explainFromFile(reference, failuresFile(config.configPath))
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
