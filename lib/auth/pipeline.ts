@@ -5,7 +5,7 @@
  *    `authproxy doctor` ends here with a sealed answer: it is never forwarded, and opens nothing.
  * 2. The gate decides on those bytes: loop, SAML, passthrough, preflight, session, login, rules of access. Requests and upgrades ask the same
  *    gate.
- * 3. A request that passes goes through backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
+ * 3. A request that passes goes through backend/backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
  *    client says of an identity survives, on any way in.
  */
 
@@ -19,7 +19,7 @@ import { methodNotAllowed } from '../http/server/router.ts'
 import type { OutcomeFacts } from './access/outcome.ts'
 import { type Place, placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
-import type { Admitted, Backend } from './backend.ts'
+import type { Admitted, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
 import {
   type Denied,

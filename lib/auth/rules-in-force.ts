@@ -3,7 +3,7 @@
  * restart stay as they were, and are told.
  */
 
-import type { Backend } from './backend.ts'
+import type { Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/config.ts'
 import { GroupNames } from './identity/group-names.ts'

@@ -22,8 +22,8 @@ import type { InheritedSocket } from '../systemd.ts'
 import { newInstanceId } from './access/instance-id.ts'
 import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
-import { Backend } from './backend.ts'
-import { ClientIdentityWatch } from './client-identity.ts'
+import { Backend } from './backend/backend.ts'
+import { ClientIdentityWatch } from './backend/client-identity.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
@@ -515,7 +515,7 @@ function otherCheckSocket(
 }
 
 /**
- * The bounds of the public listener. A request may take any time as long as content moves; backend.ts and `taking` enforce
+ * The bounds of the public listener. A request may take any time as long as content moves; backend/backend.ts and `taking` enforce
  * that.
  */
 function limitsOf({ limits, timeouts }: Config): HttpServerLimits {

@@ -62,7 +62,7 @@ export interface ReadSession extends Session {
   readonly kid: string
 }
 
-/** The approximate size of a remembered session: its token, its attributes, and the fields made of them (backend.ts). */
+/** The approximate size of a remembered session: its token, its attributes, and the fields made of them (backend/backend.ts). */
 function bytesOf({ attributes }: Session, token: string): number {
   let bytes = token.length + 2000
   for (const values of attributes.values()) {
