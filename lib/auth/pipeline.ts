@@ -21,6 +21,9 @@ import { type Place, placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
 import type { Admitted, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
+import type { AnswerProbe } from './doctor/probe.ts'
+import type { FormReader } from './form-preservation/form-reader.ts'
+import { openResubmission } from './form-preservation/resubmission.ts'
 import {
   type Denied,
   formNotKept,
@@ -28,12 +31,9 @@ import {
   programNeedsLogin,
   refusedByRule,
   refusedSocket,
-} from './denials.ts'
-import type { AnswerProbe } from './doctor/probe.ts'
-import type { FormReader } from './form-preservation/form-reader.ts'
-import { openResubmission } from './form-preservation/resubmission.ts'
-import { renewOnTheWay } from './forward-auth/gateway-paths.ts'
-import { gate, type Verdict } from './gate.ts'
+} from './gate/denials.ts'
+import { gate, type Verdict } from './gate/gate.ts'
+import { renewOnTheWay } from './gate/gateway-paths.ts'
 import type { SamlService } from './login/service.ts'
 import type { Brand } from './pages/brand.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
