@@ -24,6 +24,7 @@ import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend/backend.ts'
 import { ClientIdentityWatch } from './backend/client-identity.ts'
+import type { checkServer } from './check-listener.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
@@ -31,7 +32,6 @@ import { ProbedChecks } from './doctor/probed-checks.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
 import type { CheckAddress } from './forward-auth/check-address.ts'
-import type { checkServer } from './forward-auth/listener.ts'
 import { passesAgain } from './gate/gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import type { Making } from './keys/dynamic-config.ts'
@@ -489,7 +489,7 @@ async function checkListener(
 }> {
   const { forwardAuth } = config
   if (forwardAuth === undefined) return { listen: async () => undefined, close: async () => {} }
-  const { checkServer } = await import('./forward-auth/listener.ts')
+  const { checkServer } = await import('./check-listener.ts')
   const { listenForChecks } = await import('./forward-auth/check-address.ts')
   const server = checkServer(parts, { ...common, limits: limitsOf(config) })
   return {
