@@ -234,7 +234,7 @@ async function examine(
   { value: config, from, warnings }: LoadedConfig & { readonly ok: true },
   groups: number | undefined,
 ): Promise<ExitCode> {
-  const doctor = await import('../doctor/examine.ts')
+  const doctor = await import('../doctor/checks/examine.ts')
   const found: Diagnosis[] = []
   const examination = { config, from, warnings, groups, clock: systemClock, random: randomBytes }
   for await (const diagnosis of doctor.examine(examination)) {
