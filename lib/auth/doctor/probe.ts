@@ -7,7 +7,8 @@
  * gets an answer that only a reader of the file can open. A request with a wrong question is treated as if it had none.
  *
  * Below `probePath` a question may also stand in the query. An edge that asks for checks leads requests for that path here by the way of the
- * application, whose lines may drop the field; the answer says which fields arrive at the end of it, and what the check was (probed-checks.ts).
+ * application, whose lines may drop the field; the answer says which fields arrive at the end of it, and what the check was
+ * (forward-auth/probed-checks.ts).
  *
  * # Format, version 1
  * Question, the field X-Authproxy-Probe or the query's `authproxy-probe`: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding"
