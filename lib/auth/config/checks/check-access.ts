@@ -5,7 +5,7 @@ import type { Remark } from '../../../config/reading.ts'
 import { nearest } from '../../../config/reading.ts'
 import { covers, type PathRule, pathRule } from '../../access/path-rule.ts'
 import { type Allowed, fits } from '../../access/rules.ts'
-import { type Claim, claimTable } from '../../identity/claim.ts'
+import { type Claim, claimTable } from '../../session/claim.ts'
 import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number]

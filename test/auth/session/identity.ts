@@ -1,12 +1,12 @@
 import t from 'tap'
 import type { Config } from '../../../lib/auth/config/config.ts'
 import { fieldNames, strippedNames } from '../../../lib/auth/identity/field-names.ts'
-import { identityOf } from '../../../lib/auth/identity/identity.ts'
 import {
   encodeValue,
   identityFields,
   mayBeBasicUser,
 } from '../../../lib/auth/identity/identity-fields.ts'
+import { identityOf } from '../../../lib/auth/session/identity.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
 import type { VerifiedSubject } from '../../../lib/saml/subject.ts'
 import { subject } from '../../fixtures/gateway/gateway.ts'
