@@ -10,6 +10,7 @@
 import { Fields } from '../../http/message/field.ts'
 import type { Config } from '../config/config.ts'
 import { type Claim, claimTable } from '../session/claim.ts'
+import { mayBeBasicUser } from '../session/identity.ts'
 import type { Session } from '../session/token.ts'
 import type { NamedField } from './field-names.ts'
 
@@ -103,11 +104,6 @@ const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'field' | 'list'>> = [
   { name: 'domain', field: 'Domain', list: false },
   { name: 'groupsOverage', field: 'Groups-Overage', list: false },
 ]
-
-/** Whether a subject can be the user of Basic credentials. */
-export function mayBeBasicUser(subject: string): boolean {
-  return !/[:\p{Cc}]/u.test(subject)
-}
 
 /** Encodes one value for a field; `inList` also encodes its commas. */
 export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: boolean): string {
