@@ -9,10 +9,10 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Config } from '../config/config.ts'
+import type { NamedField } from '../config/field-names.ts'
 import { type Claim, claimTable } from '../session/claim.ts'
 import { mayBeBasicUser } from '../session/identity.ts'
 import type { Session } from '../session/token.ts'
-import type { NamedField } from './field-names.ts'
 
 /**
  * The fields of a session, `token` (identity-token.ts) among them; X-Authproxy-Omitted names those that were too long and are

@@ -1,7 +1,7 @@
 /** The fields that name a user to the application. */
 import t from 'tap'
 import type { Config } from '../../../lib/auth/config/config.ts'
-import { fieldNames, strippedNames } from '../../../lib/auth/identity/field-names.ts'
+import { fieldNames, strippedNames } from '../../../lib/auth/config/field-names.ts'
 import { encodeValue, identityFields } from '../../../lib/auth/identity/identity-fields.ts'
 import { mayBeBasicUser } from '../../../lib/auth/session/identity.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
