@@ -162,7 +162,7 @@ t.test('every outcome of a request to authproxy is explained and counted', t => 
   )
   t.same(explained.sort(), [...outcomes].sort())
   for (const path of [...files('lib/auth', '.ts'), ...files('lib/http', '.ts')]) {
-    const known: ReadonlySet<unknown> = path.startsWith('lib/auth/forward-auth/')
+    const known: ReadonlySet<unknown> = /^lib\/auth\/(?:forward-auth\/|check-listener\.)/.test(path)
       ? new Set(checkOutcomes)
       : new Set(outcomes)
     for (const [, word = ''] of read(path).matchAll(/\boutcome: '([a-z-]+)'/g)) {
