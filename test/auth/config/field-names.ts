@@ -9,7 +9,7 @@ import {
   isSameField,
   strippedNames,
 } from '../../../lib/auth/config/field-names.ts'
-import { configCheck } from '../../../lib/auth/config/load-config.ts'
+import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
 import { harmlessTrailers } from '../../../lib/auth/identity/backend-fields.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { handshake } from '../../fixtures/gateway/access-lab.ts'
