@@ -22,8 +22,6 @@ import { withoutCredentials } from './access/preflight.ts'
 import type { Admitted, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
 import type { AnswerProbe } from './doctor/probe.ts'
-import type { FormReader } from './form-preservation/form-reader.ts'
-import { openResubmission } from './form-preservation/resubmission.ts'
 import {
   type Denied,
   formNotKept,
@@ -35,6 +33,8 @@ import {
 import { gate, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
+import type { FormReader } from './login/form-reader.ts'
+import { openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
 import type { Brand } from './pages/brand.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'

@@ -18,7 +18,6 @@ import { messageLimits } from '../../saml/core/message.ts'
 import type { WrittenInstant } from '../../saml/core/read-assertion.ts'
 import type { VerifiedResponse } from '../../saml/core/verify-response.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
-import { ownerCookie } from '../form-preservation/owner.ts'
 import { browserIn, ownValues } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
 import { useOnce } from './first-use.ts'
@@ -32,6 +31,7 @@ import {
   requestIdOf,
   stateOf,
 } from './login-state.ts'
+import { ownerCookie } from './owner.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'

@@ -57,7 +57,7 @@ export interface Flow {
   readonly asks?: LoginAsks | undefined
   /** Whether the IdP was asked to answer without showing anything to the person. */
   readonly passive?: boolean | undefined
-  /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
+  /** Key of the kept form (login/kept-forms.ts), base64url. */
   readonly form?: string | undefined
 }
 

@@ -11,7 +11,7 @@ import { day } from '../../async/clock.ts'
 import type { Logger } from '../../log/log.ts'
 import { authoritiesIn } from '../../x509/authorities.ts'
 import type { StateConfig } from '../config/config.ts'
-import type { FormStore } from '../form-preservation/kept-forms.ts'
+import type { FormStore } from '../login/kept-forms.ts'
 import { type UsedIds, usedMark } from '../login/replay-cache.ts'
 import {
   type FailureRecord,
