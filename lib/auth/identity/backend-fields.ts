@@ -14,8 +14,8 @@ import { Fields, sameName } from '../../http/message/field.ts'
 import { withValidTrace } from '../../http/message/trace-context.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
 import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
+import { isOwnCookie, withoutOwnCookies } from '../access/own-cookies.ts'
 import { isIdentityField } from '../config/field-names.ts'
-import { isOwnCookie, withoutOwnCookies } from '../session/cookie.ts'
 
 /** What is added to the fields of a client. */
 export interface Added {

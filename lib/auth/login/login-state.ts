@@ -17,9 +17,9 @@ import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { isRecord, parsedJson } from '../../json.ts'
 import type { LoginAsks } from '../../saml/core/check-assertion.ts'
+import { ownCookies } from '../access/own-cookies.ts'
 import type { LoginNeeds } from '../access/rules.ts'
 import { seal, unseal } from '../keys/seal.ts'
-import { ownCookies } from '../session/cookie.ts'
 import type { Saml, SamlParts } from './parts.ts'
 
 /** The cookie of a login is this name and its ID. */
