@@ -15,7 +15,7 @@ import type { LogLevel } from '../../log/log.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
+import { type LoadedConfig, loadConfig } from '../config/loading/load-config.ts'
 import { type Diagnosis, dayOf, linesOf, sumUp, wrong } from '../doctor/check.ts'
 import { failuresFile } from '../pages/failure-records.ts'
 import { instanceOf, type Line } from './arguments.ts'
@@ -67,7 +67,7 @@ export async function command(line: Line): Promise<ExitCode> {
       const asked = printAnswer(lockOf(config.configPath), { do: run, reference }, tell)
       const code = await asked.catch(() => undefined)
       if (code !== undefined && code !== 'forbidden') return code
-      const { explainFromFile } = await import('./explain.ts')
+      const { explainFromFile } = await import('../explain.ts')
       const { found, lines } = await explainFromFile(reference, failuresFile(config.configPath))
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
@@ -234,7 +234,7 @@ async function examine(
   { value: config, from, warnings }: LoadedConfig & { readonly ok: true },
   groups: number | undefined,
 ): Promise<ExitCode> {
-  const doctor = await import('../doctor/examine.ts')
+  const doctor = await import('../doctor/checks/examine.ts')
   const found: Diagnosis[] = []
   const examination = { config, from, warnings, groups, clock: systemClock, random: randomBytes }
   for await (const diagnosis of doctor.examine(examination)) {

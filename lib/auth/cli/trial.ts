@@ -6,7 +6,7 @@ import { Fields } from '../../http/message/field.ts'
 import { type AccessVerdict, judge, neededText, type Person, placeOfRule } from '../access/rules.ts'
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
-import { gate } from '../gate.ts'
+import { gate } from '../gate/gate.ts'
 import type { ReadSession } from '../session/token.ts'
 
 /** The request that is tried. */

@@ -7,7 +7,8 @@
  * gets an answer that only a reader of the file can open. A request with a wrong question is treated as if it had none.
  *
  * Below `probePath` a question may also stand in the query. An edge that asks for checks leads requests for that path here by the way of the
- * application, whose lines may drop the field; the answer says which fields arrive at the end of it, and what the check was (probed-checks.ts).
+ * application, whose lines may drop the field; the answer says which fields arrive at the end of it, and what the check was
+ * (forward-auth/probed-checks.ts).
  *
  * # Format, version 1
  * Question, the field X-Authproxy-Probe or the query's `authproxy-probe`: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding"
@@ -26,13 +27,13 @@ import { isForwarding } from '../../http/proxy/forwarded.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
-import type { Backend } from '../backend.ts'
+import type { OutcomeFacts } from '../access/outcome.ts'
+import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
-import { isIdentityField } from '../identity/field-names.ts'
+import { isIdentityField } from '../config/field-names.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
-import type { OutcomeFacts } from '../outcome.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'

@@ -8,11 +8,7 @@
  *   X-Forwarded-For.
  * - HAProxy has no such check: the Lua file of packaging/edges sends it, and it answers as for nginx.
  */
-
-/** The edges whose contract is known. */
-export const edges = ['nginx', 'traefik', 'caddy', 'envoy', 'haproxy'] as const
-
-export type Edge = (typeof edges)[number]
+import type { Edge } from '../config/setting-forward-auth.ts'
 
 /** The path of a check. */
 export const checkPath = '/check'

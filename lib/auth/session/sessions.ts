@@ -8,9 +8,6 @@ import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import type { VerifiedSubject } from '../../saml/subject.ts'
 import type { Config } from '../config/config.ts'
-import type { GroupTable } from '../identity/group-names.ts'
-import { identityOf, type NoIdentity } from '../identity/identity.ts'
-import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import {
   browserHash,
@@ -22,6 +19,8 @@ import {
   tokensIn,
   writeToken,
 } from './cookie.ts'
+import type { GroupTable } from './group-names.ts'
+import { identityOf, mayBeBasicUser, type NoIdentity } from './identity.ts'
 import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 

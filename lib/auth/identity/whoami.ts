@@ -12,9 +12,9 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
 import { isNavigation } from '../access/navigation.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
+import { json, type PageMaker, timeText } from '../pages/page.ts'
 import type { ReadSession } from '../session/token.ts'
-import type { FailurePage } from './failure-page.ts'
-import { json, type PageMaker, timeText } from './page.ts'
 
 /** The path that answers who is signed in. */
 export const whoamiPath = '/__authproxy/whoami'

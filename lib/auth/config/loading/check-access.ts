@@ -4,7 +4,7 @@
 import { nearest, type Remark, type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { covers, type PathRule, pathRule } from '../../access/path-rule.ts'
 import { type Allowed, fits } from '../../access/rules.ts'
-import { type Claim, claimTable } from '../../identity/claim.ts'
+import { type Claim, claimTable } from '../../session/claim.ts'
 import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number]
