@@ -121,7 +121,7 @@ async function checkPages(t: Test, page: Page, { base, views }: Checked): Promis
     const expected = response?.status() === 404 ? 1 : 0
     t.equal(complaints.splice(0).length, expected, `${path}: no complaints but that of a 404`)
     await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true')
-    for (const [colorScheme, width] of views) {
+    for (const [n, [colorScheme, width]] of views.entries()) {
       const view = `${path}, ${colorScheme}, ${width} pixels wide`
       await page.emulateMedia({ colorScheme })
       await page.setViewportSize({ width, height: 800 })
@@ -129,7 +129,8 @@ async function checkPages(t: Test, page: Page, { base, views }: Checked): Promis
         'document.documentElement.scrollWidth - document.documentElement.clientWidth',
       )
       t.equal(sideways, 0, `${view}: nothing wider than the window`)
-      t.strictSame(await findings(page), [], `${view}: accessible`)
+      // Colours go with the scheme alone and layout with the width alone: two views have all of both.
+      if (n < 2) t.strictSame(await findings(page), [], `${view}: accessible`)
     }
     complaints.length = 0
   }
