@@ -12,6 +12,7 @@ import { recent } from '../../recent.ts'
 import type { AskedAbout, CheckProblem } from '../forward-auth/read-check.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import {
+  cookiePairsOf,
   oddPath,
   type ProbeQuestion,
   probePath,
@@ -63,9 +64,7 @@ export class ProbedChecks {
       readonly claim: string | undefined
     },
   ): void {
-    const cookiePairs = check.fields
-      .all('Cookie')
-      .reduce((sum, line) => sum + line.split(';').length, 0)
+    const cookiePairs = cookiePairsOf(check.fields)
     const about =
       'code' in asked
         ? { problem: asked.sentence, method: '', target: '', host: '', client: '' }
