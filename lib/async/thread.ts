@@ -3,6 +3,8 @@
  */
 import { getPriority, setPriority } from 'node:os'
 import { Worker } from 'node:worker_threads'
+import type { Clock, Milliseconds } from './clock.ts'
+import { within } from './deadline.ts'
 
 interface ThreadTask {
   /** What the program of the thread finds as `workerData`. */
@@ -38,6 +40,20 @@ export async function inThread<Message, Result>(
     signal.removeEventListener('abort', abort)
     void worker.terminate()
   }
+}
+
+/** What a program in a thread sends as its one message. Rejects also when that takes longer than `longest`. */
+export function answerOfThread<Result>(
+  program: URL,
+  thread: ThreadTask,
+  { clock, longest }: { readonly clock: Clock; readonly longest: Milliseconds },
+): Promise<Result> {
+  const { signal } = thread
+  const late = () => new Error('it takes too long')
+  const limit = { clock, after: longest, signal, late, aborted: () => signal.reason }
+  return within(limit, stop =>
+    inThread(program, { ...thread, signal: stop }, (result: Result, resolve) => resolve(result)),
+  )
 }
 
 /** Lets other threads go before the calling one, unless the whole process does already. Does nothing where that is forbidden. */
