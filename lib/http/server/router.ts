@@ -39,6 +39,12 @@ export function router<Context = undefined>(
   }
 }
 
+/** What can only be read answers GET, HEAD as GET without the content, and other methods with 405. */
+export function readOnly(request: Request, answer: () => Response): Response {
+  if (request.method === 'GET') return answer()
+  return request.method === 'HEAD' ? withoutContent(answer()) : methodNotAllowed(['GET', 'HEAD'])
+}
+
 /** 405 with the methods that would have been allowed. */
 export function methodNotAllowed(allowed: readonly string[]): Response {
   const list = allowed.join(', ')
