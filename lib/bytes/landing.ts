@@ -15,7 +15,7 @@ const scratchBytes = 256 * 1024
 /** Reads of this size are worth a block when it is not known how much comes. */
 const busyRead = 128 * 1024
 /** Content of at least this size is copied from the shared memory into a block: large ordinary memory costs more to make. */
-export const worthBlock = 32 * 1024
+const worthBlock = 32 * 1024
 /** A block with less room than this is left, and the next one is begun. */
 const leastRoom = 16 * 1024
 

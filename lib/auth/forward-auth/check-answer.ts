@@ -29,7 +29,7 @@ import { type Contract, redirectField } from './contract.ts'
 import { longestTarget, renewalAddress } from './gateway-paths.ts'
 
 /** The decision of a check: the request may pass, or it gets this answer. */
-export type CheckDecision =
+type CheckDecision =
   | {
       readonly pass: ReadSession | undefined
       readonly because: PassReason

@@ -28,12 +28,12 @@ export interface ListedFile {
 }
 
 /** The hex in lower case, when the text is a digest of this kind. */
-export function readDigest({ digits }: Digest, text: string): string | undefined {
+function readDigest({ digits }: Digest, text: string): string | undefined {
   return text.length === digits && /^[0-9A-Fa-f]+$/.test(text) ? text.toLowerCase() : undefined
 }
 
 /** A count of bytes in decimal digits, which fits into the six bytes of a table. */
-export function readSize(text = ''): number | undefined {
+function readSize(text = ''): number | undefined {
   return /^\d{1,14}$/.test(text) ? Number(text) : undefined
 }
 

@@ -32,7 +32,7 @@ import {
 } from './build.ts'
 import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
 
-export interface BuildSettings {
+interface BuildSettings {
   /** Networks whose clients may begin a recording by asking. */
   readonly clients: readonly string[]
   /** Most builds. */

@@ -14,7 +14,7 @@ import type { Builds } from '../builds/builds.ts'
 import type { MissingFiles } from '../builds/missing-files.ts'
 
 /** What a request of the command names. */
-export interface BuildRequest {
+interface BuildRequest {
   readonly act: string
   readonly name: string
   readonly file: string

@@ -14,7 +14,7 @@ import { parseUri } from '../../http/message/target.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
-import type { GivenGeneration, WaitingGeneration } from '../suites/generation.ts'
+import type { WaitingGeneration } from '../suites/generation.ts'
 
 /** What the settings of an archive keep from clients. */
 export interface Restraint {
@@ -49,7 +49,7 @@ export interface Choosing {
  * - expiring: the one before would not be valid any more, so the delay gives way
  * - delayed, held: a newer one waits, and clients keep the one they have
  */
-export type ChoiceReason = 'newest' | 'ripe' | 'released' | 'expiring' | 'delayed' | 'held'
+type ChoiceReason = 'newest' | 'ripe' | 'released' | 'expiring' | 'delayed' | 'held'
 
 export interface Choice {
   /** SHA-256 of the Release file of the waiting one that clients get now; undefined when they keep the one they have. */
@@ -103,7 +103,7 @@ export function ripeAt(one: Pick<Candidate, 'date' | 'seen'>, { delay }: Restrai
 }
 
 /** Whether its Valid-Until is near, or past. */
-export function isExpiring(
+function isExpiring(
   { date, validUntil }: Pick<Candidate, 'date' | 'validUntil'>,
   now: Milliseconds,
 ): boolean {
@@ -143,11 +143,6 @@ export function withWaiting(
     all.splice(place, 1)
   }
   return all
-}
-
-/** Why clients get the generation they get, as it was noted when it was given. */
-export function givenBecause(given: GivenGeneration | undefined): GivenGeneration['because'] {
-  return given?.because ?? 'first'
 }
 
 /** What the settings keep of the suite in the directory with this key; undefined when nothing. */

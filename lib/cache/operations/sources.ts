@@ -115,7 +115,7 @@ export interface SuiteState
 }
 
 /** What a delay or a hold keeps from clients. */
-export interface SuiteDelayed {
+interface SuiteDelayed {
   readonly state: DelayState
   /** How many packages the newest that waits would change; undefined until they are counted, which this begins. */
   readonly changes: () => ChangeCount | 'unknown' | undefined

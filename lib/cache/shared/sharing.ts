@@ -30,8 +30,6 @@ interface SharingParts
   readonly pseudonym: string
 }
 
-export type Sharing = ReturnType<typeof sharing>
-
 /** Keys of which it is remembered which content the other nodes have been offered. */
 const mostOffered = 65_536
 

@@ -79,7 +79,7 @@ export interface Adoption {
   readonly notRead?: readonly NotRead[]
 }
 
-export interface NotRead {
+interface NotRead {
   readonly path: string
   readonly because: string
 }

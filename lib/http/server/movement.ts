@@ -45,7 +45,7 @@ export const notLooked: MovedBytes = {
  * Bytes a second that a client has to take of what waits for it unless told. Slower ones are cut like those that take nothing: each
  * holds a connection and memory. A modem takes three times as much.
  */
-export const usualSlowest = 1024
+const usualSlowest = 1024
 /**
  * A client that was told to read slowly may read some megabytes at once and then nothing for minutes (`curl --limit-rate`). So a client
  * that has read so many bytes a second on average may pause longer, for so many times the limit. What the kernel at its end takes

@@ -28,7 +28,7 @@ const TCP6 = 0x21
 /** A connection of the balancer itself. */
 export const localIntroduction: Buffer = Buffer.concat([SIGNATURE, Buffer.from([0x20, 0, 0, 0])])
 
-export type Introduction =
+type Introduction =
   /** `client` is undefined for a connection of the balancer itself. What follows begins at `end`. */
   | { readonly client: Peer | undefined; readonly end: number }
   | { readonly problem: string }

@@ -21,7 +21,7 @@ const LF = 0x0a
 const SEMICOLON = 0x3b
 
 /** Called with the place of content in the bytes given. */
-export type OnContent = (from: number, to: number) => void
+type OnContent = (from: number, to: number) => void
 
 export class ChunkReader {
   /** What the next byte is part of. */

@@ -39,7 +39,7 @@ export interface PlainHead {
 /** `other`: not a plain request. `incomplete`: a beginning to which nothing is wrong so far. */
 type Undone = 'incomplete' | 'other'
 
-export interface PlainLimits {
+interface PlainLimits {
   /** Bytes of a head. */
   readonly head: number
   readonly heads: HeadLimits

@@ -25,18 +25,18 @@ export interface ResponseHead {
 }
 
 /** Why it is not the head of a response; `tooLarge`: it may be one, but has more bytes or lines than are taken. */
-export interface HeadProblem {
+interface HeadProblem {
   readonly problem: string
   readonly tooLarge: boolean
 }
 
 /** A whole head, and how many of the bytes given last belong to it. */
-export interface WholeHead {
+interface WholeHead {
   readonly head: ResponseHead
   readonly used: number
 }
 
-export interface ResponseHeadLimits {
+interface ResponseHeadLimits {
   readonly bytes: number
   readonly lines: number
 }

@@ -33,7 +33,7 @@ interface PeersParts {
   readonly pseudonym: string
 }
 
-export interface PeerQuestion {
+interface PeerQuestion {
   readonly uri: TargetUri
   /** The first byte that is wanted. */
   readonly first: number

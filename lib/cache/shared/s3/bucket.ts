@@ -39,7 +39,7 @@ import {
   escapedPath,
 } from './sigv4.ts'
 
-export interface BucketPlace {
+interface BucketPlace {
   /** Path style: the first segment of the path is the bucket. Host style: the first label of the host is. What follows is a prefix of names. */
   readonly uri: TargetUri
   readonly style: 'path' | 'host'
@@ -71,13 +71,13 @@ export interface BucketRefusal {
 }
 
 /** An object whose content is to come. */
-export interface FoundObject extends ObjectFacts {
+interface FoundObject extends ObjectFacts {
   readonly outcome: 'done'
   readonly first: number
   readonly source: Source
 }
 
-export interface ObjectFacts {
+interface ObjectFacts {
   /** Bytes of the whole object. */
   readonly size: number
   /** What the store calls this version of it; "" when it does not say. */
@@ -87,7 +87,7 @@ export interface ObjectFacts {
 }
 
 /** A small object that was read whole. */
-export interface SmallObject extends ObjectFacts {
+interface SmallObject extends ObjectFacts {
   readonly outcome: 'done'
   readonly bytes: Buffer
 }

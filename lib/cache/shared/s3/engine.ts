@@ -6,7 +6,7 @@ import { probeName, types } from '../objects.ts'
 import type { Bucket, BucketRefusal, Put } from './bucket.ts'
 
 /** `because`: why it has no conditional writes. A refusal says nothing of them. */
-export type EngineTrial =
+type EngineTrial =
   | { readonly conditional: true }
   | { readonly conditional: false; readonly because: string }
   | BucketRefusal
