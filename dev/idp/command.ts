@@ -13,7 +13,7 @@ import { formatAuthority } from '../../lib/http/message/target.ts'
 import { cannotListen, type ListenAddress } from '../../lib/http/server/listen.ts'
 import { createLog } from '../../lib/log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
-import { selfSigned } from '../../lib/x509/self-signed.ts'
+import { selfSignedCertificate } from '../../lib/x509/self-signed.ts'
 import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
 import { cast, type Person, readPeople } from './people.ts'
 import { profiles } from './profile.ts'
@@ -111,7 +111,12 @@ export async function startDevIdp(
 }
 
 function makeKey(name: string) {
-  return selfSigned({ name, now: systemClock.now(), lifetime: 400 * day, modulusLength: 2048 })
+  return selfSignedCertificate({
+    name,
+    now: systemClock.now(),
+    lifetime: 400 * day,
+    modulusLength: 2048,
+  })
 }
 
 /** Listens, and answers the port. Throws a Failure with the reason and the option for another port when that fails. */

@@ -1,23 +1,23 @@
 /**
- * Runs a task in a thread of its own, so that heavy work does not keep requests waiting.
+ * Runs a task in a thread of its own, so that heavy work does not delay requests.
  */
 import { getPriority, setPriority } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from './clock.ts'
-import { within } from './deadline.ts'
+import { withDeadline } from './deadline.ts'
 
 interface ThreadTask {
-  /** What the program of the thread finds as `workerData`. */
+  /** The `workerData` of the thread's program. */
   readonly task: unknown
   readonly heapMegabytes: number
   readonly signal: AbortSignal
 }
 
 /**
- * Runs a program in a thread and gives its messages to `hear`, which calls `resolve` at the last one. Rejects with the reason of
- * `signal`, and when the thread fails or ends early. The thread is ended in each case.
+ * Runs a program in a thread and gives its messages to `hear`, which calls `resolve` at the last one. Rejects with the reason of `signal`,
+ * and when the thread fails or ends early. The thread is terminated in each case.
  */
-export async function inThread<Message, Result>(
+export async function runInThread<Message, Result>(
   program: URL,
   { task, heapMegabytes, signal }: ThreadTask,
   hear: (message: Message, resolve: (result: Result) => void) => void,
@@ -42,7 +42,7 @@ export async function inThread<Message, Result>(
   }
 }
 
-/** What a program in a thread sends as its one message. Rejects also when that takes longer than `longest`. */
+/** Returns the one message that the program of a thread sends. Rejects also when that takes longer than `longest`. */
 export function answerOfThread<Result>(
   program: URL,
   thread: ThreadTask,
@@ -51,15 +51,17 @@ export function answerOfThread<Result>(
   const { signal } = thread
   const late = () => new Error('it takes too long')
   const limit = { clock, after: longest, signal, late, aborted: () => signal.reason }
-  return within(limit, stop =>
-    inThread(program, { ...thread, signal: stop }, (result: Result, resolve) => resolve(result)),
+  return withDeadline(limit, stop =>
+    runInThread(program, { ...thread, signal: stop }, (result: Result, resolve) => resolve(result)),
   )
 }
 
-/** Lets other threads go before the calling one, unless the whole process does already. Does nothing where that is forbidden. */
+/**
+ * Lowers the priority of the calling thread, unless the whole process has that priority already. Does nothing where the system forbids it.
+ */
 export function lowerPriority(niceness: number): void {
   try {
-    // On Linux this is the priority of the calling thread; elsewhere it would be that of the whole process.
+    // On Linux this sets the priority of the calling thread; elsewhere it would set that of the whole process.
     if (process.platform === 'linux' && getPriority() < niceness) setPriority(niceness)
   } catch {}
 }

@@ -15,7 +15,7 @@ import { Fields } from '../../http/message/field.ts'
 import { type Handler, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
 import { textResponse } from '../../http/message/reply.ts'
-import { readOnly } from '../../http/server/router.ts'
+import { readOnlyResponse } from '../../http/server/router.ts'
 import { packageRoot } from '../../package.ts'
 import type { IdentityKey } from '../keys/dynamic-config.ts'
 
@@ -66,7 +66,7 @@ export function ownDocument(current: () => OwnDocument | undefined): Handler {
   return async request => {
     const document = current()
     if (document === undefined) return textResponse(404, 'not found')
-    return readOnly(request, () => documentResponse(request, document))
+    return readOnlyResponse(request, () => documentResponse(request, document))
   }
 }
 

@@ -9,7 +9,7 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import { readOnly } from '../../http/server/router.ts'
+import { readOnlyResponse } from '../../http/server/router.ts'
 import { isNavigation } from '../access/navigation.ts'
 import type { ReadSession } from '../session/token.ts'
 import type { FailurePage } from './failure-page.ts'
@@ -38,7 +38,7 @@ export function answerOwnPage(
   own: OwnPage,
   { page, failurePage }: { readonly page: PageMaker; readonly failurePage: FailurePage },
 ): Response {
-  return readOnly(request, () => {
+  return readOnlyResponse(request, () => {
     if (own.path === signedInPath) return signedIn(request, page)
     if (isOfOtherSite(request, own.baseUrl)) {
       return failurePage({ request, code: 'whoami_foreign', words: { own: whoamiPath } })

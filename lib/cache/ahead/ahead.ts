@@ -15,7 +15,7 @@ import { answerOfThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import { classify, decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
@@ -58,7 +58,7 @@ const mostSeen = 10_000
 export class Ahead {
   readonly #parts: AheadParts
   readonly #waiting = new Map<string, Suite>()
-  readonly #seen = recent<string, true>(mostSeen)
+  readonly #seen = recentEntries<string, true>(mostSeen)
   readonly #closing = new AbortController()
   #spent = { since: Number.NEGATIVE_INFINITY, files: 0, bytes: 0 }
   #working: Promise<void> | undefined

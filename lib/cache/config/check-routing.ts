@@ -1,5 +1,5 @@
 /**
- * Checks the routing rules of a configuration for errors and doubtful rules. Pure.
+ * Checks the routing rules of a configuration for errors and doubtful rules. This file is pure.
  */
 import { type Path, type Remark, type Remarks, valueRemarks } from '../../config/reading.ts'
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
@@ -64,7 +64,7 @@ export function checkRouting(config: Config): Remarks {
   warnings.push(
     ...refusedAt(['overrides', 'ubuntu_server'], ubuntuServer, policy),
     ...refusedAt(['overrides', 'debian_server'], debianServer, policy),
-    // What is not allowed of the built-in ones is left alone.
+    // An archive with `with` is left alone when the policy refuses its host, so it needs no warning.
     ...config.knownArchives
       .filter(archive => archive.with === undefined)
       .flatMap(({ to }) => refusedAt(['overrides', 'mirrors'], to, policy)),
@@ -83,7 +83,7 @@ const noClients = {
   ports: new Set<number>(),
 }
 
-/** Checks what happens to a routed target when it is requested itself: no rule should route it. */
+/** Checks a rule by routing the target it leads to once more. No rule should apply to that target. */
 function circleOf(
   from: Place,
   to: Place,
@@ -92,7 +92,7 @@ function circleOf(
   const asked = sampleOf(from)
   const { target, rule } = route(asked, rules)
   const found = (wrong: boolean, text: string) => ({ wrong, text })
-  // An earlier rule takes everything this one is for.
+  // An earlier rule applies to all targets of this one.
   if (rule?.name !== name) {
     return found(false, `never applies: ${rule?.name ?? 'nothing'} decides before it`)
   }
@@ -112,7 +112,7 @@ function circleOf(
       )
 }
 
-/** Some target a place is for. */
+/** A target that a place covers, as an example. */
 function sampleOf(place: Place): TargetUri {
   const scheme = place.scheme ?? 'http'
   return {

@@ -5,7 +5,7 @@ import type { Clock } from '../../async/clock.ts'
 import { answerOfThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import { longestJob } from '../suites/thread.ts'
 import type { ChangeCount, Comparison } from './changes.ts'
 
@@ -23,7 +23,7 @@ const heapMegabytes = 512
 
 export class ChangeCounts {
   readonly #parts: ChangeCountsParts
-  readonly #counts = recent<string, ChangeCount | 'unknown'>(mostCounts)
+  readonly #counts = recentEntries<string, ChangeCount | 'unknown'>(mostCounts)
   readonly #closing = new AbortController()
   #working: Promise<void> | undefined
 

@@ -5,7 +5,7 @@
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { formatUri, parseUri } from '../../http/message/target.ts'
 import { isRecord, parsedJson } from '../../json.ts'
-import { decodedUrl, parentOf } from '../archive/path.ts'
+import { decodedUrl } from '../archive/path.ts'
 import { isDigest } from '../store/disk/disk.ts'
 import { canonicalUri } from '../store/key.ts'
 import type { SignatureEnd } from './signing/apt-policy.ts'
@@ -206,11 +206,6 @@ export function releaseIn(generation: Generation, digest?: string): ReleaseFile 
 /** The generation of a Release file with this SHA-256. */
 export function generationOf(suite?: Suite, release?: string): Generation | undefined {
   return suite?.generations.find(generation => releaseIn(generation, release) !== undefined)
-}
-
-/** The key of the directory of a Release file or its signature; undefined for other files. */
-export function suiteOfRelease(key: string): string | undefined {
-  return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
 }
 
 /**

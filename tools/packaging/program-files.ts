@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { attempt } from '../../errors.ts'
+import { attempt } from '../../lib/errors.ts'
 
 /** A file by its path in the package, and where it is now. `node_modules` may be a link to elsewhere. */
 export interface ProgramFile {

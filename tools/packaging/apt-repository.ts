@@ -13,7 +13,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:f
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import type { Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
 
 export const suite = 'stable'
 const components = ['main', 'slim'] as const

@@ -15,7 +15,7 @@ import {
   symlinkSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { jsonText } from '../../json.ts'
+import { jsonText } from '../../lib/json.ts'
 import type { CarriedNode } from './carried-node.ts'
 import { type PackageBuild, packed, put, settle } from './package-tree.ts'
 import type { Product } from './products.ts'

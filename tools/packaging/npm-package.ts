@@ -8,7 +8,7 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { jsonText } from '../../json.ts'
+import { jsonText } from '../../lib/json.ts'
 import { type LockedPackages, lockedPackages } from './locked-packages.ts'
 import { type PackageBuild, packed, put, settle } from './package-tree.ts'
 import type { Product } from './products.ts'

@@ -4,8 +4,8 @@
  */
 
 import { createHash } from 'node:crypto'
-import type { Seconds } from '../../async/clock.ts'
-import { jsonText } from '../../json.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
+import { jsonText } from '../../lib/json.ts'
 import type { NodePin } from './carried-node.ts'
 import { type LockedPackage, type LockedPackages, needsOf, placeOf } from './locked-packages.ts'
 

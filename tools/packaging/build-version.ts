@@ -4,8 +4,8 @@
  */
 
 import { execFileSync } from 'node:child_process'
-import type { Seconds } from '../../async/clock.ts'
-import { attempt } from '../../errors.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
+import { attempt } from '../../lib/errors.ts'
 
 interface BuiltFrom {
   readonly version: string

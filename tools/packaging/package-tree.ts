@@ -5,7 +5,7 @@
 import { chmodSync, lstatSync, lutimesSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import type { Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
 import type { ProgramFile } from './program-files.ts'
 
 /** What a package of any kind is built from, and where it is written. */

@@ -6,7 +6,7 @@ import {
   runsInCircle,
   sharedChain,
   viaChain,
-} from '../../../lib/http/proxy/hop-by-hop.ts'
+} from '../../../lib/http/message/via.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('we come last, after everybody the message has passed', t => {
