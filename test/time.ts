@@ -36,7 +36,6 @@ const timersOfTests: Readonly<Record<string, string>> = {
   'auth/shared-state/three-instances.ts': 'the services look at tunnels that have lasted a second',
   'cache/ahead/ahead.ts': 'advances a manual clock while another thread works',
   'cache/answer/updated-midway.ts': 'moments in the work of clients, by chance',
-  'cache/shared/node-processes.ts': 'three processes have to wait for one that is killed then',
   'faults/fuzz.ts': 'a process has to come to rest before its memory is read',
   'faults/kill.ts': 'moments in the work of a process, by chance',
   'faults/slow.ts': 'clients that send slowly',

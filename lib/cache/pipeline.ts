@@ -14,15 +14,15 @@ import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { recentEntries } from '../recent.ts'
 import {
-  notKept,
-  notStored,
-  originSaid,
+  notKeptResponse,
+  notStoredResponse,
+  originStatusResponse,
   refusedResponse,
-  tooManyConnections,
+  tooManyConnectionsResponse,
 } from './answer/errors.ts'
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
-import type { Answering } from './answering.ts'
+import type { AnswerParts } from './answering.ts'
 import type { BuildAnswers } from './builds/answers.ts'
 import {
   type Admitted,
@@ -43,7 +43,7 @@ import type { Store } from './store/store.ts'
 
 interface PipelineParts
   extends Pick<
-    Answering,
+    AnswerParts,
     'answerer' | 'fetcher' | 'negative' | 'suites' | 'delays' | 'settleRelease'
   > {
   readonly builds: BuildAnswers
@@ -99,7 +99,7 @@ export function pipeline(parts: PipelineParts): Handler {
     return whenReady(clientPlace.admits(), admitted =>
       admitted
         ? settled(request, destination, admittance)
-        : tooManyConnections(request, rules.config.limits.perClient.connections),
+        : tooManyConnectionsResponse(request, rules.config.limits.perClient.connections),
     )
   }
 }
@@ -114,7 +114,7 @@ function settled(
   if (asOf === undefined) return answered(request, file, admittance)
   return whenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
     'sentence' in found
-      ? notKept({ request, file }, found.sentence)
+      ? notKeptResponse({ request, file }, found.sentence)
       : answered(request, keptAs(file, found.key), admittance),
   )
 }
@@ -250,12 +250,14 @@ function answer(
     case 'replace':
       return answerer.fetchedAnew(allowed, { superseded: decision.entry })
     case 'negative':
-      return originSaid(allowed, { status: 404, because: decision.because })
+      return originStatusResponse(allowed, { status: 404, because: decision.because })
     case 'fail': {
       // A file that is arriving counts as stored here. Other nodes of a shared store ask so, and two nodes must not wait for each other.
       const arriving =
         decision.because === 'only-if-cached' && fetcher.isFetchedAnew(allowed.file.key)
-      return arriving ? answerer.fetched(allowed, 'absent') : notStored(allowed, decision.because)
+      return arriving
+        ? answerer.fetched(allowed, 'absent')
+        : notStoredResponse(allowed, decision.because)
     }
     case 'origin':
       return decision.because === 'absent' || decision.because === 'unreadable'

@@ -257,7 +257,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
   }
 }
 
-/** How many cookies a server sees in the fields. */
+/** The number of cookies that a server sees in the fields. */
 export function cookiePairsOf(fields: Fields): number {
   return fields.all('Cookie').reduce((sum, line) => sum + line.split(';').length, 0)
 }

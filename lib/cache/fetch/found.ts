@@ -92,7 +92,7 @@ export interface OriginAnswer {
   readonly fields: Fields
   /** Whether the next question would get the same answer. */
   readonly certain: boolean
-  /** The parent proxy by which the origin was asked. */
+  /** The parent proxy through which the origin was asked. */
   readonly parent?: string | undefined
 }
 

@@ -238,7 +238,7 @@ const aboutASite = [
   'X-Content-Type-Options',
 ]
 
-/** The user of a proxy's URL that names a build; the password is the name. */
+/** The user in a proxy's URL that names a build. The password is then the name of the build. */
 const buildUser = 'build'
 
 /** The build that a request names: in its URL, by the user of the proxy's URL, or in the CONNECT of its tunnel. */
@@ -251,7 +251,7 @@ export function buildOf(
 
 /**
  * The build that the user of the proxy's URL names: `Proxy-Authorization: Basic` with `build:NAME` (RFC 7617). Undefined for every
- * other user. The name may be none.
+ * other user. The name can be invalid.
  */
 export function buildNamedByProxyUser(fields: Fields): string | undefined {
   const value = fields.get('Proxy-Authorization')

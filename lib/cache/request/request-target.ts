@@ -29,7 +29,7 @@ import {
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
 import { isOperationsPath, operationsPrefix, wholeServer } from '../operations/paths.ts'
-import { isOwn, isOwnHost, type Own } from '../policy/routing.ts'
+import { isOwn, isOwnHost, type OwnIdentity } from '../policy/routing.ts'
 
 /** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
 type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
@@ -68,7 +68,7 @@ export type TargetParts = Pick<
 type PathAndQuery = Pick<TargetUri, 'path' | 'query'>
 
 /** One answer for each of the four forms of a target. Never throws. */
-export function effectiveTarget(asked: TargetParts, own: Own): EffectiveTarget {
+export function effectiveTarget(asked: TargetParts, own: OwnIdentity): EffectiveTarget {
   const { target, method } = asked
   if ((method === 'CONNECT') !== (target.form === 'authority')) return refusals.tunnelForm
   if (asked.tunnelEnd !== undefined) return withinTunnel(asked, asked.tunnelEnd)
@@ -97,7 +97,7 @@ function withinTunnel({ target, fields }: TargetParts, end: Authority): Effectiv
   return { kind: 'fetch', uri: { ...uri, host, port }, mode: 'intercepted' }
 }
 
-function fromAbsolute(uri: TargetUri, asked: TargetParts, own: Own): EffectiveTarget {
+function fromAbsolute(uri: TargetUri, asked: TargetParts, own: OwnIdentity): EffectiveTarget {
   if (uri.host === 'https' && uri.port === defaultPort(uri.scheme)) {
     return fromPrefix(uri, 'https', uri.userinfo)
   }
@@ -106,7 +106,7 @@ function fromAbsolute(uri: TargetUri, asked: TargetParts, own: Own): EffectiveTa
   return isOperationsPath(uri.path) ? operations(uri, uri.userinfo) : fromOwnPath(uri, uri.userinfo)
 }
 
-function fromOrigin(target: PathAndQuery, asked: TargetParts, own: Own): EffectiveTarget {
+function fromOrigin(target: PathAndQuery, asked: TargetParts, own: OwnIdentity): EffectiveTarget {
   if (isOperationsPath(target.path)) return operations(target)
   const scheme = asked.secure ? 'https' : 'http'
   const hosts = asked.fields.all('host')
@@ -122,7 +122,7 @@ function fromOrigin(target: PathAndQuery, asked: TargetParts, own: Own): Effecti
  * Clients sent here by DNS name the archive, and archives use the default port, even on this machine. So any name of ours with
  * another port is ours (a container's mapped port, for one), and so is any name at all with the port the client came in on.
  */
-function isMeantForUs(host: Authority, asked: TargetParts, own: Own): boolean {
+function isMeantForUs(host: Authority, asked: TargetParts, own: OwnIdentity): boolean {
   if (isOwn(host, own) || isLocal(host, asked)) return true
   if (host.port === defaultPort(asked.secure ? 'https' : 'http')) return false
   return host.port === asked.local.port || isOwnHost(host.host, own)

@@ -102,14 +102,14 @@ function escaped(character: string): string {
 }
 
 /**
- * The key of the entry that keeps a content for builds. No request has such a key: a canonical path has no empty segment, and the host
- * is none (RFC 6761 section 6.4).
+ * The key of the entry that keeps a content for builds. No request has such a key, because a canonical path has no empty segment, and
+ * the host does not exist (RFC 6761 section 6.4).
  */
 export function keepingKey(digest: string): string {
   return `${keepingPrefix}${digest}`
 }
 
-/** The key of a content that was fetched for a build alone. It says nothing of which clients may have the content otherwise. */
+/** The key of a content that was fetched only for a build. It does not say which clients may get the content under another name. */
 export function fetchedKey(digest: string): string {
   return `${fetchedPrefix}${digest}`
 }
@@ -117,7 +117,7 @@ export function fetchedKey(digest: string): string {
 const keepingPrefix = 'http://builds.cachesvc.invalid//sha256/'
 const fetchedPrefix = 'http://builds.cachesvc.invalid//fetched/'
 
-/** Whether an entry is there for builds alone. */
+/** Whether an entry exists only for builds. */
 export function isKeepingKey(key: string): boolean {
   return key.startsWith(keepingPrefix) || isFetchedKey(key)
 }
