@@ -17,7 +17,7 @@ import { type Answer, doubtful, type Finding, judgeEnd, right, wrong } from '../
 import { direct, type Examination, oncePerExamination, type Probed, sendProbe } from '../facts.ts'
 import { userField } from './identity.ts'
 
-/** What is read from the files of settings, or why it cannot be read. */
+/** The settings in the files, or the reason why they cannot be read. */
 function readFiles<T>(
   read: (config: Config) => T,
   { config }: Examination,
