@@ -93,7 +93,7 @@ interface RulesOfPath {
 }
 
 /** The parts of a request that rules look at. */
-export interface AccessQuestion {
+interface AccessQuestion {
   readonly method: string
   /** The path as it is forwarded, without the query. */
   readonly path: string

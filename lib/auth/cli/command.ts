@@ -111,30 +111,26 @@ async function serveInstance(
 /** Prints the drop-in of a socket unit. The unit has to have its address also while another setting is wrong. */
 async function printSocketUnit(loaded: LoadedConfig, ofChecks: boolean): Promise<ExitCode> {
   const { socketUnit } = await import('../../http/server/listen.ts')
-  const address = await (ofChecks ? checksPlace(loaded) : mainPlace(loaded))
+  const group = ofChecks ? 'forwardAuth' : 'proxy'
+  const address = loaded.ok ? listenerOf(loaded.value, group) : await likelyListener(loaded, group)
   if (!address.ok) {
-    const name = ofChecks ? 'forwardAuth' : 'proxy'
-    await tell(`${loaded.from}: ${name}.listenAddress: ${address.problem}`)
+    await tell(`${loaded.from}: ${group}.listenAddress: ${address.problem}`)
     return exitCodes.configuration
   }
   await print(socketUnit([address.value]))
   return exitCodes.success
 }
 
-async function mainPlace(loaded: LoadedConfig) {
-  if (loaded.ok) return right(loaded.value.listen)
-  const { looseSettings } = await import('../../config/config-file.ts')
-  return readListenAddress(valueAt(await looseSettings(loaded.from), ['proxy', 'listenAddress']))
+function listenerOf({ listen, forwardAuth }: Config, group: 'proxy' | 'forwardAuth') {
+  const place = group === 'proxy' ? listen : forwardAuth?.listen
+  return place === undefined ? wrongly('is not set') : right(place)
 }
 
-async function checksPlace(loaded: LoadedConfig) {
-  if (loaded.ok) {
-    const { forwardAuth } = loaded.value
-    return forwardAuth === undefined ? wrongly('is not set') : right(forwardAuth.listen)
-  }
+async function likelyListener({ from }: LoadedConfig, group: 'proxy' | 'forwardAuth') {
   const { looseSettings } = await import('../../config/config-file.ts')
+  const found = valueAt(await looseSettings(from), [group, 'listenAddress'])
+  if (group === 'proxy') return readListenAddress(found)
   const { readCheckAddress } = await import('../config/setting-forward-auth.ts')
-  const found = valueAt(await looseSettings(loaded.from), ['forwardAuth', 'listenAddress'])
   return found === undefined ? wrongly('is not set') : readCheckAddress(found)
 }
 

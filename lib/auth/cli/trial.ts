@@ -10,7 +10,7 @@ import { gate } from '../gate/gate.ts'
 import type { ReadSession } from '../session/token.ts'
 
 /** The request that is tried. */
-export interface Trial {
+interface Trial {
   readonly method: string
   /** The path as a request line has it, without the query. */
   readonly path: string
@@ -19,7 +19,7 @@ export interface Trial {
   readonly now: number
 }
 
-export interface TrialVerdict {
+interface TrialVerdict {
   /** `passes` reaches the backend, `own` is answered here, `login` leads to a login, also of one who is signed in. */
   readonly is: 'passes' | 'own' | 'login' | 'refused'
   /** The verdict of the rules; undefined where the gate does not ask them. */

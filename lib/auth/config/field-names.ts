@@ -24,7 +24,7 @@ export interface NamedField {
 }
 
 /** The fields that are sent. */
-export interface FieldNames {
+interface FieldNames {
   /** Whether X-Authproxy-User and the other fields of our prefix are sent. */
   readonly authproxy: boolean
   readonly others: readonly NamedField[]

@@ -110,7 +110,8 @@ const answerFields = {
   /** The fields that name a user or describe the way of the request, as `Name: value`. */
   telling: texts,
   /** The check of the edge; undefined when there was none. */
-  check: (found: unknown) => (isRecord(found) ? seenCheckOf(found) : undefined),
+  check: (found: unknown) =>
+    isRecord(found) ? (readBy(checkFields, found) as SeenCheck) : undefined,
 }
 
 const checkFields = {
@@ -136,14 +137,13 @@ export type SeenCheck = {
   readonly [K in keyof typeof checkFields]: ReturnType<(typeof checkFields)[K]>
 }
 
-function seenCheckOf(found: JsonObject): SeenCheck {
-  const read = Object.entries(checkFields).map(([name, reader]) => [name, reader(found[name])])
-  // Every field has been read by its own reader.
-  return Object.fromEntries(read) as SeenCheck
-}
-
 export type ProbeAnswer = {
   readonly [K in keyof typeof answerFields]: ReturnType<(typeof answerFields)[K]>
+}
+
+/** The members that have a reader, each read by its own. */
+function readBy(readers: Readonly<Record<string, (found: unknown) => unknown>>, from: JsonObject) {
+  return Object.fromEntries(Object.entries(readers).map(([name, read]) => [name, read(from[name])]))
 }
 
 interface ProbeKeys {
@@ -200,9 +200,7 @@ export function readAnswer(
   if (content.length > LONGEST_ANSWER) return undefined
   const found = opened(content.trim(), 'doctor-answer', keys)
   if (found === undefined || found['nonce'] !== nonce) return undefined
-  const read = Object.entries(answerFields).map(([name, reader]) => [name, reader(found[name])])
-  // Every field has been read by its own reader.
-  return Object.fromEntries(read) as ProbeAnswer
+  return readBy(answerFields, found) as ProbeAnswer
 }
 
 interface ProbeParts {
@@ -247,7 +245,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       peer: request.client.address,
       trusted: backend.client(request).trusted,
       cookies: fields.all('Cookie').reduce((sum, line) => sum + line.length, 0),
-      cookiePairs: fields.all('Cookie').reduce((sum, line) => sum + line.split(';').length, 0),
+      cookiePairs: cookiePairsOf(fields),
       upgrade: asksForWebSocket(request),
       looped: hasLooped(fields, instanceId),
       telling: tellingFields(fields, config),
@@ -258,6 +256,11 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       facts: { outcome: 'probe' } satisfies OutcomeFacts,
     })
   }
+}
+
+/** The number of cookies that a server sees in the fields. */
+export function cookiePairsOf(fields: Fields): number {
+  return fields.all('Cookie').reduce((sum, line) => sum + line.split(';').length, 0)
 }
 
 /** The fields in which an application could read the user, or the way of the request. */

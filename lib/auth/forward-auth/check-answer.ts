@@ -29,7 +29,7 @@ import type { ReadSession } from '../session/token.ts'
 import { type Contract, redirectField } from './contract.ts'
 
 /** The decision of a check: the request may pass, or it gets this answer. */
-export type CheckDecision =
+type CheckDecision =
   | {
       readonly pass: ReadSession | undefined
       readonly because: PassReason

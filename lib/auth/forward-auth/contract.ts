@@ -17,7 +17,7 @@ export const checkPath = '/check'
 export const edgeSecretField = 'X-Authproxy-Edge-Secret'
 
 /** The field with the client's address, at every edge. */
-export const addressField = 'X-Forwarded-For'
+const addressField = 'X-Forwarded-For'
 
 /** The field, beside status 401, with the address a person who opens a page is to be redirected to. */
 export const redirectField = 'X-Authproxy-Redirect'

@@ -10,6 +10,7 @@ import { pathAndQuery } from '../../http/message/target.ts'
 import { asksForWebSocket } from '../../http/message/upgrade.ts'
 import { recentEntries } from '../../recent.ts'
 import {
+  cookiePairsOf,
   oddPath,
   type ProbeQuestion,
   probePath,
@@ -63,9 +64,7 @@ export class ProbedChecks {
       readonly claim: string | undefined
     },
   ): void {
-    const cookiePairs = check.fields
-      .all('Cookie')
-      .reduce((sum, line) => sum + line.split(';').length, 0)
+    const cookiePairs = cookiePairsOf(check.fields)
     const about =
       'code' in asked
         ? { problem: asked.sentence, method: '', target: '', host: '', client: '' }

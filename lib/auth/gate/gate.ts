@@ -76,7 +76,7 @@ export const samlPaths: ReadonlySet<string> = new Set([
 ])
 
 /** The facts the gate needs besides the session. */
-export interface AskedOfGate {
+interface AskedOfGate {
   readonly request: Pick<Request, 'method' | 'fields' | 'version'>
   /** Path as it is forwarded. */
   readonly path: string

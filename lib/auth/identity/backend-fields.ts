@@ -18,7 +18,7 @@ import { isOwnCookie, withoutOwnCookies } from '../access/own-cookies.ts'
 import { isIdentityField } from '../config/field-names.ts'
 
 /** What is added to the fields of a client. */
-export interface Added {
+interface Added {
   /** Of the session; undefined without one. */
   readonly identity: Fields | undefined
   /** Of the request itself: its ID, our instance, who forwarded it. */

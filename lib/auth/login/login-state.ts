@@ -82,7 +82,7 @@ export function isJustUnknown({ notPassive }: KnownBrowser, now: Milliseconds): 
 }
 
 /** The facts about a browser besides its logins. */
-export interface KnownBrowser {
+interface KnownBrowser {
   /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
   readonly last?:
     | {

@@ -20,7 +20,7 @@ const LOOKS_AFTER_CHANGE = 2
 export const passedWithoutSession = {}
 
 /** An exchange that has begun and not ended. */
-export interface LastingExchange {
+interface LastingExchange {
   /** `begun` is by the monotonic clock. */
   readonly request: Request & { readonly begun: Milliseconds }
   readonly cut: () => void

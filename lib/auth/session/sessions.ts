@@ -49,7 +49,7 @@ export interface EndedUser {
  * The reason why a session is no longer valid: it has expired, it was ended, another identity provider is in use, or the
  * settings under `identity` have changed since its login.
  */
-export type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
+type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
 
 /** The characters of an AuthnContextClassRef that a session keeps. Rules cannot name a longer one. */
 const LONGEST_CONTEXT = 301

@@ -28,12 +28,12 @@ export interface ListedFile {
 }
 
 /** The digest in lower-case hex; undefined when the text is not a digest of this kind. */
-export function readDigest({ digits }: Digest, text: string): string | undefined {
+function readDigest({ digits }: Digest, text: string): string | undefined {
   return text.length === digits && /^[0-9A-Fa-f]+$/.test(text) ? text.toLowerCase() : undefined
 }
 
 /** Reads a number of bytes in decimal digits that fits into the six bytes of a table; undefined for any other text. */
-export function readSize(text = ''): number | undefined {
+function readSize(text = ''): number | undefined {
   return /^\d{1,14}$/.test(text) ? Number(text) : undefined
 }
 

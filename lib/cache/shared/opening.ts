@@ -20,7 +20,7 @@ import type { SharedStore } from './shared-store.ts'
 type Settings = Config['sharedStore']
 type Url = NonNullable<Settings['url']>
 
-export interface SharedStoreParts extends Pick<SharedBucketParts, 'store' | 'shares'> {
+interface SharedStoreParts extends Pick<SharedBucketParts, 'store' | 'shares'> {
   readonly clock: Clock
   readonly log: Logger
   readonly blocks: BlockPool

@@ -30,8 +30,6 @@ interface SharingParts
   readonly pseudonym: string
 }
 
-export type Sharing = ReturnType<typeof sharing>
-
 /** For at most this many keys it is remembered which content was offered to the other nodes. */
 const mostOffered = 65_536
 

@@ -38,7 +38,7 @@ export interface UploadedStore {
   content(entry: Entry): Content | Promise<Content | undefined>
 }
 
-export interface UploadParts {
+interface UploadParts {
   readonly clock: Clock
   readonly log: Logger
   readonly bucket: Bucket
@@ -54,7 +54,7 @@ export interface UploadParts {
 }
 
 /** The name of the list's file in the cache directory. */
-export const uploadsFile = 'shared-uploads'
+const uploadsFile = 'shared-uploads'
 
 const mostWaiting = 10_000
 const mostFileBytes = 8 * 1024 * 1024

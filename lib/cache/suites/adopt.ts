@@ -80,7 +80,7 @@ export interface Adoption {
 }
 
 /** The path of an index that was not read, and the reason. */
-export interface UnreadIndex {
+interface UnreadIndex {
   readonly path: string
   readonly because: string
 }

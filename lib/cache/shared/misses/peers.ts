@@ -34,7 +34,7 @@ interface PeersParts {
   readonly pseudonym: string
 }
 
-export interface PeerQuestion {
+interface PeerQuestion {
   readonly uri: TargetUri
   /** The position of the first byte to read. */
   readonly first: number

@@ -39,7 +39,7 @@ import {
   escapedPath,
 } from './sigv4.ts'
 
-export interface BucketPlace {
+interface BucketPlace {
   /** In path style the first segment of the path is the bucket, in host style the first label of the host. The rest of the path is a prefix of all names. */
   readonly uri: TargetUri
   readonly style: 'path' | 'host'
@@ -75,13 +75,13 @@ export interface BucketRefusal {
 }
 
 /** An object whose content the caller reads from `source`. */
-export interface FoundObject extends ObjectFacts {
+interface FoundObject extends ObjectFacts {
   readonly outcome: 'done'
   readonly first: number
   readonly source: Source
 }
 
-export interface ObjectFacts {
+interface ObjectFacts {
   /** Bytes of the whole object. */
   readonly size: number
   /** The entity tag of this version; "" when the store gives none. */
@@ -91,7 +91,7 @@ export interface ObjectFacts {
 }
 
 /** A small object that was read whole. */
-export interface SmallObject extends ObjectFacts {
+interface SmallObject extends ObjectFacts {
   readonly outcome: 'done'
   readonly bytes: Buffer
 }

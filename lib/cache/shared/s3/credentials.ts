@@ -7,7 +7,7 @@ import { privateSecret } from '../../../config/secret-place.ts'
 import type { AwsCredentials } from './sigv4.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
-export type BucketCredentials = AwsCredentials | { readonly problem: string }
+type BucketCredentials = AwsCredentials | { readonly problem: string }
 
 /** Reads the credentials at `place`, or those of the environment when there is no place. */
 export function bucketCredentials(

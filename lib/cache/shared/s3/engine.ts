@@ -7,7 +7,7 @@ import { probeName, types } from '../objects.ts'
 import type { Bucket, BucketRefusal, ObjectWrite } from './bucket.ts'
 
 /** The result of a trial. `because` says why the engine has no conditional writes. With a refusal this is not known. */
-export type EngineTrial =
+type EngineTrial =
   | { readonly conditional: true }
   | { readonly conditional: false; readonly because: string }
   | BucketRefusal
