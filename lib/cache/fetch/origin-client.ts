@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { rootCertificates } from 'node:tls'
 import type { Clock } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
-import { explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
+import { explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import type { Parent, ParentRules } from '../../http/client/dialling/parents.ts'
@@ -81,7 +81,7 @@ export async function originAuthorities(files: readonly string[]): Promise<reado
       if (certificates.length === 0) throw new Error('it has no certificate in PEM form')
       found.push(...certificates.map(({ pem }) => pem))
     } catch (error) {
-      const sentence = `https.origin_ca names ${file}, which cannot be used: ${whyUnreadable(error)}`
+      const sentence = `https.origin_ca names ${file}, which cannot be used: ${unreadableReason(error)}`
       throw new Failure(sentence, { code: 'ORIGIN_CA', cause: error })
     }
   }
