@@ -23,7 +23,7 @@ export class BuildAnswers {
     this.#parts = parts
   }
 
-  /** The answer within the build `name`. `plain` answers like without a build, and tells the recording which entry the client gets. */
+  /** The answer within the build `name`. `plain` answers like without a build, and gives the recording the entry that the client gets. */
   async answer(
     name: string,
     allowed: AllowedRequest,

@@ -135,7 +135,7 @@ function summary({ files, bytes, known, leftOut, builds }: ImportCounts, dryRun:
   return `${lines.join('\n')}\n`
 }
 
-/** The stats of a path. Throws with advice when it is unreadable: an import runs as the user of the service, who can read few directories. */
+/** The stats of a path. Throws with advice when this user, who is that of the service and can read few directories, cannot read it. */
 async function readableStats(path: string): Promise<Stats> {
   try {
     await access(path, constants.R_OK)

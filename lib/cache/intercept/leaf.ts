@@ -113,7 +113,7 @@ interface ListenerCertificateParts {
 /** The time between two checks of the names and the age of the certificate. */
 const interval: Milliseconds = 60_000
 
-/** Issues the first certificate, and replaces it until `stop` is called. Throws a Failure when the CA may issue for no name of this machine. */
+/** Issues the first certificate, and replaces it until `stop` is called. Throws a Failure when the CA covers no name of this machine. */
 export async function listenerCertificate(
   parts: ListenerCertificateParts,
 ): Promise<{ readonly identity: KeyAndCertificate; readonly stop: () => void }> {

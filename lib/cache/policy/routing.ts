@@ -396,7 +396,7 @@ export function machineAddresses(): readonly string[] {
     .filter(address => address !== undefined)
 }
 
-/** Whether an authority leads to a listener of this proxy: both its host and its port are ours. */
+/** Whether an authority leads to a listener of this proxy: its host and its port both belong to this proxy. */
 export function isOwn(authority: Authority, own: OwnIdentity): boolean {
   return own.ports.has(authority.port) && isOwnHost(authority.host, own)
 }
