@@ -59,7 +59,7 @@ export async function valueUnlessMissing<T>(
   }
 }
 
-/** What `act` answers; undefined when it throws. */
+/** The result of `act`; undefined when it throws. */
 export function attempt<T>(act: () => T): T | undefined {
   try {
     return act()
