@@ -276,8 +276,8 @@ export class Blobs {
   }
 
   /**
-   * Takes an event into the life of a content; what is not given stays as it was. The store is told of each that comes to be, or still
-   * is, without an entry, so that its upkeep looks for it.
+   * Takes an event into the life of a content. Its size and why it stays are as before unless they are given. The store is told of each
+   * that comes to be, or still is, without an entry, so that its upkeep looks for it.
    */
   #live(
     digest: string,
@@ -289,12 +289,13 @@ export class Blobs {
     if (before !== undefined && isUnnamed(before.state)) this.unnamedBytes -= before.size
     this.#lives.delete(digest)
     if (state === 'absent' || state === 'named') return
+    const reason = why ?? before?.why
     const life: UnnamedContent = {
       digest,
       state,
       size: size ?? before?.size ?? 0,
       since: since ?? this.#parts.clock.elapsed(),
-      ...(state === 'staying' && why !== undefined && { why }),
+      ...(state === 'staying' && reason !== undefined && { why: reason }),
     }
     this.#lives.set(digest, life)
     if (!isUnnamed(state)) return
