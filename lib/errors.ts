@@ -59,7 +59,18 @@ export async function valueUnlessMissing<T>(
   }
 }
 
-/** The result of `act`; undefined when it throws. */
+/** Returns the sentence of the Failure that `act` throws, or undefined when it throws nothing. */
+export async function problemOf(act: () => unknown): Promise<string | undefined> {
+  try {
+    await act()
+    return undefined
+  } catch (error) {
+    if (error instanceof Failure) return error.message
+    throw error
+  }
+}
+
+/** Returns the result of `act`, or undefined when it throws. */
 export function attempt<T>(act: () => T): T | undefined {
   try {
     return act()

@@ -5,7 +5,7 @@
  *    `authproxy doctor` ends here with a sealed answer: it is never forwarded, and opens nothing.
  * 2. The gate decides on those bytes: loop, SAML, passthrough, preflight, session, login, rules of access. Requests and upgrades ask the same
  *    gate.
- * 3. A request that passes goes through backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
+ * 3. A request that passes goes through backend/backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
  *    client says of an identity survives, on any way in.
  */
 
@@ -16,10 +16,12 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
+import type { OutcomeFacts } from './access/outcome.ts'
 import { type Place, placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
-import type { Admitted, Backend } from './backend.ts'
+import type { Admitted, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
+import type { AnswerProbe } from './doctor/probe.ts'
 import {
   type Denied,
   formNotKept,
@@ -27,18 +29,16 @@ import {
   programNeedsLogin,
   refusedByRule,
   refusedSocket,
-} from './denials.ts'
-import type { AnswerProbe } from './doctor/probe.ts'
-import type { FormReader } from './form-preservation/form-reader.ts'
-import { openResubmission } from './form-preservation/resubmission.ts'
-import { renewOnTheWay } from './forward-auth/gateway-paths.ts'
-import { gate, type Verdict } from './gate.ts'
+} from './gate/denials.ts'
+import { gate, type Verdict } from './gate/gate.ts'
+import { renewOnTheWay } from './gate/gateway-paths.ts'
+import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
+import type { FormReader } from './login/form-reader.ts'
+import { openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
-import type { OutcomeFacts } from './outcome.ts'
 import type { Brand } from './pages/brand.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { PageMaker } from './pages/page.ts'
-import { answerOwnPage, whoamiPath } from './pages/whoami.ts'
 import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'

@@ -34,8 +34,8 @@ import {
 import {
   buildOf,
   Destinations,
+  destinationUnderKey,
   type FileDestination,
-  keptAs,
   sandboxedResponse,
 } from './request/destination.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
@@ -115,7 +115,7 @@ function settled(
   return continueWhenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
     'sentence' in found
       ? notKeptResponse({ request, file }, found.sentence)
-      : answered(request, keptAs(file, found.key), admittance),
+      : answered(request, destinationUnderKey(file, found.key), admittance),
   )
 }
 

@@ -78,13 +78,11 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
   const { clock, lookup, ca, verify = true, parent } = { ...from, ...reach }
   const { introduction, identity, serverName } = reach
   const client = new OriginClient({
-    ...{
-      clock,
-      isPublic: () => true,
-      verify,
-      parents: parent && singleParent(parent),
-      limits: { head: LONGEST },
-    },
+    clock,
+    isPublic: () => true,
+    verify,
+    parents: parent && singleParent(parent),
+    limits: { head: LONGEST },
     introduction,
     identity,
     serverName,

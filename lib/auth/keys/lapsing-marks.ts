@@ -147,9 +147,6 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
       clock,
       reportFailure,
       files,
-      readAgain: async () => {
-        await this.#file.write()
-      },
       write: () => this.#write(),
     })
   }

@@ -17,7 +17,7 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import {
   type IncomingContent,
   type OriginAnswer,
-  verifiedBy,
+  proofOf,
   type WantedFile,
   WrongContent,
 } from '../fetch/found.ts'
@@ -113,7 +113,7 @@ export class Answerer {
    */
   settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
     const { file, claim, directives, now } = allowed
-    const verified = verifiedBy({ archive: file.archive, claim })
+    const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
       if (directives.noStore || !this.#parts.shares(claim.digest, file.confinement?.scope))
         return stored

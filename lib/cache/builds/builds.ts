@@ -30,7 +30,7 @@ import {
 } from './build.ts'
 import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
 
-export interface BuildSettings {
+interface BuildSettings {
   /** The networks whose clients may begin a recording by naming a new build. */
   readonly clients: readonly string[]
   /** The most builds. */

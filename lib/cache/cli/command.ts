@@ -5,7 +5,7 @@
 import { resolve } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
 import type { Override } from '../../config/dump.ts'
-import { Failure } from '../../errors.ts'
+import { problemOf } from '../../errors.ts'
 import { ownName } from '../../files/directory-owner.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
@@ -185,15 +185,4 @@ async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
   ].filter(problem => problem !== undefined)
   const { warnings, file } = loaded
   return problems.length > 0 ? { ok: false, problems, warnings, file } : loaded
-}
-
-/** The sentence of the Failure that `read` throws; undefined when it throws none. */
-async function problemOf(read: () => unknown): Promise<string | undefined> {
-  try {
-    await read()
-    return undefined
-  } catch (error) {
-    if (error instanceof Failure) return error.message
-    throw error
-  }
 }

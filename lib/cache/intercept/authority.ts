@@ -12,7 +12,7 @@ import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../async/clock.ts'
-import { Failure, unreadableReason } from '../../errors.ts'
+import { Failure, problemOf, unreadableReason } from '../../errors.ts'
 import { countOf, date } from '../../figures.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import {
@@ -70,13 +70,7 @@ export async function authorityProblem(
   if (!needsAuthority(config)) return undefined
   const { cert, key } = config.https
   if (cert === undefined && key === undefined && !existsSync(ownFile(config))) return undefined
-  try {
-    await openAuthority(config, now)
-    return undefined
-  } catch (error) {
-    if (error instanceof Failure) return error.message
-    throw error
-  }
+  return problemOf(() => openAuthority(config, now))
 }
 
 /** Whether a certificate ends so soon that the service warns of it. */

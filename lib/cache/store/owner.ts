@@ -6,8 +6,8 @@ import { access, stat } from 'node:fs/promises'
 import { Failure, valueUnlessMissing } from '../../errors.ts'
 
 /**
- * Throws a Failure when the directory is another user's and the caller is root or may not write there. Root would leave files
- * that the user of the service can neither read nor remove; another user is not to be told to take the directory.
+ * Throws a Failure when the directory belongs to another user and the caller is root or may not write there. Root would leave files that
+ * the user of the service can neither read nor remove. The message must not advise another user to take the directory.
  */
 export async function mustBeOwner(directory: string): Promise<void> {
   // There may be no directory yet.

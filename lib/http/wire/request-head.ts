@@ -39,7 +39,7 @@ export interface PlainHead {
 /** `other`: not a plain request. `incomplete`: a beginning without a fault so far. */
 type Undone = 'incomplete' | 'other'
 
-export interface PlainLimits {
+interface PlainLimits {
   /** The most bytes of a head. */
   readonly head: number
   readonly heads: HeadLimits

@@ -24,7 +24,7 @@ export interface Example {
 }
 
 /** A group of examples under one heading. */
-export interface Chapter {
+interface Chapter {
   readonly id: string
   readonly title: string
   readonly examples: readonly Example[]

@@ -28,7 +28,7 @@ export interface ScriptSetting {
 }
 
 /** The URLs of the proxies that clients try, in this order. */
-export function proxyList({ here, proxies }: ScriptSetting): readonly string[] {
+function proxyList({ here, proxies }: ScriptSetting): readonly string[] {
   const urls = proxies.map(proxy => `http://${formatAuthority(proxy)}`)
   return urls.length === 0 ? [here.url] : urls
 }
