@@ -280,8 +280,9 @@ export class Blobs {
   }
 
   /**
-   * Applies an event to the state of a content; `size` keeps its old value when it is not given. A content that may have a file and has
-   * no entry afterwards is reported as `unused`, unless the disk just refused to remove it, so that the upkeep of the store looks at it.
+   * Applies an event to the state of a content; `size` and `why` keep their old values when they are not given. A content that may have a
+   * file and has no entry afterwards is reported as `unused`, unless the disk just refused to remove it, so that the upkeep of the store
+   * looks at it.
    */
   #live(
     digest: string,
@@ -293,12 +294,13 @@ export class Blobs {
     if (before !== undefined && isUnnamed(before.state)) this.unnamedBytes -= before.size
     this.#lives.delete(digest)
     if (state === 'absent' || state === 'named') return
+    const reason = why ?? before?.why
     const life: UnnamedContent = {
       digest,
       state,
       size: size ?? before?.size ?? 0,
       since: since ?? this.#parts.clock.elapsed(),
-      ...(state === 'staying' && why !== undefined && { why }),
+      ...(state === 'staying' && reason !== undefined && { why: reason }),
     }
     this.#lives.set(digest, life)
     if (!isUnnamed(state)) return

@@ -54,7 +54,14 @@ export type ContentEvent =
 const transitions: Readonly<
   Record<ContentState, Readonly<Partial<Record<ContentEvent, ContentState>>>>
 > = {
-  absent: { stored: 'unused', named: 'named', freed: 'unused', 'found-wrong': 'wrong' },
+  // A checkpoint may come while a file is being removed, and the disk refuse it afterwards.
+  absent: {
+    stored: 'unused',
+    named: 'named',
+    freed: 'unused',
+    'found-wrong': 'wrong',
+    refused: 'staying',
+  },
   unused: { named: 'named', 'found-wrong': 'wrong', removal: 'removed', refused: 'staying' },
   // A late removal has no effect, because an entry names the content again.
   named: { freed: 'unused', 'found-wrong': 'wrong' },
