@@ -47,7 +47,7 @@ export function systemCode(error: unknown): string | undefined {
 }
 
 /** The result of a promise; undefined when it rejects with one of these codes, which say that there is no such file. */
-export async function unlessMissing<T>(
+export async function valueUnlessMissing<T>(
   found: Promise<T>,
   codes: readonly string[] = ['ENOENT'],
 ): Promise<T | undefined> {
@@ -69,7 +69,7 @@ export function attempt<T>(act: () => T): T | undefined {
 }
 
 /** Why a file cannot be read, in words for the user who named it. */
-export function whyUnreadable(error: unknown): string {
+export function unreadableReason(error: unknown): string {
   return unreadable.get(systemCode(error)) ?? explainError(error)
 }
 

@@ -4,7 +4,7 @@
  */
 
 import type { Milliseconds } from '../async/clock.ts'
-import { whenReady } from '../async/ready.ts'
+import { continueWhenReady } from '../async/ready.ts'
 import type { Request } from '../http/message/message.ts'
 import { hasLooped } from './access/instance-id.ts'
 import { isNavigation } from './access/navigation.ts'
@@ -109,7 +109,7 @@ export function gate(
 ): Verdict | Promise<Verdict> {
   const decided = beforeSession(asked, rules)
   if (decided !== undefined) return decided
-  return whenReady(asked.session(), session => withSession(asked, session, rules))
+  return continueWhenReady(asked.session(), session => withSession(asked, session, rules))
 }
 
 /** Whether a request may still pass with its session, by the rules now in force. */

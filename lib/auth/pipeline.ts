@@ -10,7 +10,7 @@
  */
 
 import type { Clock } from '../async/clock.ts'
-import { whenReady } from '../async/ready.ts'
+import { continueWhenReady } from '../async/ready.ts'
 import { Fields, sameName } from '../http/message/field.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
@@ -112,7 +112,7 @@ export function answer<A extends Response | TakenOver>(
   const now = clock.now()
   const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
   const asked = { request, place, client, rules, parts, forward }
-  return whenReady(verdict, judged => carryOut(judged, asked))
+  return continueWhenReady(verdict, judged => carryOut(judged, asked))
 }
 
 /** 3. The verdict is carried out. */
@@ -128,13 +128,15 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       return answered.then(page => withFacts(page, { client, outcome: 'saml' }))
     }
     case 'key-set':
-      return whenReady(parts.keySet(request), keys => {
+      return continueWhenReady(parts.keySet(request), keys => {
         return withFacts(keys, { client, outcome: 'key-set' })
       })
     case 'logo':
-      return whenReady(parts.logo(request), logo => withFacts(logo, { client, outcome: 'logo' }))
+      return continueWhenReady(parts.logo(request), logo =>
+        withFacts(logo, { client, outcome: 'logo' }),
+      )
     case 'login-script':
-      return whenReady(parts.loginScript(request), script => {
+      return continueWhenReady(parts.loginScript(request), script => {
         return withFacts(script, { client, outcome: 'login-script' })
       })
     case 'own-page': {
@@ -142,7 +144,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       const { backend, config } = asked.rules
       const other = saml.loginAddress(whoamiPath, 'other')
       const about = { client, outcome: 'own-page', user: session.subject } as const
-      return whenReady(backend.identityOf(session), sentFields => {
+      return continueWhenReady(backend.identityOf(session), sentFields => {
         const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
@@ -238,7 +240,7 @@ function authenticated<A extends Response | TakenOver>(
     because: 'session',
     user: session.subject,
   } as const
-  return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
+  return continueWhenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
       // The members are written out, because copying them from `asked` costs an eighth of a small request.
       const admitted = {

@@ -3,7 +3,7 @@
  * and answers by the contract of the edge (check-answer.ts).
  */
 
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Handler, Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
@@ -50,7 +50,7 @@ export function checkHandler(parts: CheckParts): Handler {
     if (question === undefined) return judge(check, { asked, rules, parts, clients })
     const by = { asked, rules, parts, clients }
     const answer = answerProbe(question, by) ?? judge(check, by)
-    return whenReady(answer, answer => {
+    return continueWhenReady(answer, answer => {
       const claim = claimedIdentity(check.fields, rules.config)
       probed.remember(question.nonce, check, { asked, answer, claim })
       return answer
@@ -109,7 +109,7 @@ function judge(
     },
     config,
   )
-  return whenReady(verdict, judged => {
+  return continueWhenReady(verdict, judged => {
     const denied = { request, place, config, saml, failurePage }
     const decision = decide(judged, denied, {
       contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
@@ -129,7 +129,7 @@ function judge(
       method,
       target,
     }
-    return whenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
+    return continueWhenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
   })
 }
 

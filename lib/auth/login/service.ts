@@ -6,7 +6,7 @@ import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { attempt } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
-import { onlyBy } from '../../http/client/dialling/parents.ts'
+import { singleParent } from '../../http/client/dialling/parents.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Allowance } from '../../http/server/gather.ts'
@@ -83,7 +83,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       clock,
       isPublic: isPublicAddress,
       limits: { perOrigin: 2, free: 2 },
-      parents: parent && onlyBy(parent),
+      parents: parent && singleParent(parent),
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
   const { random } = parts

@@ -4,7 +4,7 @@
  * are made once and kept, because hits are frequent.
  */
 import { randomBytes } from 'node:crypto'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { bytesSource, concatenatedSource, type Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
@@ -85,7 +85,7 @@ export function represent(
       ? selectRange(request, size, ifRangeHolds(request.fields, validators, now))
       : whole
   if (selection.send === 'whole' || size === undefined) {
-    return whenReady(
+    return continueWhenReady(
       open(0, undefined),
       content => content && { status: 200, fields, content, facts },
     )
@@ -99,7 +99,7 @@ export function represent(
   }
   const [only, ...others] = selection.ranges
   if (others.length > 0) return severalRanges(representation, size, selection.ranges)
-  return whenReady(
+  return continueWhenReady(
     open(only.first, only.last),
     content =>
       content && {

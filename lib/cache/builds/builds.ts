@@ -4,7 +4,7 @@
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { explainError, systemCode, unlessMissing } from '../../errors.ts'
+import { explainError, systemCode, valueUnlessMissing } from '../../errors.ts'
 import { count, countOf, size as sizeText } from '../../figures.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
@@ -512,7 +512,7 @@ interface UnreadableRecord {
 export async function readBuilds(
   cacheDirectory: string,
 ): Promise<ReadonlyArray<{ readonly name: string; readonly record: Build | UnreadableRecord }>> {
-  const names = (await unlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
+  const names = (await valueUnlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
   const found: { name: string; record: Build | UnreadableRecord }[] = []
   for (const file of names) {
     const name = file.slice(0, -buildSuffix.length)
@@ -549,7 +549,7 @@ export async function readBuild(cacheDirectory: string, name: string): Promise<B
 async function readRecord(cacheDirectory: string, name: string): Promise<Build | UnreadableRecord> {
   const path = join(buildsDirectory(cacheDirectory), `${name}${buildSuffix}`)
   try {
-    const found = await unlessMissing(readBounded(path, mostRecordBytes))
+    const found = await valueUnlessMissing(readBounded(path, mostRecordBytes))
     if (found === undefined) return { because: 'there is none', digests: new Set() }
     const text = found.bytes.toString()
     const build = decodeBuild(text)

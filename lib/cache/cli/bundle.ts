@@ -6,7 +6,7 @@ import { constants, type Stats } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Clock, systemClock } from '../../async/clock.ts'
-import { Failure, systemCode, unlessMissing } from '../../errors.ts'
+import { Failure, systemCode, valueUnlessMissing } from '../../errors.ts'
 import { count, countOf, size } from '../../figures.ts'
 import { createLog, type Logger } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
@@ -41,7 +41,7 @@ export async function printImport(
 ): Promise<ExitCode> {
   const isDirectory = (await readableStats(path)).isDirectory()
   const identity = join(path, identityName)
-  const isBundle = !isDirectory || (await unlessMissing(stat(identity))) !== undefined
+  const isBundle = !isDirectory || (await valueUnlessMissing(stat(identity))) !== undefined
   await mustBeOwner(config.cacheDirectory)
   const around = { clock: systemClock, log: createLog({ level: 'warn', to: process.stderr }) }
   const put = new Set<string>()

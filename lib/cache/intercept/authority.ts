@@ -12,7 +12,7 @@ import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../async/clock.ts'
-import { Failure, whyUnreadable } from '../../errors.ts'
+import { Failure, unreadableReason } from '../../errors.ts'
 import { countOf, date } from '../../figures.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import {
@@ -228,7 +228,7 @@ async function read(setting: string, file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    throw wrong(`${setting}: cannot read ${file}: ${whyUnreadable(error)}`, error)
+    throw wrong(`${setting}: cannot read ${file}: ${unreadableReason(error)}`, error)
   }
 }
 

@@ -3,7 +3,7 @@
  */
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
-import { Failure, unlessMissing } from '../../errors.ts'
+import { Failure, valueUnlessMissing } from '../../errors.ts'
 
 /**
  * Throws a Failure when the directory belongs to another user and the caller is root or may not write there. Root would leave files that
@@ -11,7 +11,7 @@ import { Failure, unlessMissing } from '../../errors.ts'
  */
 export async function mustBeOwner(directory: string): Promise<void> {
   // There may be no directory yet.
-  const uid = (await unlessMissing(stat(directory)))?.uid
+  const uid = (await valueUnlessMissing(stat(directory)))?.uid
   const user = process.getuid?.()
   if (uid === undefined || user === undefined || uid === user) return
   if (user !== 0 && (await isWritable(directory))) return

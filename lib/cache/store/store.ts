@@ -14,7 +14,7 @@ import {
 } from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import { ownerIn } from '../../files/directory-owner.ts'
@@ -75,7 +75,7 @@ export class ReadableStore {
 
   /** The same for a caller that treats an entry that cannot be read as not stored. */
   get(key: string): Entry | undefined | Promise<Entry | undefined> {
-    return whenReady(this.read(key), found => (found === 'unreadable' ? undefined : found))
+    return continueWhenReady(this.read(key), found => (found === 'unreadable' ? undefined : found))
   }
 
   /** Whether the disk could not read a part of the log: then some stored entries are not known. */

@@ -10,7 +10,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { parentPort } from 'node:worker_threads'
 import type { Milliseconds } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
-import { explainError, systemCode, unlessMissing } from '../../errors.ts'
+import { explainError, systemCode, valueUnlessMissing } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { makeDirectory } from '../../files/directory-owner.ts'
@@ -143,7 +143,7 @@ async function adopt(job: Job): Promise<Adoption> {
   const missing: ListedContent[] = []
   for (const one of named) {
     if (used?.has(one.path) === false) continue
-    const found = await unlessMissing(stat(layout.blob(one.digest)))
+    const found = await valueUnlessMissing(stat(layout.blob(one.digest)))
     const those = found?.size === one.size ? stored : missing
     those.push(one)
   }

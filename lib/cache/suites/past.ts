@@ -3,7 +3,7 @@
  */
 
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { type ArchivePath, decodedUrl } from '../archive/path.ts'
 import {
   byHashPath,
@@ -53,7 +53,7 @@ export class Past {
       const oldest = new Date(suite.generations.at(-1)?.adopted ?? 0).toISOString().slice(0, 10)
       return without(`The oldest generation of this suite that is kept is that of ${oldest}.`)
     }
-    return whenReady(this.#content(generation, path), content => {
+    return continueWhenReady(this.#content(generation, path), content => {
       if (content === 'unreadable') return without('The disk fails; try again later.')
       const found = content && keyIn(suite.at, byHashPath({ path, ...content }))
       if (found !== undefined) return { key: found }
@@ -71,7 +71,7 @@ export class Past {
     if (stored !== undefined) return stored
     const { tables } = this.#parts
     const table = tables.hot(release.digest) ?? tables.load(release.digest)
-    return whenReady(table, one => {
+    return continueWhenReady(table, one => {
       if (one === 'unreadable') return one
       // A file that is named by its SHA-512 alone can only be found in `contents`.
       const named = one?.find(pathName(path))

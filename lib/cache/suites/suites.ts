@@ -4,7 +4,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
@@ -368,7 +368,7 @@ export class Suites {
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     const [agreeing, confirmed] = [this.#agreeing, this.#confirmed]
     const lost: Source[] = []
-    return whenReady(this.#answer(name, asked, lost), answer => {
+    return continueWhenReady(this.#answer(name, asked, lost), answer => {
       for (const source of lost) this.#makeAgain(source)
       const { stored, archive } = asked
       const claim = claimOf(answer)
@@ -391,7 +391,7 @@ export class Suites {
     const found = indexKinds.has(archive.kind)
       ? this.#findIndex(name, client, lost)
       : this.#findFile(name, client, lost)
-    return whenReady(found, answer => this.#bySha256(answer, stored))
+    return continueWhenReady(found, answer => this.#bySha256(answer, stored))
   }
 
   /**

@@ -18,12 +18,12 @@ import type { TargetUri } from '../../../http/message/target.ts'
 import type { Logger } from '../../../log/log.ts'
 import { suiteOfRelease } from '../../archive/path.ts'
 import {
-  expectedOf,
+  expectedContent,
   isSuperseded,
+  type NearAnswer,
   type NearContent,
-  type Nearer,
-  type Nearest,
   type NearQuestion,
+  type NearSources,
   type StaleContent,
   type WantedFile,
 } from '../../fetch/found.ts'
@@ -72,7 +72,7 @@ interface Sought {
   readonly question: NearQuestion
 }
 
-export class SharedNearer implements Nearer {
+export class SharedNearer implements NearSources {
   readonly #parts: SharedNearerParts
 
   constructor(parts: SharedNearerParts) {
@@ -81,19 +81,19 @@ export class SharedNearer implements Nearer {
 
   serves(wanted: WantedFile): boolean {
     if (wanted.stored !== undefined && !isSuperseded(wanted)) return false
-    const isPromised = expectedOf(wanted) !== undefined || wanted.awaited !== undefined
+    const isPromised = expectedContent(wanted) !== undefined || wanted.awaited !== undefined
     // The key of a new Release file, before it replaces the old one, has a `#`. Such a file is fetched from the origin.
     if (!isPromised && wanted.key.includes('#')) return false
     return isShareable(wanted.uri, this.#parts)
   }
 
-  async find(wanted: WantedFile, question: NearQuestion): Promise<Nearest> {
+  async find(wanted: WantedFile, question: NearQuestion): Promise<NearAnswer> {
     const [key = ''] = wanted.key.split('#', 1)
     const sought: Sought = { wanted, key, promised: sha256Of(wanted), question }
     const stored = await this.#inBucket(sought)
     if (stored === 'late') return { kind: 'origin' }
     if (stored !== undefined) return stored
-    if (wanted.onlyNear === true || expectedOf(wanted) === undefined) return { kind: 'origin' }
+    if (wanted.onlyNear === true || expectedContent(wanted) === undefined) return { kind: 'origin' }
     return this.#byLease(sought)
   }
 
@@ -136,7 +136,8 @@ export class SharedNearer implements Nearer {
     const draft = this.#draft(sought, entry)
     const open = (of: EntryDraft) => this.#opened(sought, entry, of)
     // A content with a digest other than SHA-256 from an index is compared with that digest later.
-    if (expectedOf(wanted) !== undefined || wanted.archive.kind === 'release') return open(draft)
+    if (expectedContent(wanted) !== undefined || wanted.archive.kind === 'release')
+      return open(draft)
     const { freshness } = this.#parts.rules().config
     const now = this.#parts.clock.now()
     const circumstances = { settings: freshness, now }
@@ -180,7 +181,7 @@ export class SharedNearer implements Nearer {
   ): NearContent {
     const now = this.#parts.clock.now()
     const times = { requested: now, received: now }
-    const expected = expectedOf(wanted) ?? {
+    const expected = expectedContent(wanted) ?? {
       size,
       digest: { algorithm: 'sha256', hex: digest },
     }
@@ -226,7 +227,7 @@ export class SharedNearer implements Nearer {
   }
 
   /** Asks for the lease and waits for the node that fetches the file, or answers that this node must fetch it. */
-  async #byLease(sought: Sought): Promise<Nearest> {
+  async #byLease(sought: Sought): Promise<NearAnswer> {
     const { clock } = this.#parts
     const { lifetime } = sought.question
     const until = clock.elapsed() + longestWait
@@ -257,14 +258,14 @@ export class SharedNearer implements Nearer {
   }
 
   /** Called when no lease is given. While leases work, the holder has probably just stored the file and released the lease, so the bucket is asked. */
-  async #withoutLease(sought: Sought): Promise<Nearest> {
+  async #withoutLease(sought: Sought): Promise<NearAnswer> {
     const { leases, resting } = this.#parts.shared.state
     const stored = leases === 'on' && resting === undefined && (await this.#inBucket(sought))
     return typeof stored === 'object' ? stored : { kind: 'origin' }
   }
 
   /** Has this node fetch the file, unless another node has stored it since the bucket was asked. */
-  async #held(sought: Sought, lease: Extract<Lease, { kind: 'held' }>): Promise<Nearest> {
+  async #held(sought: Sought, lease: Extract<Lease, { kind: 'held' }>): Promise<NearAnswer> {
     const stored = await this.#inBucket(sought)
     if (stored === undefined || stored === 'late') return { kind: 'origin', lease }
     lease.release()
@@ -285,7 +286,7 @@ export class SharedNearer implements Nearer {
     try {
       const response = await peers.ask(peer, { uri: wanted.uri, first, lifetime })
       const { status, fields, length, content } = response
-      const expected = expectedOf(wanted) ?? {}
+      const expected = expectedContent(wanted) ?? {}
       const left = expected.size === undefined ? length : expected.size - first
       const fits = status === (first === 0 ? 200 : 206) && (length ?? left) === left
       if (fits && unstorable(first === 0 ? fields : Fields.empty) === undefined) {
@@ -310,7 +311,7 @@ export class SharedNearer implements Nearer {
 
 /** The SHA-256 that a file must have; undefined when none is known. */
 function sha256Of(wanted: WantedFile): string | undefined {
-  const { digest } = expectedOf(wanted) ?? {}
+  const { digest } = expectedContent(wanted) ?? {}
   return digest?.algorithm === 'sha256' ? digest.hex : undefined
 }
 

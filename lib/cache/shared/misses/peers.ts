@@ -17,7 +17,7 @@ import type { Source } from '../../../bytes/source.ts'
 import { Failure } from '../../../errors.ts'
 import { OriginClient, type OriginResponse } from '../../../http/client/client.ts'
 import { resolveBySystem } from '../../../http/client/dialling/name-lookup.ts'
-import { onlyBy } from '../../../http/client/dialling/parents.ts'
+import { singleParent } from '../../../http/client/dialling/parents.ts'
 import { OriginFailure } from '../../../http/client/errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
@@ -121,7 +121,7 @@ export class Peers {
       },
       parents:
         peer.scheme === 'http'
-          ? onlyBy({ host: peer.host, port: peer.port, credentials: undefined })
+          ? singleParent({ host: peer.host, port: peer.port, credentials: undefined })
           : undefined,
       deadlines: {
         lookup: connecting,

@@ -19,7 +19,7 @@
 import { dirname } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
-import { unlessMissing } from '../../../errors.ts'
+import { valueUnlessMissing } from '../../../errors.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import { type DiskFile, DiskHung, isForbidden, type Surroundings } from '../disk/disk.ts'
@@ -144,7 +144,7 @@ export class Blobs {
     return this.#turns.run(digest, async () => {
       if (mayBeNamedAfterCut(this.state(digest))) return false
       const path = layout.blob(digest)
-      const file = await unlessMissing(disk.open(path, 'creating'), ['EEXIST'])
+      const file = await valueUnlessMissing(disk.open(path, 'creating'), ['EEXIST'])
       if (file === undefined) return false
       let whole = false
       try {

@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { Failure, systemCode, unlessMissing } from '../../../errors.ts'
+import { Failure, systemCode, valueUnlessMissing } from '../../../errors.ts'
 import { fromTo, type Owner } from '../../../files/directory-owner.ts'
 import type { Logger } from '../../../log/log.ts'
 import { type Member, Members } from '../../../members.ts'
@@ -91,7 +91,7 @@ export class Disk {
   }
 
   openIfThere(path: string): Promise<DiskFile | undefined> {
-    return unlessMissing(this.open(path, 'reading'), noName)
+    return valueUnlessMissing(this.open(path, 'reading'), noName)
   }
 
   /**
@@ -119,7 +119,7 @@ export class Disk {
   async remove(path: string): Promise<boolean> {
     const removed = this.#wait<void>({ begin: end => this.#files.unlink(path, end) })
     return (
-      (await unlessMissing(
+      (await valueUnlessMissing(
         removed.then(() => true),
         noName,
       )) ?? false
@@ -145,13 +145,13 @@ export class Disk {
 
   /** The names in a directory; none when it does not exist or is not a directory. */
   async names(directory: string): Promise<readonly string[]> {
-    return (await unlessMissing(this.list(directory), noName)) ?? []
+    return (await valueUnlessMissing(this.list(directory), noName)) ?? []
   }
 
   /** The status of a path; undefined when it does not exist. Links are not followed. */
   look(path: string): Promise<fs.Stats | undefined> {
     const found = this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) })
-    return unlessMissing(found, noName)
+    return valueUnlessMissing(found, noName)
   }
 
   space(path: string): Promise<fs.StatsFs> {
