@@ -117,7 +117,7 @@ export interface SharedState {
   readonly renewed: number
   /** Bytes of the largest content that is shared. */
   readonly largest: number
-  /** How far the store's clock is ahead of ours, as its Date says. */
+  /** The store's clock minus the clock of this node, by the Date of its answers. */
   readonly ahead: Milliseconds
 }
 

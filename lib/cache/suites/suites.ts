@@ -481,7 +481,7 @@ export class Suites {
     return this.#ask([source], pathName(path), lost)
   }
 
-  /** What the indexes of packages say about a file. */
+  /** The answer of the indexes of packages about a file. */
   #findFile(name: string, client: Client, lost: Source[]): Answer | Promise<Answer> {
     for (const root of directoriesOf(name)) {
       const sources = this.#known.rootedAt(root)

@@ -412,7 +412,7 @@ export interface Partial extends Continuation {
 
 const version = 1
 
-/** A smaller download is fetched again. */
+/** After a crash a download of fewer bytes is fetched again. */
 export const worthKeeping = 8 * 1024 * 1024
 
 const sidecarSuffix = '.json'
