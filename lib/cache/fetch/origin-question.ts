@@ -287,7 +287,7 @@ interface Hurry {
 }
 
 /** The longest time without a head, or without a byte of content, while another origin could answer. */
-export const patience: Milliseconds = 10_000
+export const originPatience: Milliseconds = 10_000
 
 interface Round {
   readonly question: Question
@@ -379,14 +379,16 @@ export class Mirrors {
   async #hurried(round: Round, place: TargetUri): Promise<Answer> {
     const { lifetime } = round.question
     const late = new AbortController()
-    const cancel = this.#parts.clock.after(patience, () => late.abort())
+    const cancel = this.#parts.clock.after(originPatience, () => late.abort())
     try {
       const deadlines = this.#parts.impatient()
       return await askAt(round, place, { deadlines, signal: late.signal })
     } catch (error) {
       if (!late.signal.aborted || lifetime.over) throw error
       const name = originName(place)
-      throw waitedInLine(error) ? failureOf('queue', name, { after: patience }) : slowOrigin(name)
+      throw waitedInLine(error)
+        ? failureOf('queue', name, { after: originPatience })
+        : slowOrigin(name)
     } finally {
       cancel()
     }

@@ -37,7 +37,7 @@ const margin: Milliseconds = 6 * hour
 const keyLifetime: Milliseconds = hour
 const mostHosts = 1000
 
-export class Leaves {
+export class LeafCertificates {
   readonly #options: LeavesOptions
   readonly #kept = new LRUCache<string, { context: SecureContext; renewal: Milliseconds }>({
     max: mostHosts,
@@ -102,7 +102,7 @@ export class Leaves {
 }
 
 interface ListenerCertificateParts {
-  readonly leaves: Pick<Leaves, 'issue' | 'covers'>
+  readonly leaves: Pick<LeafCertificates, 'issue' | 'covers'>
   readonly names: () => readonly string[]
   readonly clock: Clock
   readonly log: Logger

@@ -115,7 +115,7 @@ export interface SuiteState
 }
 
 /** The generations of a suite that a delay or a hold keeps from clients. */
-export interface DelayOfSuite {
+interface DelayOfSuite {
   readonly state: DelayState
   /** The number of packages that the newest waiting generation changes. Undefined until they are counted; a call starts the count. */
   readonly changes: () => ChangeCount | 'unknown' | undefined

@@ -246,7 +246,7 @@ export function parentOf(authority: Authority, { parents }: Policy): string | un
 }
 
 /** Whether a CONNECT to this authority would be admitted and intercepted. */
-export function intercepts(authority: Authority, policy: Policy): boolean {
+export function isIntercepted(authority: Authority, policy: Policy): boolean {
   const admission = admitTarget({ kind: 'connect', authority }, policy)
   return 'allow' in admission && tunnelMode(authority, policy).mode === 'intercept'
 }

@@ -30,7 +30,7 @@ type OfDay = Content | 'unreadable' | undefined
 /** The kinds of files that change with each generation. Files of all other kinds never change. */
 const changing: ReadonlySet<ArchivePath['kind']> = new Set(['release', 'index', 'pdiff'])
 
-export class Past {
+export class PastGenerations {
   readonly #parts: PastParts
 
   constructor(parts: PastParts) {

@@ -35,7 +35,7 @@ import {
 } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
-import { Past } from './past.ts'
+import { PastGenerations } from './past.ts'
 import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
@@ -86,7 +86,7 @@ const lastPart = 0.1
 
 export class Suites {
   readonly #parts: SuitesParts
-  readonly past: Past
+  readonly past: PastGenerations
   /** Finds packages that no index names any more. */
   readonly references: References
   readonly #known: KnownSuites
@@ -108,7 +108,7 @@ export class Suites {
     this.#parts = parts
     this.#known = known
     this.#tables = tables
-    this.past = new Past({ known, tables, clock: parts.clock })
+    this.past = new PastGenerations({ known, tables, clock: parts.clock })
     this.references = new References({ known, tables })
     this.#given = new GivenReleases(parts.clock)
     this.#adoptions = new Adoptions({

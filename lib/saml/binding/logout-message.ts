@@ -4,7 +4,13 @@
  */
 import { agreedDocument } from '../core/agreement.ts'
 import { revealName } from '../core/encrypted-elements.ts'
-import { logoutLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
+import {
+  logoutLimits,
+  type RefusedMessage,
+  readMessage,
+  refuse,
+  refusedBy,
+} from '../core/message.ts'
 import { instantOf, readHead, readNameId } from '../core/read-assertion.ts'
 import type { ResponseRules } from '../core/verify-response.ts'
 import { ns } from '../core/vocabulary.ts'
@@ -21,7 +27,7 @@ import { isSigned, signedContent } from '../signature/signature.ts'
 export type LogoutRequest = Readonly<ReturnType<typeof readRequest>>
 export type LogoutResponse = Readonly<ReturnType<typeof readResponse>>
 
-export type LogoutMessage = LogoutRequest | LogoutResponse | Refused
+export type LogoutMessage = LogoutRequest | LogoutResponse | RefusedMessage
 
 export interface LogoutRules extends ResponseRules {
   /** Whether a signature outside these bytes has been verified (HTTP-Redirect). */

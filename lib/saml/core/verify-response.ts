@@ -10,7 +10,7 @@ import { isSigned, signedContent } from '../signature/signature.ts'
 import { agreedDocument } from './agreement.ts'
 import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
-import { type Refused, readMessage, refuse, refusedBy } from './message.ts'
+import { type RefusedMessage, readMessage, refuse, refusedBy } from './message.ts'
 import {
   type AssertionFacts,
   issuerOf,
@@ -52,7 +52,7 @@ export async function verifyResponse(
   bytes: Uint8Array,
   rules: ResponseRules,
   mayDecrypt: MayDecrypt,
-): Promise<VerifiedResponse | Refused> {
+): Promise<VerifiedResponse | RefusedMessage> {
   let claimedIssuer: string | undefined
   try {
     // 1. One Response with one assertion, each signature in its place, and the status Success.

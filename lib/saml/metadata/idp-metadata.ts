@@ -9,7 +9,7 @@ import { agreedDocument } from '../core/agreement.ts'
 import { parseInstant, parseXmlDuration } from '../core/instant.ts'
 import {
   metadataLimits,
-  type Refused,
+  type RefusedMessage,
   readMessage,
   refuse,
   refusedBy,
@@ -73,7 +73,7 @@ export interface MetadataRules {
 export function readIdpMetadata(
   bytes: Uint8Array,
   { entityId, certificates, allowSha1 }: MetadataRules,
-): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
+): { readonly ok: true; readonly idp: IdpMetadata } | RefusedMessage {
   try {
     const given = readDocument(bytes)
     const idp = idpIn(certificates === undefined ? agreedDocument(given) : given, entityId)
