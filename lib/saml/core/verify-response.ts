@@ -7,7 +7,6 @@
  */
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent } from '../signature/signature.ts'
-import { agreedDocument } from './agreement.ts'
 import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
 import { type Refused, readMessage, refuse, refusedBy } from './message.ts'
@@ -83,8 +82,7 @@ export async function verifyResponse(
     if ((itself ?? signed) === undefined) {
       refuse('signature_missing', 'neither Response nor Assertion is signed')
     }
-    const assertion =
-      itself?.root ?? (decrypted === undefined ? inner : agreedDocument(decrypted).root)
+    const assertion = itself?.root ?? inner
     const whole = itself ?? decrypted ?? source
 
     // 5. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
