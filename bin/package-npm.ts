@@ -6,10 +6,10 @@ import { mkdir } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
-import { buildVersion } from '../lib/tools/packaging/build-version.ts'
-import { buildNpmPackage } from '../lib/tools/packaging/npm-package.ts'
-import { products } from '../lib/tools/packaging/products.ts'
-import { programFiles } from '../lib/tools/packaging/program-files.ts'
+import { buildVersion } from '../tools/packaging/build-version.ts'
+import { buildNpmPackage } from '../tools/packaging/npm-package.ts'
+import { products } from '../tools/packaging/products.ts'
+import { programFiles } from '../tools/packaging/program-files.ts'
 
 await run('package-npm', async () => {
   const [, , directory = 'dist/npm'] = process.argv

@@ -2,19 +2,19 @@
  * The admin socket in a directory: the process that listens on it owns the directory or a file in it, and answers commands.
  *
  * # Facts
- * - Node has no flock. A file with a process number in it cannot tell a dead owner from a living one in another container,
- *   where numbers and start times mean something else.
- * - The kernel answers for a unix socket in the file system: a connection is accepted while its owner lives and refused after,
- *   kill -9 or not, and also across containers that share the directory.
- * - Who may write to the socket's file may ask: its user and root. A socket of root's gets the owner of the directory.
+ * - Node has no flock. A file with a process number cannot tell a dead owner from a living one in another container, where numbers and
+ *   start times mean something else.
+ * - The kernel answers for a unix socket in the file system: it accepts a connection while the owner lives and refuses it afterwards, also
+ *   after kill -9, and also between containers that share the directory.
+ * - Users who may write to the socket's file may ask: its owner and root. When root makes the socket, it gets the owner of the directory.
  *
  * # Representation
- * Sockets `lock.1`, `lock.2`, … (or with another first part): the owner listens on the highest. A socket is bound under a name of
- * its own and then linked to the next number, which exactly one process can do. The highest is never removed, so a process that was
- * suspended between looking and linking finds a higher one when it looks again, and gives up.
+ * Sockets `lock.1`, `lock.2`, … (or with another first part): the owner listens on the highest. A socket is bound under a name of its own
+ * and then linked to the next number, which only one process can do. The highest is never removed. So a process that was suspended between
+ * its search and its link finds a higher one when it searches again, and gives up.
  *
- * A connection carries one request and one reply, a line of JSON each. A reply names the owner; to a request other than null it
- * adds `answer`, or the reason against one as `because`, or neither when the owner takes no commands.
+ * A connection carries one request and one reply, each a line of JSON. A reply names the owner. To a request other than null it adds
+ * `answer`, or `because` with the reason of an error, or neither when the owner takes no commands.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -30,43 +30,43 @@ import { isRecord, type JsonObject } from './json.ts'
 import type { Logger } from './log/log.ts'
 import { type ExitCode, exitCodes, print } from './program.ts'
 
-/** Answers a request; what it throws is told to the command that asked. */
+/** Answers a request. The command that asked gets the message of an error that it throws. */
 export type RequestHandler = (request: unknown) => Promise<unknown>
 
 export interface AdminSocket {
-  /** Answers requests of commands from now on; undefined takes none any more. */
+  /** From now on answers requests of commands with `handle`; undefined answers none. */
   answer(handle: RequestHandler | undefined): void
-  /** Lets the directory go. The file of the socket stays, and connections to it are refused. */
+  /** Gives the directory up. The file of the socket stays, and connections to it are refused. */
   release(): Promise<void>
 }
 
-/** What is owned, and how messages speak of it. */
+/** The owned directory or file, and its name in messages. */
 export interface Property {
   readonly directory: string
   /** First part of the names of its sockets. */
   readonly lock: string
-  /** Such as `cache directory /var/cache/cachesvc`. */
+  /** A name such as `cache directory /var/cache/cachesvc`. */
   readonly name: string
-  /** What to do if the other process is to stay, such as `name another directory`. */
+  /** The advice when the other process is to stay, such as `name another directory`. */
   readonly mend: string
 }
 
 /** First part of the names of the sockets of a whole directory. */
 export const wholeDirectory = 'lock'
 
-/** How long a living owner may take to say that it is there. */
+/** The time in which a living owner must answer that it is there. */
 const presenceTime: Milliseconds = 1000
-/** How long an answer may take: some requests walk through all entries, or wait for a reload. */
+/** The time in which an answer must come: some requests read all entries, or wait for a reload. */
 const answerTime: Milliseconds = 60_000
-/** Longest line, either way. */
+/** The most characters of a line, in both directions. */
 const maxLine = 256 * 1024
 const maxConnections = 16
 
 /**
- * Takes the property for this process. Throws a Failure with code `directory-in-use` that names the process that has it, or with
- * `lock-of-another-user` where that process may not be asked. On a file system without sockets or links it warns and goes on without.
+ * Makes this process the owner. Throws a Failure with code `directory-in-use` that names the process that owns it, or with
+ * `lock-of-another-user` when that process may not be asked. On a file system without sockets or links it warns and continues.
  */
-export async function own(
+export async function takeOwnership(
   property: Property,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): Promise<AdminSocket> {
@@ -91,7 +91,7 @@ export async function own(
   try {
     server.listen({ path: bound, exclusive: true })
     await once(server, 'listening')
-    // A later error of the listening socket changes nothing about who owns the directory.
+    // A later error of the listening socket does not change the owner of the directory.
     server.on('error', () => undefined)
     await restrict(bound, handle)
     await claim(base, bound, { property, clock })
@@ -115,12 +115,12 @@ export async function own(
   }
 }
 
-/** Linux has this flag and Node has no name for it: the handle stands for the file itself and reads nothing. */
+/** Linux has this flag, for which Node has no name: the handle stands for the file itself and cannot read it. */
 const O_PATH = 0o10000000
 
 /**
- * Lets the owner of the directory write to the socket, and no other user. On Linux by its inode, because the owner of the directory can
- * put a link to another file in the place of the name, and root would change that file.
+ * Lets only the owner of the directory write to the socket. On Linux it changes the inode, because the owner of the directory can replace
+ * the name by a link to another file, which root would then change.
  */
 async function restrict(bound: string, directory: FileHandle): Promise<void> {
   if (process.platform !== 'linux') return chmod(bound, 0o600)
@@ -130,7 +130,7 @@ async function restrict(bound: string, directory: FileHandle): Promise<void> {
     const itself = `/proc/self/fd/${socket.fd}`
     await chmod(itself, 0o600)
     if (process.geteuid?.() !== 0) return
-    // After a run as root the user of the service should be able to ask whether that process has ended.
+    // After a run as root the user of the service must be able to ask whether that process has ended.
     const { uid, gid } = await directory.stat()
     await chown(itself, uid, gid).catch(() => undefined)
   } finally {
@@ -138,7 +138,10 @@ async function restrict(bound: string, directory: FileHandle): Promise<void> {
   }
 }
 
-/** What the owner of a directory or a file in it answers; undefined without an owner that takes commands. Throws when it refuses or is silent. */
+/**
+ * The answer of the owner of a directory or a file in it; undefined when no owner takes commands. Throws when it refuses or does not
+ * answer.
+ */
 export async function askOwner(
   { directory, lock: first }: Pick<Property, 'directory' | 'lock'>,
   request: unknown,
@@ -160,7 +163,7 @@ export async function askOwner(
   }
 }
 
-/** A path to the directory that is short while its handle is open: socket paths end at 107 bytes. */
+/** A path to the directory that is short and lasts while its handle is open: socket paths end at 107 bytes. */
 function shortPath(directory: string, { fd }: FileHandle): string {
   return process.platform === 'linux' ? `/proc/self/fd/${fd}` : directory
 }
@@ -205,7 +208,7 @@ async function highest(lock: string): Promise<number> {
   return Math.max(0, ...(await numbers(lock)))
 }
 
-/** The process that listens there, in words; undefined when none does. */
+/** The process that listens on `path`, in words; undefined when none does. */
 async function ownerOf(
   path: string,
   { property, clock }: { readonly property: Property; readonly clock: Clock },
@@ -269,7 +272,7 @@ async function converse(
   socket.end(`${JSON.stringify({ owner, ...reply })}\n`)
 }
 
-/** A command's side of a connection: the reply to its request. */
+/** A command's side of a connection. Returns the reply to its request. */
 async function exchange(
   path: string,
   request: unknown,
@@ -290,7 +293,7 @@ async function exchange(
   }
 }
 
-/** The first line that comes. Rejects when the connection ends before it, fails, or brings too much. */
+/** The first line that arrives. Rejects when the connection ends first, fails, or brings too many characters. */
 function lineFrom(socket: Socket): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = ''
@@ -309,8 +312,8 @@ function lineFrom(socket: Socket): Promise<string> {
 }
 
 /**
- * What a command prints and ends with. The running service that it asks says the text and the exit code, so that a command need not
- * understand the figures of another version.
+ * The output and the exit code of a command. The running service chooses both, so that a command need not understand the figures of another
+ * version.
  */
 export interface CommandAnswer {
   readonly out: string
@@ -319,23 +322,23 @@ export interface CommandAnswer {
   readonly code: ExitCode
 }
 
-export function said(out: string, code: ExitCode = exitCodes.success): CommandAnswer {
+export function outputAnswer(out: string, code: ExitCode = exitCodes.success): CommandAnswer {
   return { out, complaints: [], code }
 }
 
-export function complaint(code: ExitCode, ...complaints: readonly string[]): CommandAnswer {
+export function complaintAnswer(code: ExitCode, ...complaints: readonly string[]): CommandAnswer {
   return { out: '', complaints, code }
 }
 
-/** Reloads, and says what came of it; `remarks` are told beside a reload without problems. */
+/** Reloads and describes the result. A reload without problems adds `remarks`. */
 export async function reloadAnswer(
   reload: Reload,
   remarks: () => readonly string[],
 ): Promise<CommandAnswer> {
   const problems = await reload()
   return problems.length === 0
-    ? { ...said('reloaded: the new configuration is in force\n'), complaints: remarks() }
-    : complaint(
+    ? { ...outputAnswer('reloaded: the new configuration is in force\n'), complaints: remarks() }
+    : complaintAnswer(
         exitCodes.configuration,
         ...problems,
         'not reloaded: the running configuration stays in force',
@@ -343,8 +346,8 @@ export async function reloadAnswer(
 }
 
 /**
- * Asks the service that owns the place, prints what it says and answers its exit code: `forbidden` when it answers others alone,
- * undefined when none runs.
+ * Asks the service that owns the place, prints its answer and returns its exit code. Returns `forbidden` when this user may not ask, and
+ * undefined when no service runs.
  */
 export async function printAnswer(
   place: Pick<Property, 'directory' | 'lock'>,
@@ -355,14 +358,14 @@ export async function printAnswer(
   try {
     reply = await askOwner(place, request, systemClock)
   } catch (error) {
-    // The socket is its owner's and root's.
+    // Only the owner of the socket and root may use it.
     if (['EACCES', 'EPERM'].includes(systemCode(error) ?? '')) return 'forbidden'
     throw error
   }
   if (reply === undefined) return undefined
   const { out, complaints, code } = isRecord(reply.answer) ? reply.answer : {}
   const known = Object.values(exitCodes).find(one => one === code)
-  // An answer of another version may be of another shape.
+  // A service of another version may answer in another shape.
   if (typeof out !== 'string' || !Array.isArray(complaints) || known === undefined) {
     throw serviceNotAsked('The running service is of another version: restart it.')
   }

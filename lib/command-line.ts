@@ -1,5 +1,5 @@
 /**
- * Reads command lines by a table of commands and options, and makes the help text of it.
+ * Reads command lines by a table of commands and options, and makes the help text from it.
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -10,11 +10,11 @@ import { type ExitCode, exitCodes, print } from './program.ts'
 export interface Option {
   /** One letter. */
   readonly short?: string
-  /** How messages call the value: `FILE`. An option without it is a switch. */
+  /** The name of the value in messages: `FILE`. An option without it is a switch. */
   readonly value?: string
-  /** Reads the value; a relative path is taken from `directory`. */
+  /** Reads the value. A relative path is taken from `directory`. */
   readonly read?: (text: string, directory: string) => ReadResult<unknown>
-  /** Read in place of a value that is not given. */
+  /** The text that is read when the option is not given. */
   readonly default?: string
   /** Whether it may be repeated. */
   readonly many?: true
@@ -24,16 +24,16 @@ export interface Option {
 }
 
 interface Command {
-  /** `URL`, or `[PATTERN]` for one that may be left out; several are separated by spaces. */
+  /** `URL`, or `[PATTERN]` for an optional one. Spaces separate several. */
   readonly operands?: string
-  /** Operands that say nothing. */
+  /** Operands without a meaning. */
   readonly ignores?: RegExp
-  /** Whether it reads what follows its name itself. */
+  /** Whether the command itself reads the arguments after its name. */
   readonly readsTheRest?: true
   readonly summary: string
 }
 
-/** A program. Its first command is the one that runs when none is named. */
+/** A program. Its first command runs when the user names none. */
 export interface Program {
   readonly name: string
   /** Ways to call it, without its name. */
@@ -41,11 +41,11 @@ export interface Program {
   readonly about: string
   readonly commands: Readonly<Record<string, Command>>
   readonly options: Readonly<Record<string, Option>>
-  /** What follows the options in the help text. */
+  /** The text after the options in the help text. */
   readonly notes?: string
 }
 
-/** A command line that was understood. */
+/** The result of reading a command line. */
 export interface CommandLine<P extends Program> {
   readonly run: keyof P['commands'] & string
   readonly operands: readonly string[]
@@ -60,20 +60,20 @@ type ValueOf<O extends Option> = O extends { readonly value: string }
 
 type ReadBy<O> = O extends { readonly read: (...of: never[]) => ReadResult<infer T> } ? T : string
 
-/** What the arguments ask for. */
+/** The command that the arguments name, or the help or version that they ask for. */
 type Invocation<P extends Program> =
   | { readonly run: 'help' | 'version' }
   | { readonly run: 'command'; readonly line: CommandLine<P> }
 
-/** What is wrong with a command line, and how to mend it. */
+/** The fault of a command line, and the advice to correct it. */
 export class WrongUsage extends Error {}
 
-/** The same table, with its own type. */
+/** Returns the table with its own type. */
 export function program<const P extends Program>(table: P): P {
   return table
 }
 
-/** Does what the arguments ask for: prints the help, the version or what is wrong with them, or runs a command. */
+/** Runs the command of the arguments, or prints the help, the version or the fault of the arguments. */
 export async function obey<P extends Program>(
   table: P,
   argv: readonly string[],
@@ -130,7 +130,7 @@ export function readArguments<P extends Program>(
   for (const [name, option] of Object.entries(table.options)) {
     const found = given.get(name)
     if (found !== undefined && option.of !== undefined && !option.of.includes(run)) {
-      // `a`, `a and b`, `a, b and c`.
+      // The format gives `a`, `a and b`, `a, b and c`.
       const commands = new Intl.ListFormat('en-GB').format(option.of)
       throw new WrongUsage(`--${name} is an option of ${commands} alone`)
     }
@@ -145,7 +145,7 @@ export function readArguments<P extends Program>(
   return invocationOf<P>(run, operands, values)
 }
 
-/** Every value was read by its entry in the table, which is where its type comes from. */
+/** The entry in the table read every value, and its type comes from there. */
 function invocationOf<P extends Program>(
   run: string,
   operands: readonly string[],
@@ -192,7 +192,7 @@ function readValue(
   throw new WrongUsage(`${rawName}: ${outcome.problem}`)
 }
 
-/** An option's value as a path, relative ones taken from the directory of the caller. */
+/** The value of an option as a path. A relative one is taken from the caller's directory. */
 export function pathOption(text: string, directory: string): ReadResult<string> {
   return right(resolve(directory, text))
 }
@@ -232,7 +232,7 @@ function unknown(program: string, what: string, near: string | undefined): Wrong
 /** Columns of a terminal. */
 const width = 80
 
-/** What `--help` prints. */
+/** The output of `--help`. */
 export function helpText({ name, usage, about, commands, options, notes }: Program): string {
   const named = Object.entries(commands).map(
     ([word, { operands = '', summary }]) => [`${word} ${operands}`.trim(), summary] as const,

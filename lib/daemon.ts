@@ -1,18 +1,18 @@
 /**
- * Starts, reloads and stops a daemon as signals ask for it, and tells the service manager.
+ * Starts, reloads and stops a daemon when signals ask for it, and informs the service manager.
  *
  * # Facts
- * - SIGTERM and SIGINT drain: the service's steps of stopping run in order, each with a deadline. A second one ends at once.
- *   The first step may go on serving all clients until what is under way has ended.
- * - SIGHUP reloads, and so does a command that asks for it. A reload that has problems changes nothing and logs them all. What
- *   comes during a reload leads to one more after it.
- * - An uncaught exception or an unhandled rejection ends the daemon with code 1: what state it left behind cannot be known, and
- *   the supervisor starts a clean one within a second. It still stops in order, within seconds: statistics are saved.
+ * - SIGTERM and SIGINT drain: the service's steps of stopping run in order, each with a deadline. A second signal ends the daemon at once.
+ *   The first step may still serve all clients until the requests under way have ended.
+ * - SIGHUP and a command reload. A reload that has problems changes nothing and logs them all. All requests for a reload during one lead to
+ *   one more after it.
+ * - An uncaught exception or an unhandled rejection ends the daemon with code 1: its state is unknown, and the supervisor starts a clean
+ *   one within a second. The daemon still stops in order, within seconds, so that statistics are saved.
  */
 import type { EventEmitter } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
 import { type Clock, keepAlive, type Milliseconds, systemClock } from './async/clock.ts'
-import { inTime, pause } from './async/deadline.ts'
+import { pause, resultInTime } from './async/deadline.ts'
 import { explainError, Failure, systemCode } from './errors.ts'
 import type { Log } from './log/log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
@@ -20,16 +20,16 @@ import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier }
 
 /** One step of stopping. */
 export interface StopStep {
-  /** For the log: `finish running transfers`. */
+  /** The name for the log: `finish running transfers`. */
   readonly name: string
-  /** After so long the next step begins. */
+  /** The next step begins after this time at the latest. */
   readonly deadline: Milliseconds
   readonly stop: () => Promise<void>
-  /** Whether it takes new clients meanwhile; left out after a crash. */
+  /** Whether it takes new clients meanwhile. After a crash such a step is left out. */
   readonly serves?: true
 }
 
-/** A step that gets a signal when its time is up, and one more second after it. */
+/** A step that gets a signal when its time is up. The next step begins a second later at the latest. */
 export function stopStep(
   name: string,
   deadline: Milliseconds,
@@ -48,40 +48,40 @@ export interface Service {
   readonly reload: Reload
 }
 
-/** What a service is started with. */
+/** The arguments of a start. */
 export interface Start {
-  /** Listening sockets the service manager opened; they take the place of configured addresses. */
+  /** Listening sockets that the service manager opened. They replace the configured addresses. */
   readonly sockets: readonly InheritedSocket[]
   /** Fires when the daemon is to stop, perhaps before it has started. */
   readonly signal: AbortSignal
 }
 
-/** Reads the configuration again, as after SIGHUP. Answers what is wrong with it; nothing when it has taken effect. */
+/** Reads the configuration again, as after SIGHUP. Returns its problems; an empty list when the configuration has taken effect. */
 export type Reload = () => Promise<readonly string[]>
 
 export interface DaemonOptions {
   readonly log: Log
   /** Starts the service. It may call `reload` once it runs. */
   readonly start: (start: Start, reload: Reload) => Promise<Service>
-  /** Where signals and uncaught errors come from: the process, unless given. */
+  /** The source of signals and uncaught errors; the process if undefined. */
   readonly signals?: EventEmitter
   readonly environment?: Readonly<Record<string, string | undefined>>
   readonly clock?: Clock
   readonly notifier?: Notifier
 }
 
-/** For a start that is under way when the daemon is told to stop. */
+/** The time for a start that is under way when the daemon is to stop. */
 const START_GRACE = 10_000
 const RELOAD_DEADLINE = 60_000
-/** For all steps of stopping together after a crash. */
+/** The time for all steps of stopping together after a crash. */
 const CRASH_GRACE = 5_000
 
-/** Runs a service until it is told to stop; answers the exit code. Never throws. */
+/** Runs a service until it is to stop, and returns the exit code. Never throws. */
 export async function serve(options: DaemonOptions): Promise<ExitCode> {
   const { log, start, environment = process.env, clock = systemClock } = options
   const signals: EventEmitter = options.signals ?? process
   const notifier = options.notifier ?? createNotifier(environment, process.pid, log)
-  // What V8 learns while clients are slow would hold for all requests after them (docs/decisions/0036).
+  // Without this flag V8 would keep decisions that it made while clients were slow, for all later requests (docs/decisions/0036).
   setFlagsFromString('--no-allocation-site-pretenuring')
   const life = new Life({ log, start, clock, notifier })
   const listeners = Object.entries({
@@ -105,10 +105,10 @@ function factsOf({ code, cause, facts }: Failure) {
   return { code, ...(cause === undefined ? {} : { because: explainError(cause) }), ...facts }
 }
 
-/** Causes that do not go away by themselves: a port that another program has, a file where a directory is to be. */
+/** Causes that last until a person acts: a port that another program uses, or a file in the place of a directory. */
 const lastingCauses = ['EADDRINUSE', 'ENOTDIR', 'EEXIST']
 
-/** What does not go away by itself is like a wrong configuration: no reason for the supervisor to try again. */
+/** A lasting cause gets the exit code of a wrong configuration, so the supervisor does not try again. */
 function failedStart(error: unknown): ExitCode {
   const lasts =
     error instanceof Failure &&
@@ -118,7 +118,7 @@ function failedStart(error: unknown): ExitCode {
 
 type LifeParts = Required<Pick<DaemonOptions, 'log' | 'start' | 'clock' | 'notifier'>>
 
-/** A daemon from its start to its end: `run` starts the service and answers when it has stopped; the others come from signals. */
+/** A daemon from its start to its end. `run` starts the service and returns when it has stopped; signals call the other methods. */
 class Life {
   readonly #parts: LifeParts
   readonly #stopping = new AbortController()
@@ -129,7 +129,7 @@ class Life {
   #crashed = false
   /** Called when the service has begun to run. */
   #begun = (): void => {}
-  /** The start or the reload that is under way or over. */
+  /** The latest start or reload, under way or over. */
   #last: Promise<unknown> = new Promise<void>(resolve => {
     this.#begun = resolve
   })
@@ -145,11 +145,11 @@ class Life {
     const { signal } = this.#stopping
     try {
       const started = start({ sockets, signal }, () => this.reload())
-      // When the daemon is told to stop first, a later failure of the start is not reported.
+      // When the daemon is to stop first, a later failure of the start is not reported.
       started.catch(() => undefined)
       this.#service = await Promise.race([started, this.#startOverdue()])
     } catch (error) {
-      // An expected failure has its own sentence; others are logged with a trace.
+      // An expected failure has its own sentence; other errors are logged with a trace.
       if (!(error instanceof Failure)) log.error('cannot start', { error })
       else log.error(`cannot start: ${error.message}`, factsOf(error))
       return failedStart(error)
@@ -169,7 +169,7 @@ class Life {
     return this.#code()
   }
 
-  /** The first call begins to stop; the second ends at once. */
+  /** The first call begins to stop; the second ends the daemon at once. */
   stop(because: string): void {
     const { log, notifier } = this.#parts
     if (this.#stopping.signal.aborted) {
@@ -191,7 +191,7 @@ class Life {
     if (!this.#stopping.signal.aborted) this.stop(what)
   }
 
-  /** Reloads after the start or the reload under way, once for all calls that come until then. Never rejects. */
+  /** Reloads after the start or the reload under way, once for all calls until then. Never rejects. */
   reload(): Promise<readonly string[]> {
     this.#next ??= this.#last.then(() => {
       this.#next = undefined
@@ -222,7 +222,7 @@ class Life {
       problems = [explainError(error)]
       log.error('not reloaded: the old configuration stays', { error })
     }
-    // systemd waits for this after RELOADING=1, also after a reload that failed.
+    // systemd waits for this after RELOADING=1, also when the reload failed.
     if (!this.#stopping.signal.aborted) void notifier.ready(status)
     return problems
   }
@@ -250,10 +250,10 @@ class Life {
 
   /** The outcome of `work`; undefined after `deadline`, or at once when the daemon is to end at once. */
   #within<T>(deadline: Milliseconds, work: Promise<T>): Promise<T | undefined> {
-    return Promise.race([inTime(work, this.#parts.clock, deadline), this.#hurried])
+    return Promise.race([resultInTime(work, this.#parts.clock, deadline), this.#hurried])
   }
 
-  /** Settles when a start that is still under way is no longer waited for. */
+  /** Settles when a start under way has used up its time after the daemon was to stop. */
   async #startOverdue(): Promise<undefined> {
     await this.#fired(this.#stopping.signal)
     await pause(this.#parts.clock, START_GRACE, this.#hurrying.signal)

@@ -1,10 +1,9 @@
 /**
- * Failures with a code, the side at fault, facts and a cause, and a sentence that clients may read. The message and the facts
- * are for the log; `publicText` is for the client. A failure that reaches no response, such as one of a start or a command, gives
- * neither side nor sentence.
+ * Failures with a code, the side at fault, facts, a cause, and a sentence that clients may read. The message and the facts are for the log;
+ * `publicText` is for the client. A failure that reaches no response, such as one of a start or a command, needs neither side nor sentence.
  */
 
-/** Who is to blame: the client, the origin or backend, or we ourselves. */
+/** The side at fault: the client, the origin or backend, or this service. */
 type Fault = 'downstream' | 'upstream' | 'internal'
 
 export type Facts = Readonly<Record<string, string | number | boolean | undefined>>
@@ -13,7 +12,7 @@ type FailureDetails = {
   readonly code: string
   readonly facts?: Facts
   readonly cause?: unknown
-  /** Whether it stays as it is until a person acts: a start that fails so is not tried again. */
+  /** Whether it lasts until a person acts. A start that fails so is not tried again. */
   readonly lasting?: true
 } & (Public | { readonly fault?: never; readonly publicText?: never })
 
@@ -41,13 +40,13 @@ export class Failure extends Error {
   }
 }
 
-/** The `code` of an error thrown by Node, such as `ENOENT`; undefined for anything else. */
+/** The `code` of an error thrown by Node, such as `ENOENT`; undefined for any other value. */
 export function systemCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** What a promise gives; undefined when it rejects because there is no such file, which one of these codes says. */
+/** The result of a promise; undefined when it rejects with one of these codes, which say that there is no such file. */
 export async function unlessMissing<T>(
   found: Promise<T>,
   codes: readonly string[] = ['ENOENT'],
@@ -57,6 +56,15 @@ export async function unlessMissing<T>(
   } catch (error) {
     if (codes.includes(systemCode(error) ?? '')) return undefined
     throw error
+  }
+}
+
+/** What `act` answers; undefined when it throws. */
+export function attempt<T>(act: () => T): T | undefined {
+  try {
+    return act()
+  } catch {
+    return undefined
   }
 }
 
@@ -76,7 +84,7 @@ const unreadable: ReadonlyMap<string | undefined, string> = new Map([
   ['ENOTDIR', 'a part of this path is not a directory'],
 ])
 
-/** The message of whatever was thrown, with the messages of its causes, in one line. */
+/** The message of any thrown value, with the messages of its causes, in one line. */
 export function explainError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const own = error.message === '' ? (systemCode(error) ?? error.name) : error.message

@@ -1,6 +1,6 @@
 /**
- * Writes figures for people: sizes, counts, rates, durations, moments. Sizes are in binary units (IEC 80000-13), counts in
- * groups of three, moments in UTC. Pure.
+ * Writes figures for people: sizes, counts, rates, durations, moments. Sizes are in binary units (IEC 80000-13), counts in groups of three,
+ * moments in UTC.
  */
 import { day, hour, type Milliseconds } from './async/clock.ts'
 
@@ -10,7 +10,7 @@ const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const
 export function size(bytes: number): string {
   let value = bytes
   let unit = 0
-  // 1023.5 would be written as 1024: it belongs to the next unit.
+  // 1023.5 would be written as 1024, so it belongs to the next unit.
   while (value >= (unit === 0 ? 1024 : 1023.5) && unit < units.length - 1) {
     value /= 1024
     unit += 1
@@ -50,7 +50,7 @@ export function countOf(value: number, noun: string): string {
   return `${count(value)} ${noun}${value === 1 ? '' : 's'}`
 }
 
-/** A rate from 0 to 1 as `87.3%`; only 1 is written as 100%, only 0 as 0%. */
+/** A rate from 0 to 1 as `87.3%`. Only 1 is written as 100%, and only 0 as 0%. */
 export function percent(rate: number): string {
   if (rate === 0 || rate === 1) return `${rate * 100}%`
   const rounded = Math.min(99.9, Math.max(0.1, rate * 100))
@@ -72,7 +72,7 @@ export function duration(milliseconds: Milliseconds): string {
   return countOf(milliseconds, 'millisecond')
 }
 
-/** How long something has lasted, in its two largest units: `3 days 4 hours`, `12 minutes`, `less than a minute`. */
+/** The length of a time in its two largest units: `3 days 4 hours`, `12 minutes`, `less than a minute`. */
 export function elapsedText(milliseconds: Milliseconds): string {
   const minutes = Math.floor(milliseconds / 60_000)
   const parts = [
@@ -89,7 +89,7 @@ export function elapsedText(milliseconds: Milliseconds): string {
     .join(' ')
 }
 
-/** A rate in as many digits as are of use: `0.05`, `3.2`, `1,240`. */
+/** A rate with the digits that are useful: `0.05`, `3.2`, `1,240`. */
 export function rate(value: number): string {
   if (value >= 100) return count(value)
   return String(Number(value.toFixed(value >= 10 ? 1 : 2)))

@@ -1,7 +1,6 @@
 /**
- * IP addresses: one spelling for each, which of them are public, and sets of networks in CIDR notation.
- * Knows text only. Names, and old spellings of IPv4 such as `127.1`, are no addresses here: a resolver has to speak first,
- * and what it answers is judged again.
+ * IP addresses: one spelling for each, which of them are public, and sets of networks in CIDR notation. Knows only text. Names, and old
+ * spellings of IPv4 such as `127.1`, are no addresses here: a resolver must translate them first, and its answer is checked again.
  */
 import { BlockList, isIPv4, SocketAddress } from 'node:net'
 import { LRUCache } from 'lru-cache'
@@ -9,19 +8,19 @@ import { Failure } from './errors.ts'
 
 type Family = 'ipv4' | 'ipv6'
 
-/** A network in CIDR notation; an IPv4-mapped one is IPv4. */
+/** A network in CIDR notation. An IPv4-mapped one becomes IPv4. */
 interface Network {
   readonly address: string
   readonly prefix: number
   readonly family: Family
 }
 
-/** Eight groups of 16 bits; IPv4 stands in its IPv4-mapped form `::ffff:a.b.c.d`. */
+/** Eight groups of 16 bits. IPv4 has its IPv4-mapped form `::ffff:a.b.c.d`. */
 type Groups = readonly number[]
 
 /**
- * The family of an address, which stands without brackets and may have a zone; 0 for other text. Answers as `isIP` of Node
- * does, whose expression for IPv6 takes 10 ms to compile when it is first used.
+ * The family of an address without brackets, which may have a zone; 0 for other text. It answers as `isIP` of Node does, whose expression
+ * for IPv6 takes 10 ms to compile at its first use.
  */
 export function isIP(text: string): 0 | 4 | 6 {
   if (isIPv4(text)) return 4
@@ -29,17 +28,20 @@ export function isIP(text: string): 0 | 4 | 6 {
 }
 
 /**
- * The one spelling of an address: IPv4 in dotted form, IPv6 as RFC 5952 writes it, IPv4-mapped IPv6 as IPv4, no zone, no
- * brackets. Undefined when the text is no IP address.
+ * The canonical spelling of an address: IPv4 in dotted form, IPv6 as RFC 5952 writes it, IPv4-mapped IPv6 as IPv4, no zone, no brackets.
+ * Undefined when the text is no IP address.
  */
 export function normaliseAddress(text: string): string | undefined {
-  // Node takes no IPv4 address in another spelling.
+  // `isIPv4` accepts no other spelling.
   if (isIPv4(text)) return text
   const groups = parse(text)
   return groups === undefined ? undefined : format(groups)
 }
 
-/** What counts as one client: an IPv4 address, or the /64 of an IPv6 address, all of which a host may use. Other text stays. */
+/**
+ * The network that counts as one client: an IPv4 address, or the /64 of an IPv6 address, all of which one host may use. Other text is
+ * returned unchanged.
+ */
 export function networkOf(address: string): string {
   if (isIPv4(address)) return address
   const groups = parse(address)
@@ -47,15 +49,15 @@ export function networkOf(address: string): string {
   return format([...groups.slice(0, 4), 0, 0, 0, 0])
 }
 
-/** Whether an address reaches this machine from this machine only. */
+/** Whether only this machine can reach the address. */
 export function isLoopback(address: string): boolean {
   return address === '::1' || address === 'localhost' || address.startsWith('127.')
 }
 
 /**
- * Whether an address lies in the public Internet: what the IANA special-purpose registries call globally reachable. IPv6
- * that carries IPv4 within (NAT64, 6to4, Teredo, IPv4-compatible) is judged by what it carries. False for text that is no
- * address. The documentation ranges count as public: no private service uses them, and examples stay usable.
+ * Whether an address lies in the public Internet, that is, whether the IANA special-purpose registries call it globally reachable. IPv6
+ * that contains IPv4 (NAT64, 6to4, Teredo, IPv4-compatible) is judged by the IPv4 address. False for text that is no address. The
+ * documentation ranges count as public: no private service uses them, and examples stay usable.
  */
 export function isPublicAddress(address: string): boolean {
   const groups = parse(address)
@@ -64,17 +66,16 @@ export function isPublicAddress(address: string): boolean {
   const carried = carriedIPv4(groups)
   for (const within of carried) if (special.has(within)) return false
   if (carried.length > 0) return true
-  // 2000::/3 is the only space given out as global unicast. Loopback, unique-local, link-local, site-local, multicast,
-  // local-use NAT64, discard-only and everything not yet assigned lie outside; the protocol assignments of 2001::/23 (benchmarks,
-  // ORCHID, AMT) inside.
+  // IANA assigns global unicast addresses only in 2000::/3. Loopback, unique-local, link-local, site-local, multicast, local-use NAT64,
+  // discard-only and everything unassigned lie outside. The protocol assignments of 2001::/23 (benchmarks, ORCHID, AMT) lie inside.
   const [first = 0, second = 0] = groups
   return first >> 13 === 1 && !(first === 0x2001 && second < 0x200)
 }
 
-/** The addresses of `specialIPv4`, made when they are first asked. */
+/** The addresses of `specialIPv4`, made at first use. */
 let special: AddressSet | undefined
 
-/** IPv4 that is not globally reachable: IANA IPv4 Special-Purpose Address Registry, multicast and what is reserved. */
+/** IPv4 that is not globally reachable: IANA IPv4 Special-Purpose Address Registry, multicast and reserved addresses. */
 const specialIPv4 = [
   '0.0.0.0/8', // this network
   '10.0.0.0/8', // private
@@ -90,11 +91,11 @@ const specialIPv4 = [
   '240.0.0.0/4', // reserved, and broadcast
 ]
 
-/** The IPv4 addresses an IPv6 address is made of; none for plain IPv6. */
+/** The IPv4 addresses that an IPv6 address contains; none for plain IPv6. */
 function carriedIPv4(groups: Groups): readonly string[] {
   const [first, second] = groups
   const nat64 = first === 0x64 && second === 0xff9b && zero(groups, 2, 6) // RFC 6052
-  // The last is IPv4-compatible; `::` and `::1` fall in 0.0.0.0/8.
+  // The third case is IPv4-compatible; `::` and `::1` fall in 0.0.0.0/8.
   if (isMapped(groups) || nat64 || zero(groups, 0, 6)) return [ipv4At(groups, 6)]
   if (first === 0x2002) return [ipv4At(groups, 1)] // 6to4, RFC 3056
   if (first !== 0x2001 || second !== 0) return []
@@ -105,9 +106,9 @@ function carriedIPv4(groups: Groups): readonly string[] {
 
 /** A set of networks. A single address without `/length` is a network of one. */
 export class AddressSet {
-  // One list a family: a single BlockList would find IPv4 addresses in ::/0.
+  // Each family has its own list, because one BlockList would find IPv4 addresses in ::/0.
   readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }
-  /** The same few addresses are asked for again and again; a look into a BlockList costs 5 µs, this 0.1. */
+  /** Answers for recent addresses, because the same few come often: a BlockList takes 5 µs for one, this 0.1. */
   readonly #answers = new LRUCache<string, boolean>({ max: 1024 })
 
   /** Throws a Failure on the first text that is no network. */
@@ -122,7 +123,7 @@ export class AddressSet {
     return set
   }
 
-  /** The networks, for JSON, by which configurations are compared. */
+  /** The networks for JSON, by which configurations are compared. */
   toJSON(): readonly string[] {
     return [...this.#lists.ipv4.rules, ...this.#lists.ipv6.rules]
   }
@@ -167,7 +168,7 @@ export function parseNetwork(text: string): Network | string {
   return { address, prefix, family }
 }
 
-/** The groups of an address in any spelling, zone and brackets dropped; undefined when it is none. */
+/** The groups of an address in any spelling, without zone and brackets; undefined when the text is no address. */
 function parse(text: string): Groups | undefined {
   if (isIPv4(text)) return [0, 0, 0, 0, 0, 0xffff, ...dotted(text)]
   return parseIPv6(text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text)
@@ -188,7 +189,7 @@ function parseIPv6(text: string): Groups | undefined {
   return zeros < 1 ? undefined : [...before, ...Array<number>(zeros).fill(0), ...after]
 }
 
-/** Groups separated by colons; at the end of an address the last two may be written as IPv4. */
+/** Groups separated by colons. At the end of an address the last two may be written as IPv4. */
 function groupsOf(text: string, atEnd: boolean): Groups | undefined {
   if (text === '') return []
   const parts = text.split(':')

@@ -1,19 +1,19 @@
 /**
- * The things that are under way, in the order they came.
+ * A collection in the order of arrival, such as the requests under way.
  *
- * A `Set` would do, but for what it leaves behind: V8 gives a set a new table every few changes, and the old one keeps all it held
- * alive until the next full collection, with everything those hold. Here a place is emptied and used again.
+ * A `Set` leaves too much behind: V8 gives a set a new table after a few changes, and the old table keeps all its members, and all that
+ * they refer to, alive until the next full collection. Here a place is emptied and used again.
  */
 
-/** What can be held. In one `Members` at a time. */
+/** A member, which one `Members` at a time may hold. */
 export interface Member {
-  /** Where it is held. Belongs to its Members. */
+  /** Its place, which belongs to its Members. */
   place: number
 }
 
 export class Members<T extends Member> implements Iterable<T> {
   readonly #places: Array<T | undefined> = []
-  /** Places in use: all behind are empty. */
+  /** The number of places in use: all places after them are empty. */
   #end = 0
   #size = 0
 
@@ -32,7 +32,7 @@ export class Members<T extends Member> implements Iterable<T> {
     this.#size += 1
   }
 
-  /** Whether it was held. */
+  /** Removes the member. Answers whether it was held. */
   delete(member: T): boolean {
     if (!this.has(member)) return false
     this.#places[member.place] = undefined
@@ -47,7 +47,7 @@ export class Members<T extends Member> implements Iterable<T> {
     this.#end = 0
   }
 
-  /** The one that came last. */
+  /** The member that came last. */
   get newest(): T | undefined {
     for (let at = this.#end - 1; at >= 0; at -= 1) {
       const member = this.#places[at]
@@ -69,7 +69,7 @@ export class Members<T extends Member> implements Iterable<T> {
     this.#end += 1
   }
 
-  /** Moves all to the front. */
+  /** Moves all members to the front. */
   #closeRanks(): void {
     const end = this.#end
     this.#end = 0

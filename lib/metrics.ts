@@ -1,14 +1,14 @@
 /**
  * Counters, gauges and histograms in the Prometheus text format, version 0.0.4.
  *
- * Label values come from closed unions: a label that strangers can fill (a host, a path) grows without end.
+ * Label values come from closed unions: a label that outsiders can fill (a host, a path) grows without limit.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { constants, monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks'
 import { getHeapSpaceStatistics } from 'node:v8'
 import { isRecord } from './json.ts'
 
-/** A value for every label name; none when there are none. */
+/** A value for every label name. */
 type Labels<L extends string> = Readonly<Record<L, string>>
 
 export type LabelNames<L extends string> = readonly [] | readonly [L] | readonly [L, L]
@@ -23,7 +23,7 @@ interface MetricOptions<L extends string = never> extends Described {
   readonly labels?: LabelNames<L>
 }
 
-/** What a metric is, for the list of metrics. */
+/** A metric as it stands in the list of metrics. */
 export interface MetricFacts {
   readonly name: string
   readonly type: string
@@ -31,7 +31,7 @@ export interface MetricFacts {
   readonly labels: readonly string[]
 }
 
-/** What was seen with the same labels. */
+/** The observations with the same labels. */
 interface Series {
   readonly labels: Readonly<Record<string, string>>
   sum: number
@@ -40,12 +40,12 @@ interface Series {
   readonly counts: number[]
 }
 
-/** Upper bounds of buckets in seconds, for what takes from a millisecond to a minute. */
+/** Upper bounds of buckets in seconds, for durations from a millisecond to a minute. */
 const secondsBuckets: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 ]
 
-/** The metrics of one service; two services or two tests in one process do not meet. */
+/** The metrics of one service. Two services or two tests in one process share nothing. */
 export class Metrics {
   readonly #texts: Array<() => string> = []
   readonly #facts: MetricFacts[] = []
@@ -67,17 +67,17 @@ export class Metrics {
     }
   }
 
-  /** A gauge without labels that is asked at each look. `read` must be quick and must not throw. */
+  /** A gauge without labels whose value is read at each look. `read` must be quick and must not throw. */
   reading(options: MetricOptions, read: () => number): void {
     this.#add('gauge', options, () => [sample(options.name, [], read())])
   }
 
-  /** The same for a counter that something else keeps. */
+  /** A counter without labels whose value is read at each look. */
   total(options: MetricOptions, read: () => number): void {
     this.#add('counter', options, () => [sample(options.name, [], read())])
   }
 
-  /** A gauge that is asked at each look for all its values. There must be few: labels may come from outside. */
+  /** A gauge with labels whose values are read at each look. They must be few, because labels may come from outside. */
   readings<L extends string>(
     options: Described & { readonly labels: readonly L[]; readonly type?: 'gauge' | 'counter' },
     read: () => ReadonlyArray<{ readonly labels: Labels<L>; readonly value: number }>,
@@ -113,7 +113,7 @@ export class Metrics {
     return this.#facts
   }
 
-  /** Everything measured, in the text exposition format. */
+  /** All measured values, in the text exposition format. */
   text(): string {
     return this.#texts.map(text => `${text()}\n`).join('\n')
   }
@@ -129,7 +129,7 @@ export class Metrics {
   }
 }
 
-/** A series for each combination of labels, of which there are two at most; without labels there is one, from the start. */
+/** Makes a series for each combination of at most two labels. Without labels there is one series, from the start. */
 function seriesBy<L extends string>([first, second]: LabelNames<L> = [], buckets = 0) {
   const known = new Map<string, Map<string, Series>>()
   const seriesOf = (labels: Labels<L>): Series => {
@@ -171,10 +171,8 @@ function sample(name: string, labels: readonly string[], value: number): string 
 }
 
 /**
- * Figures of this process for Prometheus: processor time, memory, open files, the event loop and the collection of garbage. Their
- * names are those that dashboards for Node.js ask for. What Linux tells in /proc is measured on Linux alone.
- *
- * Adds the figures of the process to the metrics of a service.
+ * Adds figures of this process to the metrics of a service: processor time, memory, open files, the event loop and garbage collection.
+ * Dashboards for Node.js expect these names. Figures from /proc exist on Linux only.
  */
 export function measureProcess(metrics: Metrics): void {
   measureProcessor(metrics)
@@ -194,13 +192,13 @@ export function measureProcess(metrics: Metrics): void {
   )
 }
 
-/** What one look at the metrics has read once, for all figures that it is the source of. */
+/** Reads a source of several figures only once at each look. */
 function oncePerLook<T>(read: () => T): () => T {
   let kept: { readonly value: T } | undefined
   return () => {
     if (kept === undefined) {
       kept = { value: read() }
-      // The metrics are written without a pause.
+      // All metrics are written in one synchronous run.
       queueMicrotask(() => {
         kept = undefined
       })
@@ -249,7 +247,7 @@ function measureByLinux(metrics: Metrics): void {
   }
   metrics.reading(
     { name: 'process_open_fds', help: 'Open files and connections.' },
-    // One is the directory that is being read.
+    // One of the descriptors is the directory that is being read.
     () => readdirSync('/proc/self/fd').length - 1,
   )
   const [, limit] = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
@@ -285,8 +283,8 @@ function measureHeap(metrics: Metrics): void {
 }
 
 /**
- * The delay of the event loop is measured with a timer of so many milliseconds, and its figures count from there. With 10, an idle
- * daemon wakes a hundred times a second, which is half of the processor time it uses.
+ * Milliseconds of the timer that measures the delay of the event loop. The figures include them. With 10, an idle daemon would wake a
+ * hundred times a second, which is half of the processor time it uses.
  */
 const resolution = 50
 
@@ -319,7 +317,7 @@ function measureEventLoop(metrics: Metrics): void {
     const help = `The ${which} delay of the event loop since the look before.`
     metrics.reading({ name: `nodejs_eventloop_lag_${name}_seconds`, help }, () => {
       const value = delays.count === 0 ? 0 : read() / 1e9
-      // It is the last one that is asked at a look.
+      // This figure is the last one that a look reads.
       if (name === 'p99') delays.reset()
       return value
     })

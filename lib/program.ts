@@ -5,14 +5,14 @@ import { writeFileSync } from 'node:fs'
 import { explainError, Failure, systemCode } from './errors.ts'
 import { errorLine } from './log/journal.ts'
 
-/** What a program of ours ends with. 78 is EX_CONFIG of sysexits(3): a wrong configuration, or a port that is taken. */
+/** The exit codes of our programs. 78 is EX_CONFIG of sysexits(3): a wrong configuration, or a port that another program uses. */
 export const exitCodes = { success: 0, failure: 1, usage: 2, configuration: 78 } as const
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 /**
- * Runs a program and ends the process with its code. Whatever `main` throws is told in one line on standard error and is a
- * failure; a Failure in its own words, anything else with its causes. What is still open then does not keep the process.
+ * Runs a program and ends the process with its code, even when files or sockets are still open. An error of `main` is a failure and is
+ * printed as one line on standard error: a Failure in its own words, any other error with its causes.
  */
 export async function run(name: string, main: () => Promise<ExitCode>): Promise<never> {
   nameProcess(name)
@@ -28,8 +28,8 @@ export async function run(name: string, main: () => Promise<ExitCode>): Promise<
 }
 
 /**
- * What `ps`, `top`, `ss -p` and `systemctl status` call the process: by itself it is "node", or "MainThread" since Node.js 24. The
- * command line, which process.title would overwrite, stays.
+ * Sets the name of the process in `ps`, `top`, `ss -p` and `systemctl status`. Without it the name is "node", or "MainThread" since Node.js
+ * 24. Unlike process.title this does not overwrite the command line.
  */
 function nameProcess(name: string): void {
   try {
@@ -39,19 +39,19 @@ function nameProcess(name: string): void {
   }
 }
 
-/** Has stack traces name the lines of the sources, in modules loaded from now on. It takes time, which only a daemon spends. */
+/** Makes stack traces name the lines of the sources, for modules loaded from now on. It takes time, which only a daemon spends. */
 export function traceSources(): void {
   process.setSourceMapsEnabled(true)
 }
 
-/** Settles when the text is written, or its reader has gone (`cachesvc --help | head -1`). Throws what else goes wrong. */
+/** Settles when the text is written, or when its reader has ended (`cachesvc --help | head -1`). Rejects with any other error. */
 export function print(text: string, to: NodeJS.WritableStream = process.stdout): Promise<void> {
   return new Promise((settle, fail) => {
     const done = (error?: Error | null) => {
       if (error && systemCode(error) !== 'EPIPE') fail(error)
       else settle()
     }
-    // Without a listener the stream's own 'error' event would end the process. It comes after the callback.
+    // Without a listener the stream's 'error' event would end the process. It comes after the callback.
     to.once('error', done)
     to.write(text, error => {
       if (!error) to.removeListener('error', done)

@@ -3,11 +3,11 @@
  * sd_listen_fds(3)).
  *
  * # Facts
- * - sd_notify is a datagram to a Unix socket, and Node has no Unix datagram sockets. systemd ships a program that sends it:
- *   systemd-notify. The message then comes from a child of ours, so the unit needs `NotifyAccess=all`.
- * - The program returns when the manager has taken note (a barrier), so messages sent one after the other arrive in order.
- * - Without NOTIFY_SOCKET nothing is sent and nothing is started. A program that is missing or fails is logged once; the
- *   service goes on, as it would under any other supervisor.
+ * - sd_notify is a datagram to a Unix socket, and Node has no Unix datagram sockets. systemd ships a program that sends it: systemd-notify.
+ *   The message then comes from a child of ours, so the unit needs `NotifyAccess=all`.
+ * - The program returns when the manager has read the message (a barrier), so messages sent one after the other arrive in order.
+ * - Without NOTIFY_SOCKET no message is sent and no program is started. A missing program is logged once, and each failure is logged. The
+ *   service continues, as it would under any other supervisor.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -16,22 +16,22 @@ import type { Logger } from './log/log.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** A listening socket that was open before we were started. */
+/** A listening socket that was open before this process started. */
 export interface InheritedSocket {
   readonly fd: number
   /** `FileDescriptorName=` of the socket unit; empty when it has none. */
   readonly name: string
 }
 
-/** Tells the service manager the state of this service. Every method settles within seconds and none ever throws. */
+/** Tells the service manager the state of this service. Every method settles within seconds and never rejects. */
 export interface Notifier {
-  /** The service is ready; also the end of a reload. `status` is shown by `systemctl status`. */
+  /** Says that the service is ready, or that a reload has ended. `systemctl status` shows `status`. */
   ready(status: string): Promise<void>
   reloading(): Promise<void>
   stopping(status: string): Promise<void>
   /** Interval at which `alive` is to be called, in milliseconds; undefined without a watchdog. */
   readonly watchdog: number | undefined
-  /** The service is alive. Does nothing while the previous call is still on its way. */
+  /** Says that the service is alive. Does nothing while the previous call is under way. */
   alive(): Promise<void>
 }
 
@@ -41,7 +41,7 @@ const FIRST_FD = 3
 const PROGRAM = 'systemd-notify'
 const LONGEST_RUN = 5000
 
-/** The sockets systemd opened for this very process; none when the variables are meant for another one. */
+/** The sockets that systemd opened for this process; none when the variables are meant for another one. */
 export function inheritedSockets(
   environment: Environment,
   pid: number,
@@ -53,10 +53,10 @@ export function inheritedSockets(
   return Array.from({ length: count }, (_, i) => ({ fd: FIRST_FD + i, name: names[i] ?? '' }))
 }
 
-/** A notifier for the manager named in NOTIFY_SOCKET; one that does nothing when there is none. */
+/** A notifier for the manager named in NOTIFY_SOCKET. Without that it does nothing. */
 export function createNotifier(environment: Environment, pid: number, log: Logger): Notifier {
   const { PATH = '/usr/bin:/bin', NOTIFY_SOCKET } = environment
-  // A path or, with "@", an abstract name; systemd-notify understands both, and vsock beside them.
+  // NOTIFY_SOCKET is a path or, with "@", an abstract name. systemd-notify understands both, and vsock as well.
   const managed = (NOTIFY_SOCKET ?? '') !== ''
   let silent = !managed
   const options = {
@@ -72,7 +72,7 @@ export function createNotifier(environment: Environment, pid: number, log: Logge
       try {
         await promisify(execFile)(PROGRAM, assignments, options)
       } catch (error) {
-        // A run that was merely slow may do better next time; a program that is not there will not.
+        // A run that was only slow may succeed next time; a missing program stays missing.
         silent = systemCode(error) === 'ENOENT'
         log.warn(`${PROGRAM} failed; the service manager has not heard of us`, { error })
       }
@@ -82,7 +82,7 @@ export function createNotifier(environment: Environment, pid: number, log: Logge
 
   return {
     ready: status => send('READY=1', `STATUS=${oneLine(status)}`),
-    // CLOCK_MONOTONIC is what hrtime counts on Linux; Type=notify-reload wants it to pair the messages.
+    // hrtime reads CLOCK_MONOTONIC on Linux. Type=notify-reload uses this time to pair the messages.
     reloading: () => send('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`),
     stopping: status => send('STOPPING=1', `STATUS=${oneLine(status)}`),
     watchdog: managed ? watchdogInterval(environment, pid) : undefined,

@@ -1,14 +1,14 @@
 /**
- * HTML from templates. The only file that knows which template engine there is.
+ * HTML from templates. Only this file knows the template engine.
  *
- * Stricter than Mustache itself: every value is escaped and there is no way around it, a name the view does not have is an
- * error instead of an empty place, and all of it is checked when the templates are read, at start.
+ * It is stricter than Mustache: every value is escaped without exception, a name that the view lacks is an error instead of an empty place,
+ * and every template is checked when it is read, at start.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Mustache from 'mustache'
 
-/** What a template is filled with: plain values, arrays and objects, never functions. */
+/** The values for a template: plain values, arrays and objects, but no functions. */
 export type View = Readonly<Record<string, unknown>>
 
 const suffix = '.mustache'
@@ -25,8 +25,8 @@ export class Templates {
   }
 
   /**
-   * Reads and checks every `*.mustache` file of a directory, once. Each may include the others as partials. Throws when one
-   * cannot be read, is malformed, includes what is not there, or inserts a value without escaping it.
+   * Reads and checks every `*.mustache` file of a directory, once. Each may include the others as partials. Throws when one cannot be read,
+   * is malformed, includes a missing one, or inserts a value without escaping it.
    */
   static read(directory: string): Templates {
     const names = readdirSync(directory).filter(name => name.endsWith(suffix))
@@ -36,7 +36,7 @@ export class Templates {
     return new Templates(Object.fromEntries(texts))
   }
 
-  /** The template `name` filled with `view`. Throws when there is no such template, or it asks for what the view lacks. */
+  /** The template `name` filled with `view`. Throws when there is no such template, or when it uses a name that the view lacks. */
   render(name: string, view: View): string {
     const text = this.#texts[name]
     if (text === undefined) throw new Error(`there is no template "${name}"`)

@@ -8,8 +8,8 @@ import t, { type Test } from 'tap'
 import {
   type AdminSocket,
   askOwner,
-  own,
   type RequestHandler,
+  takeOwnership,
   wholeDirectory,
 } from '../lib/admin-socket.ts'
 import { systemClock } from '../lib/async/clock.ts'
@@ -27,7 +27,7 @@ const parts = () => ({ clock, log: createMemoryLog() })
 
 async function owned(t: Test, handle?: RequestHandler) {
   const directory = t.testdir({})
-  const socket = await own(cacheDirectory(directory), parts())
+  const socket = await takeOwnership(cacheDirectory(directory), parts())
   t.teardown(() => socket.release())
   socket.answer(handle)
   return { directory, socket }
@@ -35,8 +35,8 @@ async function owned(t: Test, handle?: RequestHandler) {
 
 t.test('the second owner is refused with a sentence that names the first', async t => {
   const directory = t.testdir({})
-  const socket = await own(cacheDirectory(directory), parts())
-  const refusal = await own(cacheDirectory(directory), parts()).catch(error => error)
+  const socket = await takeOwnership(cacheDirectory(directory), parts())
+  const refusal = await takeOwnership(cacheDirectory(directory), parts()).catch(error => error)
   t.ok(refusal instanceof Failure)
   t.match(refusal, {
     code: 'directory-in-use',
@@ -45,7 +45,7 @@ t.test('the second owner is refused with a sentence that names the first', async
     ),
   })
   await socket.release()
-  const next = await own(cacheDirectory(directory), parts())
+  const next = await takeOwnership(cacheDirectory(directory), parts())
   await next.release()
 })
 
@@ -55,9 +55,13 @@ t.test('several files of a directory have owners of their own', async t => {
     ...{ directory, lock: `${name}.lock`, name: `file ${name}` },
     mend: 'take another',
   })
-  const [first, second] = await Promise.all(['a', 'a.b'].map(name => own(file(name), parts())))
+  const [first, second] = await Promise.all(
+    ['a', 'a.b'].map(name => takeOwnership(file(name), parts())),
+  )
   t.strictSame((await readdir(directory)).sort(), ['a.b.lock.1', 'a.lock.1'])
-  await t.rejects(own(file('a'), parts()), { message: /^The file a is in use by process/ })
+  await t.rejects(takeOwnership(file('a'), parts()), {
+    message: /^The file a is in use by process/,
+  })
   await Promise.all([first?.release(), second?.release()])
 })
 
@@ -65,7 +69,7 @@ t.test('of many that begin at once exactly one wins, also over a dead owner', as
   const directory = t.testdir({})
   for (let round = 0; round < 5; round += 1) {
     const outcomes = await Promise.allSettled(
-      Array.from({ length: 8 }, () => own(cacheDirectory(directory), parts())),
+      Array.from({ length: 8 }, () => takeOwnership(cacheDirectory(directory), parts())),
     )
     const winners = outcomes.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
     t.equal(winners.length, 1)
@@ -78,11 +82,11 @@ t.test('a killed owner does not keep the directory', async t => {
   const directory = t.testdir({})
   const child = startChild(t, 'hold', { directory })
   t.equal(await child.line(), 'open')
-  await t.rejects(own(cacheDirectory(directory), parts()), {
+  await t.rejects(takeOwnership(cacheDirectory(directory), parts()), {
     message: new RegExp(`in use by process ${child.pid} on `),
   })
   await child.kill()
-  const socket = await own(cacheDirectory(directory), parts())
+  const socket = await takeOwnership(cacheDirectory(directory), parts())
   await socket.release()
 })
 
@@ -93,9 +97,12 @@ t.test('an owner that does not answer still owns the directory', async t => {
   const silent = createServer(() => manual.advance(1000))
   await new Promise<void>(resolve => silent.listen(join(directory, 'lock.3'), resolve))
   t.teardown(() => silent.close())
-  await t.rejects(own(cacheDirectory(directory), { clock: manual, log: createMemoryLog() }), {
-    message: /in use by another process \(.* does not answer\)/,
-  })
+  await t.rejects(
+    takeOwnership(cacheDirectory(directory), { clock: manual, log: createMemoryLog() }),
+    {
+      message: /in use by another process \(.* does not answer\)/,
+    },
+  )
 })
 
 const asRoot = { skip: process.geteuid?.() === 0 ? false : 'needs root, to give files away' }
@@ -104,7 +111,7 @@ t.test('a run as root does not keep the owner of the directory out', asRoot, asy
   const directory = await mkdtemp(join(tmpdir(), 'lock-'))
   t.teardown(() => rm(directory, { recursive: true }))
   await chown(directory, 65_534, 65_534)
-  const socket = await own(cacheDirectory(directory), parts())
+  const socket = await takeOwnership(cacheDirectory(directory), parts())
   await socket.release()
   t.match(await stat(join(directory, 'lock.1')), { uid: 65_534, gid: 65_534 })
   const child = startChild(t, 'hold', { directory, uid: 65_534 })
@@ -140,7 +147,7 @@ t.test('a link in the place of the socket leads root to no other file', asRoot, 
   const owner = new Worker(replacing, { eval: true, workerData })
   await once(owner, 'message')
   for (let i = 0; i < 100; i += 1) {
-    const socket = await own(cacheDirectory(directory), parts()).catch(() => undefined)
+    const socket = await takeOwnership(cacheDirectory(directory), parts()).catch(() => undefined)
     await socket?.release()
   }
   Atomics.store(ended, 0, 1)
@@ -158,14 +165,14 @@ t.test(
     await chown(directory, 65_534, 65_534)
     const child = startChild(t, 'hold', { directory, mayGive: false })
     t.equal(await child.line(), 'open')
-    await t.rejects(own(cacheDirectory(directory), parts()), { code: 'directory-in-use' })
+    await t.rejects(takeOwnership(cacheDirectory(directory), parts()), { code: 'directory-in-use' })
   },
 )
 
 t.test('a lock that may not be asked is named with its owner', asRoot, async t => {
   const directory = await mkdtemp(join(tmpdir(), 'lock-'))
   t.teardown(() => rm(directory, { recursive: true }))
-  const socket = await own(cacheDirectory(directory), parts())
+  const socket = await takeOwnership(cacheDirectory(directory), parts())
   await socket.release()
   await chown(directory, 65_534, 65_534)
   const child = startChild(t, 'hold', { directory, uid: 65_534 })
@@ -178,8 +185,8 @@ t.test('a lock that may not be asked is named with its owner', asRoot, async t =
 t.test('a path longer than a socket address may be is no obstacle', async t => {
   const name = 'd'.repeat(150)
   const directory = join(t.testdir({ [name]: {} }), name)
-  const socket = await own(cacheDirectory(directory), parts())
-  await t.rejects(own(cacheDirectory(directory), parts()), { code: 'directory-in-use' })
+  const socket = await takeOwnership(cacheDirectory(directory), parts())
+  await t.rejects(takeOwnership(cacheDirectory(directory), parts()), { code: 'directory-in-use' })
   await socket.release()
 })
 
@@ -187,7 +194,7 @@ t.test('a plain file of that name, from a careless copy, is no owner', async t =
   const directory = t.testdir({})
   await writeFile(join(directory, 'lock.7'), '')
   t.equal(await askOwner({ directory, lock: wholeDirectory }, 1, clock), undefined)
-  const socket = await own(cacheDirectory(directory), parts())
+  const socket = await takeOwnership(cacheDirectory(directory), parts())
   t.strictSame(await readdir(directory), ['lock.8'])
   t.equal((await stat(join(directory, 'lock.8'))).mode & 0o777, 0o600)
   await socket.release()

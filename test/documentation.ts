@@ -9,7 +9,7 @@ import { claims } from '../lib/auth/identity/claim.ts'
 import { checkOutcomes, outcomes } from '../lib/auth/outcome.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { packageRoot } from '../lib/package.ts'
-import { designWithMap } from '../lib/tools/source-map.ts'
+import { designWithMap } from '../tools/source-map.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
 import { Sources } from './fixtures/recorded/source-words.ts'
 
@@ -35,7 +35,7 @@ t.test('the map in docs/design.md is what the first comments say', t => {
 })
 
 t.test('every source file begins with the comment that says what it owns', t => {
-  for (const path of ['bin', 'dev', 'lib'].flatMap(folder => files(folder, '.ts'))) {
+  for (const path of ['bin', 'dev', 'lib', 'tools'].flatMap(folder => files(folder, '.ts'))) {
     t.ok(/^\/\*\*\n \* \S/.test(read(path)), path)
   }
   t.end()
@@ -44,7 +44,7 @@ t.test('every source file begins with the comment that says what it owns', t => 
 t.test('exported names can be searched for: none is a bare participle or adverb', t => {
   const bare = /^(?:over|kept|told|behind|left|whole|taken|found|begun|gone|held|settled|wanted)$/i
   const exported = /^export (?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm
-  for (const path of ['bin', 'dev', 'lib'].flatMap(folder => files(folder, '.ts'))) {
+  for (const path of ['bin', 'dev', 'lib', 'tools'].flatMap(folder => files(folder, '.ts'))) {
     const names = [...read(path).matchAll(exported)].map(([, name = '']) => name)
     t.strictSame(
       names.filter(name => bare.test(name)),

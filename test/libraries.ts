@@ -16,7 +16,7 @@ const withManyImporters = new Set(['lru-cache'])
 
 /** The libraries that each source file of the program imports, in any of the ways there are. */
 const imported = new Map(
-  ['lib', 'bin', 'dev'].flatMap(folder =>
+  ['lib', 'bin', 'dev', 'tools'].flatMap(folder =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter(path => path.endsWith('.ts'))
       .map(path => [`${folder}/${path}`, libraries(join(root, folder, path))] as const),

@@ -8,7 +8,7 @@ import { AuthMetrics } from '../lib/auth/metrics.ts'
 import { CacheMetrics } from '../lib/cache/operations/metrics.ts'
 import { isRecord } from '../lib/json.ts'
 import { packageRoot } from '../lib/package.ts'
-import { metricsList } from '../lib/tools/metrics-list.ts'
+import { metricsList } from '../tools/metrics-list.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
 
 const folder = join(packageRoot(), 'packaging/monitoring')

@@ -1,9 +1,9 @@
 /** A memory of what was used last: its bound, and what it forgets. */
 import t from 'tap'
-import { recent } from '../lib/recent.ts'
+import { recentEntries } from '../lib/recent.ts'
 
 t.test('the entry that was not used for the longest time is forgotten', async t => {
-  const memory = recent<string, number>(3)
+  const memory = recentEntries<string, number>(3)
   for (const [n, key] of [...'abc'].entries()) memory.set(key, n)
   t.equal(memory.get('a'), 0)
   memory.set('b', 7)

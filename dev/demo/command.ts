@@ -16,7 +16,7 @@ import { obey } from '../../lib/command-line.ts'
 import { type Service, type Start, type StopStep, serve, stopStep } from '../../lib/daemon.ts'
 import { createLog, type Log } from '../../lib/log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
-import { selfSigned } from '../../lib/x509/self-signed.ts'
+import { selfSignedCertificate } from '../../lib/x509/self-signed.ts'
 import { type DemoOptions, demo } from '../idp/arguments.ts'
 import { peopleOf, peopleTable, startDevIdp, startListening } from '../idp/command.ts'
 import type { Person } from '../idp/people.ts'
@@ -91,7 +91,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
       log,
       start,
       reload,
-      makePair: wanted => selfSigned({ ...wanted, modulusLength: 2048 }),
+      makePair: wanted => selfSignedCertificate({ ...wanted, modulusLength: 2048 }),
       explainCommand: reference => `authproxy explain ${reference} --config ${file}`,
     })
     stop.unshift(...gateway.stop)
@@ -135,7 +135,7 @@ async function configOf(file: string, settings: unknown): Promise<Config> {
  * X-Forwarded-Proto; here no other proxy stands in front.
  */
 async function createTlsEdge(to: () => number) {
-  const { privateKey: key, certificate: cert } = await selfSigned({
+  const { privateKey: key, certificate: cert } = await selfSignedCertificate({
     name: 'localhost',
     hosts: ['localhost', '127.0.0.1'],
     modulusLength: 2048,

@@ -8,12 +8,12 @@ import type { Server } from 'node:net'
 import { day, systemClock } from '../../lib/async/clock.ts'
 import { obey } from '../../lib/command-line.ts'
 import { type Service, serve, stopStep } from '../../lib/daemon.ts'
-import { Failure, whyUnreadable } from '../../lib/errors.ts'
+import { attempt, Failure, whyUnreadable } from '../../lib/errors.ts'
 import { formatAuthority } from '../../lib/http/message/target.ts'
 import { cannotListen, type ListenAddress } from '../../lib/http/server/listen.ts'
 import { createLog } from '../../lib/log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
-import { selfSigned } from '../../lib/x509/self-signed.ts'
+import { selfSignedCertificate } from '../../lib/x509/self-signed.ts'
 import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
 import { cast, type Person, readPeople } from './people.ts'
 import { profiles } from './profile.ts'
@@ -62,11 +62,7 @@ async function certificateIn(file: string): Promise<string> {
 }
 
 function keyTypeOf(certificate: string): string | undefined {
-  try {
-    return new X509Certificate(certificate).publicKey.asymmetricKeyType
-  } catch {
-    return undefined
-  }
+  return attempt(() => new X509Certificate(certificate).publicKey.asymmetricKeyType)
 }
 
 /** The people of a file, or the built-in ones. Undefined when the file has problems, which have then been printed. */
@@ -115,7 +111,12 @@ export async function startDevIdp(
 }
 
 function makeKey(name: string) {
-  return selfSigned({ name, now: systemClock.now(), lifetime: 400 * day, modulusLength: 2048 })
+  return selfSignedCertificate({
+    name,
+    now: systemClock.now(),
+    lifetime: 400 * day,
+    modulusLength: 2048,
+  })
 }
 
 /** Listens, and answers the port. Throws a Failure with the reason and the option for another port when that fails. */

@@ -1,12 +1,12 @@
 /**
- * A deadline that is set anew often: one timer serves all of them, and looks at the present one when it fires.
+ * A deadline that changes often. One timer serves all deadlines, and compares the present one when it fires.
  */
 import type { Clock, Milliseconds } from './clock.ts'
 
 export class Alarm {
   readonly #clock: Clock
   #ring: (() => void) | undefined
-  /** When the deadline passes and when the timer rings, by `elapsed`. */
+  /** When the deadline passes, and when the timer fires, by `elapsed`. */
   #due: Milliseconds = 0
   #rings: Milliseconds = Number.POSITIVE_INFINITY
   #cancelTimer: () => void = () => {}
@@ -15,19 +15,19 @@ export class Alarm {
     this.#clock = clock
   }
 
-  /** Calls `ring` after so long, in place of whatever was set before. */
+  /** Calls `ring` after this time, and cancels any earlier deadline. */
   set(after: Milliseconds, ring: () => void): void {
     this.#ring = ring
     this.#due = this.#clock.elapsed() + after
     if (this.#due < this.#rings) this.#start(after)
   }
 
-  /** Nothing is called until it is set again. The timer may stay. */
+  /** Cancels the deadline. The timer may stay. */
   clear(): void {
     this.#ring = undefined
   }
 
-  /** The same, and no timer stays. */
+  /** Cancels the deadline and the timer. */
   close(): void {
     this.clear()
     this.#cancelTimer()

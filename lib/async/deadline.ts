@@ -13,8 +13,8 @@ interface Limit {
   readonly aborted: () => Error
 }
 
-/** Settles as `work` does, or throws when the limit comes first; `stop` then fires, so that the work releases its resources. */
-export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>): Promise<T> {
+/** Settles as `work` does, or rejects when the limit comes first. Then `stop` fires, so that the work releases its resources. */
+export function withDeadline<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>): Promise<T> {
   const { signal } = limit
   if (signal.aborted) return Promise.reject(limit.aborted())
   return new Promise((resolve, reject) => {
@@ -35,8 +35,8 @@ export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>)
   })
 }
 
-/** Settles as a promise does; with undefined when that takes longer. What the promise is of goes on then. */
-export function inTime<Result>(
+/** Settles as `promise` does, or resolves to undefined when that takes longer than `wait`. The work behind the promise then continues. */
+export function resultInTime<Result>(
   promise: Promise<Result>,
   clock: Clock,
   wait: Milliseconds,

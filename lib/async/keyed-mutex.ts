@@ -4,7 +4,7 @@
 export class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>()
 
-  /** Runs `action` when every earlier one under `key` is over, however it ended. Its result or error is the caller's. */
+  /** Runs `action` when every earlier one under `key` has ended, with success or not. The caller gets its result or error. */
   async run<Result>(key: string, action: () => Promise<Result>): Promise<Result> {
     const turn = (this.#last.get(key) ?? Promise.resolve()).then(action)
     const over = turn.catch(() => undefined)

@@ -1,16 +1,16 @@
 /**
- * How long an exchange with a client, or a fetch, lasts. Its owner calls `end` once, and that tells everyone who has asked.
+ * The lifetime of an exchange with a client, or of a fetch. Its owner calls `end` once, and that calls all functions given to `onceOver`.
  *
  * # Facts
- * - An AbortController with one listener costs as much as a twentieth of a small download. So the signal is made when it is first
- *   asked for: by what knows no other way to be told.
+ * - An AbortController with one listener costs a twentieth of a small download. So the signal is made on first use, for callers that cannot
+ *   use `onceOver`.
  */
 export class Lifetime {
   #controller: AbortController | undefined
   #reason: Error | undefined
   #whenOver: Array<(reason: Error) => void> | undefined
 
-  /** Ends when the signal fires. */
+  /** A lifetime that ends when the signal fires. */
   static until(signal: AbortSignal): Lifetime {
     const lifetime = new Lifetime()
     const end = (): void => lifetime.end(asError(signal.reason))
@@ -30,25 +30,25 @@ export class Lifetime {
     return this.#reason !== undefined
   }
 
-  /** Why it ended; undefined until then. */
+  /** The reason of the end; undefined until then. */
   get reason(): Error | undefined {
     return this.#reason
   }
 
-  /** Calls `act` once at the end, or now when it is over. It must not throw. */
+  /** Calls `act` once at the end, or now when that has passed. `act` must not throw. */
   onceOver(act: (reason: Error) => void): void {
     if (this.#reason !== undefined) return act(this.#reason)
     this.#whenOver ??= []
     this.#whenOver.push(act)
   }
 
-  /** `act`, given to `onceOver`, is not called: what lasts long does not keep what is over. */
+  /** Ensures that `act`, given to `onceOver`, is not called, so that a long lifetime does not keep objects of the past in memory. */
   forget(act: (reason: Error) => void): void {
     const at = this.#whenOver?.indexOf(act) ?? -1
     if (at >= 0) this.#whenOver?.splice(at, 1)
   }
 
-  /** Only the first call counts. */
+  /** Ends the lifetime. Only the first call counts. */
   end(reason: Error): void {
     if (this.#reason !== undefined) return
     this.#reason = reason

@@ -1,25 +1,25 @@
 /**
  * The line of requests that wait for a connection to one origin, or of jobs that wait for a thread.
  *
- * Their clients take turns, and a turn of a client that holds n connections lasts n + 1 rounds: who holds few goes before who holds
- * many, and no request waits for ever. Requests of one client go in the order they came.
+ * Their clients take turns, and a turn of a client that holds n connections lasts n + 1 rounds: clients with few connections go before
+ * clients with many, and no request waits for ever. Requests of one client go in the order they came.
  */
 
 interface Queue<Request> {
   readonly requests: Set<Request>
-  /** The round of its last turn, or in which it came. */
+  /** The round of its last turn, or the round in which it came. */
   since: number
-  /** Connections its client holds. */
+  /** The number of connections that its client holds. */
   holds: number
 }
 
-/** Holds the requests that wait, and says whose turn is next. Requests with the `client` "" count as those of one client. */
+/** Holds the waiting requests, and chooses the next one. Requests with the `client` "" count as those of one client. */
 export class Line<Request extends { readonly client: string }> {
   readonly #clients = new Map<string, Queue<Request>>()
   #round = 0
   size = 0
 
-  /** How many requests wait for each client. */
+  /** The number of waiting requests of each client. */
   waiting(): ReadonlyMap<string, number> {
     return new Map([...this.#clients].map(([client, { requests }]) => [client, requests.size]))
   }
@@ -28,7 +28,7 @@ export class Line<Request extends { readonly client: string }> {
     return this.#clients.get(client)?.requests.size ?? 0
   }
 
-  /** Says how many connections each client holds; those that are not named hold none. */
+  /** Sets how many connections each client holds. A client that is missing from the map holds none. */
   weigh(held: ReadonlyMap<string, number>): void {
     for (const [client, queue] of this.#clients) queue.holds = held.get(client) ?? 0
   }
@@ -43,13 +43,13 @@ export class Line<Request extends { readonly client: string }> {
     this.size += 1
   }
 
-  /** The request whose turn it is; it stays in the line. */
+  /** The request whose turn it is. It stays in the line. */
   next(): Request | undefined {
     const [first] = this.#first()?.requests ?? []
     return first
   }
 
-  /** Takes out the request whose turn it is. */
+  /** Removes and returns the request whose turn it is. */
   take(): Request | undefined {
     const queue = this.#first()
     const [request] = queue?.requests ?? []
@@ -57,12 +57,12 @@ export class Line<Request extends { readonly client: string }> {
     queue.since = turnOf(queue)
     this.#round = Math.max(this.#round, queue.since)
     this.delete(request)
-    // It goes behind the others whose next turn is in the same round.
+    // The client goes behind the others whose next turn is in the same round.
     if (this.#clients.delete(request.client)) this.#clients.set(request.client, queue)
     return request
   }
 
-  /** The request does not wait any more; false when it did not wait. */
+  /** Removes the request from the line; false when it was not in it. */
   delete(request: Request): boolean {
     const own = this.#clients.get(request.client)
     if (own === undefined || !own.requests.delete(request)) return false
@@ -71,7 +71,7 @@ export class Line<Request extends { readonly client: string }> {
     return true
   }
 
-  /** Takes out the newest request of the client with the most. */
+  /** Removes and returns the newest request of the client with the most requests. */
   drop(): Request | undefined {
     let most: ReadonlySet<Request> = new Set()
     for (const { requests } of this.#clients.values()) {
@@ -92,7 +92,7 @@ export class Line<Request extends { readonly client: string }> {
   }
 }
 
-/** The round in which a client's next turn is. */
+/** The round of a client's next turn. */
 function turnOf({ since, holds }: Queue<unknown>): number {
   return since + holds + 1
 }

@@ -1,8 +1,8 @@
 /**
- * Handles values that may be ready already: the next step runs at once if they are, else when they are.
+ * Handles values that may be ready already: then the next step runs at once.
  */
 
-/** `next` of the value: the result when the value is there, a promise of it otherwise. */
+/** The result of `next` for the value. It is a promise only when the value or the result is one. */
 export function whenReady<Value, Result>(
   value: Value | Promise<Value>,
   next: (value: Value) => Result | Promise<Result>,

@@ -1,11 +1,12 @@
 /**
- * Runs a task again and again, with a time between.
+ * Runs a task repeatedly, with an interval between two runs.
  */
 import type { Clock, Milliseconds } from './clock.ts'
 
 /**
- * Runs `task` every `interval`, which is asked for anew each time when it is a function, first when one has passed. When the task returns a promise, the next interval begins after it
- * has settled; it must not reject. The returned function stops the repetition, but not a running task.
+ * Runs `task` after every `interval`, the first time after one. An `interval` that is a function is called before each wait. When the task
+ * returns a promise, the next interval begins after it has settled; the promise must not reject. The returned function stops the
+ * repetition, but not a running task.
  */
 export function repeat(
   clock: Clock,

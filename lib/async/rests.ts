@@ -1,16 +1,16 @@
 /**
- * Remembers which of several peers failed lately, origins of an archive or parent proxies for two: for a while they come last. Each
- * failure doubles that time. When it is over, one request tries whether the peer is back, while the others still pass it over.
+ * Remembers which of several peers failed recently, for example origins of an archive or parent proxies. For a while they come last. Each
+ * failure doubles that time. When it is over, one request tries the peer, while other requests still try it last.
  */
 import type { Clock, Milliseconds } from './clock.ts'
 
-/** How long a peer that failed comes last: at first, doubled with every failure, at most. */
+/** The time for which a peer comes last after its first failure, and the longest such time. Each failure doubles it. */
 const firstRest: Milliseconds = 10_000
 export const longestRest: Milliseconds = 300_000
 
 interface Health {
   readonly failures: number
-  /** Until when it comes last, by `elapsed`. */
+  /** The moment until which it comes last, by `elapsed`. */
   until: Milliseconds
 }
 
@@ -29,17 +29,17 @@ export class Rests {
     this.#failing.set(name, { failures, until: this.#clock.elapsed() + Math.max(rest, least) })
   }
 
-  /** Forgets its failures; answers whether there were any. */
+  /** Forgets the failures of a peer. Answers whether there were any. */
   forget(name: string): boolean {
     return this.#failing.delete(name)
   }
 
-  /** For how long a peer comes last still; 0 when it does not. */
+  /** The remaining time for which a peer comes last; 0 when it does not. */
   left(name: string): Milliseconds {
     return Math.max(0, (this.#failing.get(name)?.until ?? 0) - this.#clock.elapsed())
   }
 
-  /** The peers in turn, for a request that asks them now: those whose rest ends soonest come first of the failing ones. */
+  /** The peers in the order in which a request should try them. Of the failing ones those whose rest ends soonest come first. */
   inTurn<Peer>(
     peers: readonly Peer[],
     nameOf: (peer: Peer) => string,
@@ -47,7 +47,7 @@ export class Rests {
     const left = (peer: Peer) => this.left(nameOf(peer))
     const healthy = peers.filter(peer => left(peer) === 0)
     const failing = peers.filter(peer => left(peer) > 0).sort((a, b) => left(a) - left(b))
-    // One request tries whether it is back, not all that come in the same moment.
+    // Only one request tries whether the peer is back, not all requests of this moment.
     for (const peer of healthy) {
       const health = this.#failing.get(nameOf(peer))
       if (health !== undefined) health.until = this.#clock.elapsed() + firstRest

@@ -4,7 +4,7 @@
 export class SingleFlight<Result> {
   readonly #flights = new Map<string, Promise<Result>>()
 
-  /** Joins the flight under `key`, or starts one. All callers share its result or its error; the next call starts anew. */
+  /** Joins the running task under `key`, or starts one. All callers share its result or its error. A call after that starts a new task. */
   run(key: string, start: () => Promise<Result>): Promise<Result> {
     const flying = this.#flights.get(key)
     if (flying !== undefined) return flying
@@ -13,7 +13,7 @@ export class SingleFlight<Result> {
     return flight
   }
 
-  /** How many flights are in the air. */
+  /** The number of running tasks. */
   get size(): number {
     return this.#flights.size
   }

@@ -1,21 +1,21 @@
 /**
- * Runs a task in a thread of its own, so that heavy work does not keep requests waiting.
+ * Runs a task in a thread of its own, so that heavy work does not delay requests.
  */
 import { getPriority, setPriority } from 'node:os'
 import { Worker } from 'node:worker_threads'
 
 interface ThreadTask {
-  /** What the program of the thread finds as `workerData`. */
+  /** The `workerData` of the thread's program. */
   readonly task: unknown
   readonly heapMegabytes: number
   readonly signal: AbortSignal
 }
 
 /**
- * Runs a program in a thread and gives its messages to `hear`, which calls `resolve` at the last one. Rejects with the reason of
- * `signal`, and when the thread fails or ends early. The thread is ended in each case.
+ * Runs a program in a thread and gives its messages to `hear`, which calls `resolve` at the last one. Rejects with the reason of `signal`,
+ * and when the thread fails or ends early. The thread is terminated in each case.
  */
-export async function inThread<Message, Result>(
+export async function runInThread<Message, Result>(
   program: URL,
   { task, heapMegabytes, signal }: ThreadTask,
   hear: (message: Message, resolve: (result: Result) => void) => void,
@@ -40,10 +40,12 @@ export async function inThread<Message, Result>(
   }
 }
 
-/** Lets other threads go before the calling one, unless the whole process does already. Does nothing where that is forbidden. */
+/**
+ * Lowers the priority of the calling thread, unless the whole process has that priority already. Does nothing where the system forbids it.
+ */
 export function lowerPriority(niceness: number): void {
   try {
-    // On Linux this is the priority of the calling thread; elsewhere it would be that of the whole process.
+    // On Linux this sets the priority of the calling thread; elsewhere it would set that of the whole process.
     if (process.platform === 'linux' && getPriority() < niceness) setPriority(niceness)
   } catch {}
 }

@@ -4,10 +4,10 @@
  */
 import {
   type CommandAnswer,
-  complaint,
+  complaintAnswer,
+  outputAnswer,
   type RequestHandler,
   reloadAnswer,
-  said,
 } from '../admin-socket.ts'
 import type { Milliseconds } from '../async/clock.ts'
 import type { Reload } from '../daemon.ts'
@@ -66,7 +66,9 @@ export function control(parts: ControlParts): RequestHandler {
       const own = explain(reference, parts.failures())
       const shared = own.found ? undefined : explain(reference, await parts.sharedFailures())
       const { found, lines } = shared?.found === true ? shared : own
-      return found ? said(`${lines.join('\n')}\n`) : complaint(exitCodes.failure, ...lines)
+      return found
+        ? outputAnswer(`${lines.join('\n')}\n`)
+        : complaintAnswer(exitCodes.failure, ...lines)
     }
     throw new Error('this process does not know how to do that')
   }
@@ -99,7 +101,7 @@ function status(parts: ControlParts): CommandAnswer {
     ),
     line('Connections', `${clients} of clients, ${websockets} WebSockets`),
   ]
-  return said(text.join(''), found.length === 0 ? exitCodes.success : exitCodes.failure)
+  return outputAnswer(text.join(''), found.length === 0 ? exitCodes.success : exitCodes.failure)
 }
 
 /** `by` is what the command says of its caller, who is the user of the service or root. */
@@ -110,7 +112,7 @@ async function endSessions(
 ): Promise<CommandAnswer> {
   const ended = await endUser(user)
   if (ended === undefined) {
-    return complaint(
+    return complaintAnswer(
       exitCodes.failure,
       'no session has ended: session.revocation is off, so this instance keeps no list of ended sessions; delete the dynamic configuration and restart to end all sessions of all users',
     )
@@ -127,7 +129,7 @@ async function endSessions(
   const notWritten =
     'their end could not be written down, as the log says: it holds until the next restart'
   return isWritten
-    ? said(text.join(''))
+    ? outputAnswer(text.join(''))
     : { out: text.join(''), complaints: [notWritten], code: exitCodes.failure }
 }
 

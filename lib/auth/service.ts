@@ -3,7 +3,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { own, type Property } from '../admin-socket.ts'
+import { type Property, takeOwnership } from '../admin-socket.ts'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Request } from '../http/message/message.ts'
@@ -132,7 +132,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...(makePair === undefined ? {} : { makePair }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
-  const owned = await own(propertyOf(config), { clock, log }).catch((error: unknown) => {
+  const owned = await takeOwnership(propertyOf(config), { clock, log }).catch((error: unknown) => {
     throw cannotSave(config.configPath, error)
   })
   stop.push(stopStep('let the dynamic configuration go', 2000, () => owned.release()))

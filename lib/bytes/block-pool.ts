@@ -1,22 +1,22 @@
 /**
- * Memory for content that is transferred: blocks of three sizes, reused, bounded for the process.
+ * Memory for content that is transferred: blocks of three sizes, which are reused, and whose sum is bounded for the process.
  *
  * # Facts
- * - A socket or a file is read straight into a block. The hash, the disk and every client get the same bytes by reference
- *   (`Piece`), and the last one to let go gives the block back. Nothing is copied and nothing is left to the garbage collector.
- * - Each read of a socket wakes the sender, and each write the receiver: through blocks of 1 MiB a tunnel passed a quarter more
- *   than through 256 KiB. A file has no one to wake, and smaller blocks stay in the processor's cache until they are sent: 512 KiB was
- *   a tenth faster than 256 KiB and than 1 MiB.
+ * - A socket or a file is read straight into a block. The hash, the disk and every client get the same bytes by reference (`Piece`), and
+ *   the last holder gives the block back. No byte is copied, and the garbage collector has no work.
+ * - Each read of a socket wakes the sender, and each write the receiver: with blocks of 1 MiB a tunnel passed a quarter more than with 256
+ *   KiB. A file wakes no process, and smaller blocks stay in the processor's cache until they are sent: 512 KiB was a tenth faster than 256
+ *   KiB and than 1 MiB.
  */
 
-/** Bytes of a block for what is no larger, or for a part of it when blocks are scarce. */
+/** Bytes of a block for content of at most this size, or for a part of larger content when blocks are scarce. */
 export const smallBlock = 128 * 1024
 /** Bytes of a block that a file is read into. */
 export const fileBlock = 512 * 1024
 /** Bytes of a block that a socket is read into. */
 export const socketBlock = 1024 * 1024
 
-/** One block. The taker holds it; each further holder retains it, and each releases it once. */
+/** One block. The caller of `take` holds it. Each further holder retains it, and each holder releases it once. */
 export class Block {
   readonly memory: Buffer
   readonly #pool: BlockPool
@@ -31,7 +31,9 @@ export class Block {
     this.#holders += 1
   }
 
-  /** Gives it back to its pool when the last holder lets go. Throws when it is not held: two would write into it then. */
+  /**
+   * Gives the block back to its pool when the last holder releases it. Throws when no one holds it: two holders would then write into it.
+   */
   release(): void {
     if (this.#holders === 0) throw new Error('a block was released more often than it was held')
     this.#holders -= 1
@@ -40,8 +42,8 @@ export class Block {
 }
 
 /**
- * Bytes of spare blocks kept for the next transfer, at most; the others go back to the system. As many as one reader of a file
- * who leaves the others gives back at once (`mostKept` of the store's open-content.ts) and as many again.
+ * The most bytes of spare blocks that are kept for the next transfer; the others go back to the system. It is twice the bytes that one
+ * reader of a file gives back at once when it leaves (`mostKept` of the store's open-content.ts).
  */
 const mostSpare = 64 * 1024 * 1024
 
@@ -56,7 +58,7 @@ export class BlockPool {
   #spareBytes = 0
   #used = 0
 
-  /** `limit` is the memory for blocks in bytes; one block for a socket fits in any case. */
+  /** `limit` is the memory for blocks in bytes. It is at least one block for a socket. */
   constructor({ limit }: { readonly limit: number }) {
     this.#limit = Math.max(socketBlock, limit)
   }
@@ -66,12 +68,12 @@ export class BlockPool {
     return this.#used
   }
 
-  /** Whether so little is left that holders should let go of blocks they can spare. */
+  /** Whether so little memory is left that holders should release blocks they can spare. */
   get scarce(): boolean {
     return this.#used > this.#limit - Math.max(socketBlock, this.#limit / 4)
   }
 
-  /** A block, held once by the caller; undefined when the limit is reached. */
+  /** A block that the caller holds; undefined when the limit is reached. */
   take(bytes: typeof smallBlock | typeof fileBlock | typeof socketBlock): Block | undefined {
     if (this.#used + bytes > this.#limit) return undefined
     this.#used += bytes
@@ -85,7 +87,7 @@ export class BlockPool {
     return spare
   }
 
-  /** Gives spare blocks back to the system until no more than `most` bytes are left, those of the given size last. */
+  /** Gives spare blocks back to the system until at most `most` bytes are left, those of the size `last` after the others. */
   #keepSpare(most: number, last: number): void {
     const others = Object.keys(this.#spare).map(Number)
     for (const size of [...others.filter(other => other !== last), last]) {
@@ -94,7 +96,7 @@ export class BlockPool {
     }
   }
 
-  /** Takes a block back. `Block.release` alone calls this. */
+  /** Takes a block back. Only `Block.release` calls this. */
   giveBack(block: Block): void {
     const { length } = block.memory
     this.#used -= length

@@ -1,6 +1,6 @@
 /**
- * Bytes of several reads in one piece of memory, which doubles when it is full: each byte is copied a bounded number of times, in
- * however many reads it comes.
+ * Bytes of several reads in one piece of memory. The memory doubles when it is full, so each byte is copied a bounded number of times,
+ * however many reads bring them.
  */
 export class GatheredBytes {
   #memory: Buffer = none
@@ -10,7 +10,7 @@ export class GatheredBytes {
     return this.#length
   }
 
-  /** Copies more bytes behind the others and answers with all of them, in memory that later calls may write to. */
+  /** Copies more bytes after the others and returns all of them. Later calls may write to the returned memory. */
   add(bytes: Buffer): Buffer {
     const length = this.#length + bytes.length
     if (length > this.#memory.length) {
@@ -23,12 +23,12 @@ export class GatheredBytes {
     return this.#memory.subarray(0, length)
   }
 
-  /** All of it with `bytes` behind: those themselves when there is nothing before them. Valid until `keep`. */
+  /** All bytes followed by `bytes`; it is `bytes` itself when there are no others. The answer is valid until `keep`. */
   followedBy(bytes: Buffer): Buffer {
     return this.#length === 0 ? bytes : this.add(bytes)
   }
 
-  /** Keeps what `followedBy` gave, from byte `from` on. */
+  /** Keeps the result of `followedBy` from byte `from` on. */
   keep(bytes: Buffer, from: number): void {
     if (from === bytes.length) this.clear()
     else if (this.#length === 0) this.add(bytes.subarray(from))
@@ -38,14 +38,14 @@ export class GatheredBytes {
     }
   }
 
-  /** All of it, and none is left. */
+  /** Returns all bytes, and keeps none. */
   take(): Buffer {
     const bytes = this.#memory.subarray(0, this.#length)
     this.clear()
     return bytes
   }
 
-  /** Forgets them. */
+  /** Drops all bytes. */
   clear(): void {
     this.#memory = none
     this.#length = 0

@@ -1,27 +1,27 @@
 /**
- * The memory a connection is read into: exactly enough for a small rest, blocks for a large one, and memory that all
- * connections share while it is not known how much comes and little does.
+ * The memory that a connection is read into. A small rest gets exactly enough, and a large one gets blocks. When the size is unknown and
+ * few bytes come, all connections share one memory.
  *
  * # Facts
- * - Reads are synchronous: what lies in the shared memory is copied or understood before another connection can be read.
- * - A connection that is silent keeps the memory offered to it for its next read. So none of those that say little, event
- *   streams and idle tunnels for instance, keeps a block.
+ * - Reads are synchronous: the bytes in the shared memory are copied or understood before another connection can be read.
+ * - A silent connection keeps the memory that was given for its next read. So connections that receive little, such as event streams and
+ *   idle tunnels, get no block.
  */
 import { type Block, type BlockPool, smallBlock, socketBlock } from './block-pool.ts'
 import { Piece } from './piece.ts'
 
 /** Bytes of the shared memory: a response of 100 KB comes with one read. */
 const scratchBytes = 256 * 1024
-/** Reads of this size are worth a block when it is not known how much comes. */
+/** A read of this size justifies a block when the size of the content is unknown. */
 const busyRead = 128 * 1024
-/** Content of at least this size is copied from the shared memory into a block: large ordinary memory costs more to make. */
-export const worthBlock = 32 * 1024
-/** A block with less room than this is left, and the next one is begun. */
+/** Content of at least this size is copied from the shared memory into a block: to make large ordinary memory costs more. */
+const leastBlockContent = 32 * 1024
+/** A block with less room than this is given up for the next one. */
 const leastRoom = 16 * 1024
 
 let shared: Buffer | undefined
 
-/** Memory that all connections read into. What lies there is gone when the reader returns. */
+/** Memory that all connections read into. Its bytes are lost when the reader returns. */
 export function scratch(): Buffer {
   shared ??= Buffer.allocUnsafeSlow(scratchBytes)
   return shared
@@ -30,18 +30,18 @@ export function scratch(): Buffer {
 export class Landing {
   readonly #pool: BlockPool
   #memory: Buffer | undefined
-  /** The block that the memory is a part of; undefined when it is none's. */
+  /** The block that the memory is a part of; undefined when it is not part of a block. */
   #block: Block | undefined
-  /** Bytes of the memory that were read. */
+  /** The number of bytes of the memory that were read. */
   #at = 0
-  /** The size of reads of late. */
+  /** The size of recent reads. */
   #pace = 0
 
   constructor(pool: BlockPool) {
     this.#pool = pool
   }
 
-  /** Room for the next read: for at most `most` bytes when it is known that no more come. */
+  /** Room for the next read. `most` is the number of bytes when no more can come. */
   room(most?: number): Buffer {
     let memory = this.#memory
     if (memory === undefined || !this.#goesOn(memory, most)) {
@@ -55,7 +55,7 @@ export class Landing {
     return memory.subarray(this.#at, end)
   }
 
-  /** The bytes of a read into the room given last. */
+  /** The bytes of a read into the last given room. */
   landed(count: number): Buffer {
     const from = this.#at
     const memory = this.#memory ?? scratch()
@@ -64,7 +64,7 @@ export class Landing {
     return memory.subarray(from, from + count)
   }
 
-  /** A part of what has landed as a piece: by reference, or copied out of the shared memory. */
+  /** Bytes of the last read as a piece: a reference, or a copy when they are in the shared memory. */
   piece(bytes: Buffer): Piece {
     if (this.#memory === shared) return this.#copy(bytes)
     this.#block?.retain()
@@ -73,19 +73,19 @@ export class Landing {
 
   #copy(bytes: Buffer): Piece {
     const size = bytes.length <= smallBlock ? smallBlock : socketBlock
-    const block = bytes.length < worthBlock ? undefined : this.#pool.take(size)
+    const block = bytes.length < leastBlockContent ? undefined : this.#pool.take(size)
     if (block === undefined) return new Piece(Buffer.from(bytes))
     bytes.copy(block.memory)
     return new Piece(block.memory.subarray(0, bytes.length), block)
   }
 
-  /** Whether the next read needs no further memory, and what has landed stays where it is. */
+  /** Whether the next read needs no further memory, so that the bytes read so far stay where they are. */
   hasRoom(most?: number): boolean {
     const memory = this.#memory
     return memory !== undefined && memory !== shared && this.#goesOn(memory, most)
   }
 
-  /** Lets go of the memory. Nothing may be on its way into it. */
+  /** Releases the memory. No read into it may be under way. */
   close(): void {
     this.#block?.release()
     this.#block = undefined
@@ -101,7 +101,7 @@ export class Landing {
   }
 
   #renew(most: number | undefined): Buffer {
-    if (most !== undefined && most < worthBlock) return Buffer.allocUnsafe(most)
+    if (most !== undefined && most < leastBlockContent) return Buffer.allocUnsafe(most)
     const { scarce } = this.#pool
     if (most === undefined && (this.#pace < busyRead || scarce)) return scratch()
     const little = scarce || (most !== undefined && most <= smallBlock)

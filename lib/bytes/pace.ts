@@ -1,36 +1,36 @@
 /**
- * How many bytes a second one client gets, on all of its connections together. What may not leave yet stays where it comes from: the
+ * The bytes a second that one client gets, on all of its connections together. Bytes that may not leave yet stay at their source: the
  * content is not read, and the far end of a tunnel is stopped.
  *
  * # Facts
  * - Clients give up after some time without a byte (apt: 30 seconds). So content leaves in small parts, and the connections of a client
  *   take turns.
- * - One number says how much a client may have: the moment at which all that it got is paid for by its rate. It lies at most
+ * - One number decides how much a client may get: `paid`, the moment at which its rate has allowed all bytes it got. It lies at most
  *   `burst` in the past, so a client that was silent gets that much at once.
  */
 import type { Clock, Milliseconds } from '../async/clock.ts'
 import type { Piece } from './piece.ts'
 import type { Source, Take } from './source.ts'
 
-/** How much of its rate a silent client saves up. */
+/** The time for which a silent client saves up bytes of its rate. */
 export const burst: Milliseconds = 1000
 /** A shorter wait is not worth a timer. */
 const leastWait: Milliseconds = 20
-/** Bytes that leave at once: an eighth of a second's, within these. */
+/** The least and the most bytes that leave at once. Between them they are an eighth of a second's bytes. */
 const [smallestPart, largestPart] = [1024, 256 * 1024]
 
 interface PaceOptions {
   readonly clock: Clock
-  /** Bytes a second, at this moment; undefined: as fast as they go. */
+  /** Bytes a second, at this moment; undefined is no limit. */
   readonly rate: () => number | undefined
-  /** The moment at which all that the client got is paid for, on the monotonic clock. */
+  /** The moment at which the rate has allowed all bytes the client got, on the monotonic clock. */
   readonly paid?: Milliseconds | undefined
 }
 
 export class Pace {
   readonly #clock: Clock
   readonly #rate: () => number | undefined
-  /** What waits, in its order, and for how many bytes. */
+  /** The functions to call when bytes may leave, in their order, each with its number of bytes. */
   readonly #waiting = new Map<() => void, number>()
   #paid: Milliseconds
   #cancel: (() => void) | undefined
@@ -41,23 +41,23 @@ export class Pace {
     this.#paid = paid
   }
 
-  /** The moment at which all that the client got is paid for, on the monotonic clock. */
+  /** The moment at which the rate has allowed all bytes the client got, on the monotonic clock. */
   get paid(): Milliseconds {
     return this.#paid
   }
 
-  /** Whether something waits. */
+  /** Whether bytes wait for the rate. */
   get waits(): boolean {
     return this.#waiting.size > 0
   }
 
-  /** Bytes to ask for at most. */
+  /** The most bytes to ask for at a time. */
   get part(): number {
     const rate = this.#rate() ?? Number.POSITIVE_INFINITY
     return Math.min(largestPart, Math.max(smallestPart, Math.floor(rate / 8)))
   }
 
-  /** Whether so many bytes may leave now; otherwise `go` is called when they may. */
+  /** Whether so many bytes may leave now. If not, `go` is called when they may. */
   take(bytes: number, go: () => void): boolean {
     if (!this.waits && this.#grants(bytes)) return true
     this.#waiting.set(go, bytes)
@@ -65,7 +65,7 @@ export class Pace {
     return false
   }
 
-  /** `go` is not called any more. */
+  /** Ensures that `go` is not called any more. */
   forget(go: () => void): void {
     this.#waiting.delete(go)
     if (!this.waits) this.#stop()
@@ -102,12 +102,12 @@ export class Pace {
   }
 }
 
-/** Content that comes in parts, each when the pace lets it. Holds one piece of the content behind it. */
+/** Content that comes in parts, each when the pace allows it. It holds one piece of its source. */
 export class PacedSource implements Source {
   readonly #source: Source
   readonly #pace: Pace
   #piece: Piece | undefined
-  /** The part that comes next: where it begins in the piece and ends. */
+  /** The begin and end of the next part in the piece. */
   #from = 0
   #to = 0
   #take: Take | undefined

@@ -1,5 +1,5 @@
 /**
- * A piece of content: bytes, and the hold on the block they lie in.
+ * A piece of content: bytes, and a hold on their block.
  */
 import type { Block } from './block-pool.ts'
 
@@ -7,25 +7,25 @@ export class Piece {
   readonly bytes: Buffer
   readonly #block: Block | undefined
 
-  /** Takes over one hold on `block`. Without a block the bytes are ordinary memory that is never written again. */
+  /** Takes over one hold on `block`. Without a block the bytes are ordinary memory that does not change any more. */
   constructor(bytes: Buffer, block?: Block) {
     this.bytes = bytes
     this.#block = block
   }
 
-  /** Whether it keeps a block from being used again. */
+  /** Whether it holds a block. */
   get keepsBlock(): boolean {
     return this.#block !== undefined
   }
 
-  /** Bytes `from` up to and without `to` as a piece with a hold of its own. */
+  /** Bytes from `from` to before `to` as a piece with a hold of its own. */
   slice(from = 0, to = this.bytes.length): Piece {
     this.#block?.retain()
     const whole = from === 0 && to === this.bytes.length
     return new Piece(whole ? this.bytes : this.bytes.subarray(from, to), this.#block)
   }
 
-  /** Whether `next` continues these bytes in the same memory, with the same hold. */
+  /** Whether `next` continues these bytes in the same memory and the same block. */
   precedes(next: Piece): boolean {
     const { bytes } = this
     return (
@@ -35,14 +35,14 @@ export class Piece {
     )
   }
 
-  /** This piece and `next`, which it precedes, as one piece. Both holds become one: neither is used again. */
+  /** This piece and `next`, which follows it in memory, as one piece with one hold. Neither may be used afterwards. */
   joined(next: Piece): Piece {
     const { buffer, byteOffset, length } = this.bytes
     next.release()
     return new Piece(Buffer.from(buffer, byteOffset, length + next.bytes.length), this.#block)
   }
 
-  /** Lets go of the bytes. To be called exactly once. */
+  /** Releases the hold. To be called exactly once. */
   release(): void {
     this.#block?.release()
   }

@@ -1,33 +1,33 @@
 /**
- * Writes to connections. Small ones wait for the end of the turn of the event loop, and the kernel gets those of all connections one behind
- * the other. What is written at once leaves behind all that waits, and a caller that ends a connection flushes first, or waits until
- * it has been told of its writes.
+ * Writes to connections. Small writes wait for the end of the turn of the event loop, and the kernel gets those of all connections in a
+ * row. An immediate write goes after all writes that wait. A caller that ends a connection flushes first, or waits until the listeners of
+ * its writes were called.
  *
  * # Facts
  * - Under load a turn reads from dozens of connections. A write between two reads wakes the process at the other end, which then finds a
- *   few bytes and sleeps again; writes behind each other find it awake (docs/decisions/0037).
- * - The kernel nearly always takes a small write at once. When it does not, the block is that write's until it is taken: a client that
- *   takes nothing keeps one.
- * - A write that fails at once has failed before its socket says so in any other way than by `errored`.
+ *   few bytes and sleeps again; consecutive writes find it awake (docs/decisions/0037).
+ * - The kernel nearly always takes a small write at once. When it does not, the block belongs to that write until the kernel has taken it:
+ *   a client that reads nothing keeps one block.
+ * - A write that fails at once has failed before its socket shows it in any other way than by `errored`.
  */
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 
-/** The writer calls this when the bytes are with the kernel, or with the error because of which they never will be. */
+/** The writer calls this when the kernel has the bytes, or with the error that prevents it for good. */
 export type WriteListener = (error?: Error | null) => void
 
-/** No write larger than this is a small one. */
+/** The most bytes of a small write. */
 const mostSmall = 64 * 1024
 /** The number of blocks of `mostSmall` bytes that wait together. */
 const mostBlocks = 8
 
 interface Block {
   readonly memory: Buffer
-  /** Writes from it that the kernel did not take at once. */
+  /** The number of its writes that the kernel did not take at once. */
   awaited: number
 }
 
-/** What waits for one connection: a text that is all of it, or its place in a block. */
+/** The bytes that wait for one connection: a text of their own, or a part of a block. */
 class Write {
   readonly socket: Socket
   readonly text: string
@@ -35,7 +35,7 @@ class Write {
   readonly from: number
   to: number
   readonly told: WriteListener[]
-  /** The block is kept for it. */
+  /** Whether the block is kept for it. */
   #late = false
   #over = false
 
@@ -57,7 +57,7 @@ class Write {
     const { socket, block } = this
     const behind = socket.writableLength > 0
     const bytes = block?.memory.subarray(this.from, this.to)
-    // The client does not take the bytes before it, so it would hold its memory for long: a copy waits in its place.
+    // The client has not taken earlier bytes, so this write would hold its memory for long: a copy waits instead.
     const part = behind && bytes !== undefined ? Buffer.from(bytes) : (bytes ?? this.text)
     socket.write(part, 'latin1', this.over)
     const taken = socket.writableLength === 0
@@ -78,15 +78,15 @@ class Write {
   }
 }
 
-/** No more than `mostBlocks`. */
+/** There are at most `mostBlocks`. */
 const spare: Block[] = []
-/** The blocks that hold the bytes that wait; the last one has room behind `used`. */
+/** The blocks that hold the waiting bytes. The last one has room after `used`. */
 let blocks: Block[] = []
 let used = mostSmall
 let writes: Write[] = []
 let scheduled = false
 
-/** Writes texts (latin1) and bytes: at the end of the turn if they have `most` bytes or fewer, which are copied, else at once. */
+/** Writes texts (latin1) and bytes. At most `most` bytes are copied and written at the end of the turn; more are written at once. */
 export function writeSoon(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
@@ -95,7 +95,7 @@ export function writeSoon(
 ): void {
   const size = sizeOf(parts)
   if (size > most) return writeNow(socket, parts, taken)
-  // TLS takes nothing at once, and makes bytes of its own anyway.
+  // TLS takes nothing at once, and makes its own bytes anyway.
   if (socket instanceof TLSSocket) return void socket.write(joined(parts), taken)
   const [text] = parts
   if (parts.length === 1 && typeof text === 'string' && writes.at(-1)?.socket !== socket) {
@@ -106,7 +106,7 @@ export function writeSoon(
   setImmediate(endTurn)
 }
 
-/** Writes texts (latin1) and bytes in one write, without a copy, behind all that waits. */
+/** Writes texts (latin1) and bytes in one write, without a copy, after all writes that wait. */
 export function writeNow(
   socket: Socket,
   parts: ReadonlyArray<string | Buffer>,
@@ -128,7 +128,8 @@ function gather(
   size: number,
   told: WriteListener,
 ): void {
-  // The parts may lie in memory that a connection reads into. Who is told of a write may read, so `gather` copies first and tells last.
+  // The parts may lie in memory that a connection reads into, and a write listener may read. So `gather` copies first and calls listeners
+  // last.
   const full = blocks.length === mostBlocks && used + size > mostSmall
   const taken = full ? handOver() : []
   const block = blockFor(size)
@@ -157,13 +158,13 @@ function sizeOf(parts: ReadonlyArray<string | Buffer>): number {
   return size
 }
 
-/** Hands all that waits to the kernel. */
+/** Gives all waiting bytes to the kernel. */
 export function flushWrites(): void {
   // The listeners are called after all writes, because each may begin many more.
   for (const write of handOver()) write.over()
 }
 
-/** The writes the kernel has taken, which are to be told. */
+/** Returns the writes that the kernel has taken, whose listeners are to be called. */
 function handOver(): readonly Write[] {
   if (writes.length === 0) return []
   const all = writes
@@ -176,7 +177,7 @@ function handOver(): readonly Write[] {
   return taken
 }
 
-/** To be used again, unless a write still reads from it. */
+/** Makes the block available again, unless a write still reads from it. */
 function leave(block: Block): void {
   if (block.awaited === 0 && spare.length < mostBlocks) spare.push(block)
 }
@@ -186,7 +187,7 @@ function endTurn(): void {
   flushWrites()
 }
 
-/** The block with room for so many bytes behind `used`. */
+/** The block with room for so many bytes after `used`. */
 function blockFor(size: number): Block {
   const last = blocks.at(-1)
   if (last !== undefined && used + size <= mostSmall) return last

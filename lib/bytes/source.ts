@@ -1,21 +1,23 @@
 /**
- * Content as it is read: one piece after the other, each when it is asked for. Callbacks, because a promise for each piece
- * costs more than the piece; `iterate` makes an async iteration of it.
+ * Content as it is read: one piece after the other, each on request. It uses callbacks, because a promise for each piece costs more than
+ * the piece. `iterate` makes an async iteration of it.
  */
 import type { Lifetime } from '../async/lifetime.ts'
 import { Piece } from './piece.ts'
 
-/** The source calls this once for each `next`: with a piece that the taker has to release, with undefined at the end, or with the error. */
+/**
+ * The source calls this once for each `next`: with a piece, which the receiver must release, with undefined at the end, or with the error.
+ */
 export type Take = (error: Error | undefined, piece: Piece | undefined) => void
 
 export interface Source {
-  /** Asks for the next piece. `take` is called once, at once or later; not to be called again before, nor after the end. */
+  /** Asks for the next piece. `take` is called once, at once or later. `next` must not be called again before that, nor after the end. */
   next(take: Take): void
-  /** Lets go of what is left, at any time. A `take` that waits is not called any more. Further calls do nothing. */
+  /** Releases the rest, at any time. A waiting `take` is not called any more. Further calls do nothing. */
   close(): void
 }
 
-/** These pieces, then what `rest` has. Takes the pieces and the source over. */
+/** A source of these pieces, and then of the pieces of `rest`. It owns both. */
 export function prefixedSource(pieces: readonly Piece[], rest: Source): Source {
   const waiting = [...pieces]
   return {
@@ -32,8 +34,8 @@ export function prefixedSource(pieces: readonly Piece[], rest: Source): Source {
 }
 
 /**
- * The source once its first piece is there, or its end; when the lifetime ends before that, the source, closed. Rejects with what it
- * breaks off with before its first piece. Takes the source over.
+ * Resolves when the first piece or the end has come, to a source that still yields it. Resolves to the closed source when the lifetime ends
+ * before that. Rejects with an error that comes before the first piece. It owns `source`.
  */
 export function begunSource(source: Source, lifetime: Lifetime): Promise<Source> {
   return new Promise((resolve, reject) => {
@@ -54,8 +56,8 @@ export function begunSource(source: Source, lifetime: Lifetime): Promise<Source>
   })
 }
 
-/** These bytes, which must not be written again. */
-export function ofBytes(bytes: Buffer): Source {
+/** A source of these bytes, which must not change afterwards. */
+export function bytesSource(bytes: Buffer): Source {
   let left: Piece | undefined = new Piece(bytes)
   return {
     next(take) {
@@ -69,7 +71,7 @@ export function ofBytes(bytes: Buffer): Source {
   }
 }
 
-/** What these sources have, one after the other, each opened when its turn comes. */
+/** A source of the pieces of several sources, one after the other. Each is opened when its turn comes. */
 export function concatenatedSource(parts: readonly (() => Source | Promise<Source>)[]): Source {
   const waiting = [...parts]
   let present: Source | undefined
@@ -111,8 +113,8 @@ export function concatenatedSource(parts: readonly (() => Source | Promise<Sourc
 }
 
 /**
- * A source as an iteration: each block is valid until the next is asked for, or until `return`, which closes the source, also
- * while a block is awaited.
+ * A source as an iteration. Each block is valid until the next one is requested, or until `return`, which closes the source even while a
+ * block is awaited.
  */
 export function iterate(source: Source): AsyncIterableIterator<Buffer> {
   let given: Piece | undefined

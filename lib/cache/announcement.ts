@@ -1,6 +1,6 @@
 /**
- * Announces the proxy in the local network by multicast DNS (RFC 6762), as `_apt_proxy._tcp` (RFC 6763). Loaded only when
- * `mdns` is switched on.
+ * Announces the proxy in the local network by multicast DNS (RFC 6762), as `_apt_proxy._tcp` (RFC 6763). The service loads this
+ * file only when `mdns` is switched on.
  */
 import { hostname } from 'node:os'
 import Bonjour from 'bonjour-service'
@@ -9,8 +9,8 @@ import type { Logger } from '../log/log.ts'
 import type { Listener } from './operations/sources.ts'
 
 /**
- * Announces the first listener that other machines reach, and answers questions about it. The function it returns takes the
- * announcement back; undefined when there is no such listener.
+ * Announces the first listener that other machines reach, and answers questions about it. Returns a function that withdraws the
+ * announcement, or undefined when there is no such listener.
  */
 export function announce(
   listeners: readonly Listener[],
@@ -24,12 +24,12 @@ export function announce(
   const { port } = open
   const warn = (error: unknown) => log.warn('mDNS: the proxy is not announced', { error })
   const bonjour = new Bonjour({}, warn)
-  // The package leaves these events to its user, and one without a listener ends the process.
+  // The package does not listen for these errors itself, and an `error` event without a listener ends the process.
   const { mdns } = Reflect.get(bonjour, 'server')
   mdns.on('error', warn)
   mdns.on('warning', warn)
   const [name = ''] = hostname().split('.')
-  // A probe would print to standard output. Names that differ as their hosts do need none.
+  // A probe would print to standard output. The names contain the names of the hosts, so they differ without one.
   const service = { name: `cachesvc on ${name}`, type: 'apt_proxy', host: `${name}.local` }
   bonjour.publish({ ...service, port, probe: false }).on('error', warn)
   log.info('mDNS: the proxy is announced', { service: '_apt_proxy._tcp', port })

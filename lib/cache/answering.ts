@@ -1,12 +1,12 @@
 /**
- * Makes the parts that answer requests for files: what asks origins, what indexes say, what answers from both.
+ * Makes the parts that answer requests for files: the fetcher, the suites with their delays and updates, and the answerer.
  */
 import type { Clock } from '../async/clock.ts'
 import type { BlockPool } from '../bytes/block-pool.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { formatUri, type TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
-import { recent } from '../recent.ts'
+import { recentEntries } from '../recent.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
@@ -35,7 +35,7 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly clock: Clock
   readonly log: Logger
   readonly origin: OriginClient
-  /** Our name in Via. */
+  /** The name of this proxy in Via. */
   readonly pseudonym: string
   readonly version: string
   readonly onFailover: () => void
@@ -44,18 +44,18 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly onAhead: AheadParts['onEnd']
   readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
-  /** What several nodes share; undefined where `shared_store` is not set. */
+  /** The store that several nodes share; undefined when `shared_store` is not set. */
   readonly shared: SharedStore | undefined
   readonly blocks: BlockPool
 }
 
-/** Remembered 404s, at most. */
+/** The most 404s that are remembered. */
 const mostMissing = 10_000
 
-/** What answers requests for files. */
+/** The parts that answer requests for files. */
 export type Answering = Awaited<ReturnType<typeof answering>>
 
-/** Reads what is known of suites; asks no origin yet. */
+/** Makes the parts, and reads the known suites from disk. It asks no origin yet. */
 export async function answering(parts: AnsweringParts) {
   const { rules, store, clock, log, origin, onFailover } = parts
   const {
@@ -89,7 +89,7 @@ export async function answering(parts: AnsweringParts) {
         target: formatUri(place),
       }),
     via: () => (rules().config.via ? `1.1 ${parts.pseudonym}` : undefined),
-    // Some archives admit only what begins like this.
+    // Some archives admit only agents that begin with the name of apt's.
     agent: () => rules().config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${parts.version})`,
   })
   const onBroken: FetchEvents['onBroken'] = place => mirrors.brokeOff(place)
@@ -132,7 +132,7 @@ export async function answering(parts: AnsweringParts) {
     },
     shares: (digest, key) => confined.sharesUnder(digest, key),
   })
-  const negative: NegativeMemory = recent(mostMissing)
+  const negative: NegativeMemory = recentEntries(mostMissing)
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
   const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
   const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
@@ -164,8 +164,8 @@ export async function answering(parts: AnsweringParts) {
     changeCounts,
     shares,
     /**
-     * Has the Release file stand under a key, its own or that of its signature, that clients are to get: that of the other nodes, and that
-     * which a delay keeps. Undefined when nothing is shared and kept. Never rejects.
+     * Puts the Release file that clients are to get under its key, which can also be the key of its signature. Other nodes of a shared
+     * store and a delay can choose another one than the stored one. Undefined when neither concerns this key. Never rejects.
      */
     settleRelease: (key: string): Promise<void> | undefined => {
       const followed = following?.settle(key)
@@ -173,7 +173,7 @@ export async function answering(parts: AnsweringParts) {
     },
     /** Whether the other nodes of a shared store share this file. */
     isShared: (uri: TargetUri): boolean => sharing?.isShared(uri) ?? false,
-    /** Ends what is asked of other nodes. */
+    /** Ends the requests to other nodes. */
     closeSharing: () => sharing?.close(),
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Explains how a request for a URL would be answered now, and why. It takes the steps of the pipeline that depend on the URL, up to
- * the decision, and puts each into words. Client and method are left out. It asks the store but no origin.
+ * the decision, and puts each into words. It leaves out the client and the method. It reads the store but asks no origin.
  */
 
 import type { Milliseconds } from '../async/clock.ts'
@@ -36,27 +36,27 @@ interface ExplainParts {
   readonly rules: Rules
   readonly store: {
     read(key: string): Reading | Promise<Reading>
-    /** Whether a content is there under any name; a process beside the owner does not know. */
+    /** Whether the store has a content under any name. A process that does not own the store cannot tell. */
     has?(digest: string): boolean
   }
-  /** Whether a content may be given under a name that it did not come under. */
+  /** Whether a stored content may answer for a name other than the one it was stored under. */
   readonly shares?: (digest: string, scope: string | undefined) => boolean
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal' | 'withholdsSignature'>
   readonly delays?: Pick<SuiteDelays, 'state'>
   readonly fetcher?: Pick<Fetcher, 'notStored'>
-  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'confirms' | 'past' | 'all'>
+  readonly suites?: Pick<Suites, 'look' | 'checkFrom' | 'confirms' | 'past' | 'all'>
   readonly builds?: Pick<Builds, 'foresee'>
-  /** What is known of the parent proxies; undefined beside the owner of the store. */
+  /** The state of the parent proxies; undefined in a process that does not own the store. */
   readonly parents?: () => readonly ParentState[]
-  /** What is known of the store that several nodes share; undefined without one. */
+  /** The state of the store that several nodes share; undefined without one. */
   readonly shared?: SharedState | undefined
-  /** Whether they share a file. */
+  /** Whether the nodes share a file. */
   readonly isShared?: (uri: TargetUri) => boolean
   readonly now: Milliseconds
 }
 
-/** The findings as a command prints them, a line each, and whether the URL was understood. */
+/** The findings as a command prints them, one per line, and whether the URL was understood. */
 export function explanationText(findings: readonly Explanation[]): {
   readonly text: string
   readonly understood: boolean
@@ -83,13 +83,16 @@ const fates: Readonly<Record<Decision['use'], RequestFate>> = {
   fail: 'failed',
 }
 
-/** What is asked for when it is a word: no host has such a name but on the machine itself, and no file has it alone. */
+/**
+ * The answer to a single word in place of a URL; undefined for other text. A word is no target: only hosts of the local machine
+ * have such names, and a file has a path as well.
+ */
 function wordSentence(text: string): string | undefined {
   if (!/^[\w+-]+$/.test(text)) return undefined
   return `${JSON.stringify(text)}, which is a word and no target. A target is what apt asks for, such as http://archive.example.org/debian/pool/main/h/hello/hello_2.10_amd64.deb, with or without http://. Stored files that have the word in their targets: cachesvc list ${text}`
 }
 
-/** By which parent proxies a host is asked, and which of them fail now. */
+/** A sentence about the parent proxies by which a host is asked, and about those that fail now. */
 function wayText(names: readonly string[], { rules, parents }: ExplainParts): string {
   const [first, ...others] = names
   if (first === undefined) {
@@ -105,7 +108,7 @@ function wayText(names: readonly string[], { rules, parents }: ExplainParts): st
   return `the parent proxy ${first}${then}${now.join('')}`
 }
 
-/** The findings: first what becomes of a request, then why, in the order of the pipeline. */
+/** The findings: first the answer to a request, then the reasons in the order of the pipeline. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
   const findings: Explanation[] = []
   const find = (question: string, answer: string): void => {
@@ -193,7 +196,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const claim =
     passthrough || authorization
       ? undefined
-      : await parts.suites?.claim({ key, archive, client: unknownClient, stored })
+      : await parts.suites?.look({ key, archive, client: unknownClient, stored })
   if (claim !== undefined) {
     const { release, signature, adopted } = claim.generation
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
@@ -246,8 +249,8 @@ function isElsewhere(
 }
 
 /**
- * The URL by which apt asks for a file whose name has an escape, such as the colon of an epoch (`%3a`), when that one is stored and the URL
- * as written is not. Indexes have such names in `Filename`, and people copy them from there.
+ * The URL by which apt asks for a file whose name has an escape, such as the colon of an epoch (`%3a`). Undefined unless that URL is
+ * stored and the URL as written is not. Indexes have such names in `Filename`, and people copy them from there.
  */
 async function storedEscaped(
   url: string,
@@ -266,7 +269,7 @@ async function storedEscaped(
   return escaped
 }
 
-/** The file that a target of a snapshot stands for; what becomes of a request when there is none. */
+/** The file that a target of a snapshot stands for, or the answer to a request when there is no such file. */
 async function asOfItsDay(
   destination: FileDestination,
   { suites }: ExplainParts,
@@ -282,7 +285,10 @@ async function asOfItsDay(
     : keptAs(destination, found.key)
 }
 
-/** What becomes of an `https://` URL whose TLS is not read here: apt asks for a tunnel to its host. */
+/**
+ * The verdict on an `https://` URL, for which apt asks for a tunnel to the host. Undefined for other URLs and for tunnels that are
+ * intercepted.
+ */
 function unreadTunnel(
   url: string,
   { asked }: FileDestination,
@@ -306,7 +312,7 @@ function unreadTunnel(
   }
 }
 
-/** What becomes of a request within a build; undefined when it is answered as any other, and recorded. */
+/** The verdict on a request within a build; undefined when the request is answered like any other and recorded. */
 function inBuildVerdict(
   name: string,
   url: string,
@@ -366,7 +372,7 @@ const notTheFile = (found: string): string =>
 const notKept = (because: string): string =>
   `is fetched from the origin and streamed; the last response could not be stored: ${because}`
 
-/** What becomes of a file whose last response was not stored. */
+/** The answers for a file whose last response was not stored, by the reason for which it was not. */
 const notStoredSentences: Readonly<Record<string, string>> = {
   private: forbidden('`Cache-Control: private`'),
   'no-store': forbidden('`Cache-Control: no-store`'),

@@ -1,5 +1,5 @@
 /**
- * Opens the listeners of the configuration, or uses the sockets of the service manager instead.
+ * Opens the listeners of the configuration, or takes the sockets of the service manager in their place.
  */
 import { hour } from '../async/clock.ts'
 import { formatAuthority } from '../http/message/target.ts'
@@ -23,7 +23,7 @@ import type { Listener } from './operations/sources.ts'
 const pipelined = 100
 /** The longest time a request without content may take to arrive. */
 const requestTime = 60_000
-/** The longest time for which a client may wait for us: the time limits for origins are far below. */
+/** The longest time for which a client may wait for this proxy. The time limits for origins are far shorter. */
 const longestAnswer = hour
 
 export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
@@ -42,8 +42,8 @@ export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
 }
 
 /**
- * Where to listen, plainly and for TLS: at the sockets of the service manager, of which those with the name `secure` are for TLS,
- * else where the configuration says.
+ * The places to listen at, without TLS and with it. Sockets of the service manager replace those of the configuration; its sockets
+ * with the name `secure` are for TLS.
  */
 export function places({ listen, listenSecure }: Config, sockets: readonly InheritedSocket[]) {
   const given = (secure: boolean) => sockets.filter(({ name }) => (name === 'secure') === secure)
@@ -54,7 +54,7 @@ export function places({ listen, listenSecure }: Config, sockets: readonly Inher
   }
 }
 
-/** The listeners that are open and their servers, in the order of the configuration. Empty until they are opened. */
+/** The open listeners and their servers, in the order of the configuration. There are none before `open`. */
 export class Listening {
   readonly listeners: Listener[] = []
   readonly #servers: HttpServer[] = []
@@ -63,12 +63,12 @@ export class Listening {
     return this.listeners.map(({ port }) => port)
   }
 
-  /** Open connections of clients. */
+  /** The number of open connections of clients. */
   get connections(): number {
     return this.#servers.reduce((sum, server) => sum + server.connections, 0)
   }
 
-  /** Opens every listener; those for TLS when there is `tls`. Throws a Failure with one sentence at the first that does not open. */
+  /** Opens every listener; those for TLS only when `tls` is given. Throws a Failure with one sentence at the first that does not open. */
   async open(
     { plain, secure }: ReturnType<typeof places>,
     options: HttpServerOptions,
@@ -94,7 +94,7 @@ export class Listening {
     for (const server of this.#servers) server.setIdentity(identity)
   }
 
-  /** Requests under way that a stop waits for: not the pages, whose live figures never end. */
+  /** The requests under way that a stop waits for. It does not wait for the pages, whose live figures never end. */
   *transfers(): Generator<UnderWay> {
     for (const server of this.#servers) {
       for (const { request } of server.underWay()) {
@@ -104,12 +104,12 @@ export class Listening {
     }
   }
 
-  /** The last answer on each connection says from now on that the connection ends. */
+  /** Makes the last answer on each connection say from now on that the connection ends. */
   announceEnd(): void {
     for (const server of this.#servers) server.announceEnd()
   }
 
-  /** Resolves when what is being sent has ended; at the latest when `deadline` fires. */
+  /** Closes the servers. Resolves when the responses under way have ended, or at the latest when `deadline` fires. */
   async close(deadline: AbortSignal): Promise<void> {
     await Promise.all(this.#servers.map(server => server.close(deadline)))
   }
@@ -120,7 +120,7 @@ function inUse(place: ListenAddress | InheritedSocket): string {
   return `another process listens there${names}; stop it, or choose another port with \`listen\` (or --listen)`
 }
 
-/** The status line when all of them are open. */
+/** The status line of the service when all listeners are open. */
 export function statusLine(listeners: readonly Listener[], config: Config): string {
   const where = listeners.map(({ address = '*', port }) => formatAuthority({ host: address, port }))
   return `listening on ${where.join(', ')}; storing in ${config.cacheDirectory}`

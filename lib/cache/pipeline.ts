@@ -12,7 +12,7 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { runsInCircle } from '../http/proxy/hop-by-hop.ts'
 import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { recent } from '../recent.ts'
+import { recentEntries } from '../recent.ts'
 import {
   notKept,
   notStored,
@@ -24,7 +24,6 @@ import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { Answering } from './answering.ts'
 import type { BuildAnswers } from './builds/answers.ts'
-import { buildOf } from './builds/build.ts'
 import {
   type Admitted,
   admitClient,
@@ -33,6 +32,7 @@ import {
   type Rules,
 } from './policy/policy.ts'
 import {
+  buildOf,
   Destinations,
   type FileDestination,
   keptAs,
@@ -52,12 +52,12 @@ interface PipelineParts
   readonly store: Store
   readonly origin: OriginClient
   readonly clock: Clock
-  /** Our name in Via, by which loops are detected. */
+  /** The name of this proxy in Via, by which loops are detected. */
   readonly pseudonym: string
   readonly onFetched: (bytes: number) => void
 }
 
-/** The proxy as a handler. CONNECT has a handler of its own (intercept/connect.ts). */
+/** The handler of all requests but CONNECT, which has its own handler (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
   let destinations: Destinations | undefined
   const credentialHosts = new CredentialHosts(parts.clock)
@@ -65,7 +65,7 @@ export function pipeline(parts: PipelineParts): Handler {
     const rules = parts.rules()
     if (destinations?.rules !== rules) destinations = new Destinations(rules)
 
-    // 1. What is asked for: a page about us, or a file of an archive?
+    // 1. Does the request ask for a page about the proxy, or for a file of an archive?
     const destination = destinations.of(request)
     if (destination.kind === 'refuse') return malformedResponse(destination)
     if (destination.kind === 'operations') {
@@ -73,12 +73,12 @@ export function pipeline(parts: PipelineParts): Handler {
     }
     if (destination.kind === 'connect') return methodNotAllowed(['GET', 'HEAD'])
 
-    // 2. Archives are read. Nothing else is proxied.
+    // 2. Does the request only read? Nothing else is proxied.
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return methodNotAllowed(['GET', 'HEAD', 'CONNECT'])
     }
 
-    // 3. May this client reach this target, and the place routing sends it to?
+    // 3. May this client reach this target, and the place where routing sends it?
     const approach = {
       authority: destination.asked,
       client: request.client.address,
@@ -92,7 +92,7 @@ export function pipeline(parts: PipelineParts): Handler {
     const shared = sharedCredentials(request, destination, { admission, credentialHosts })
     if (shared !== undefined) return refusedResponse(request, shared)
 
-    // Has this client no more connections than it may have?
+    // Does this client have no more connections than it may have?
     const admittance = { admission, rules, parts }
     const { clientPlace } = request
     if (clientPlace === undefined) return settled(request, destination, admittance)
@@ -104,7 +104,7 @@ export function pipeline(parts: PipelineParts): Handler {
   }
 }
 
-/** The answer once it is known which file is meant: of a file as of a day, which one was it then? */
+/** The answer to a request for a file. For a file as of a day, this first finds the file that the name stood for on that day. */
 function settled(
   request: Request,
   file: FileDestination,
@@ -119,7 +119,7 @@ function settled(
   )
 }
 
-/** The refusal for credentials that the client has sent to another archive by the same prefix. */
+/** The refusal for credentials that the client has sent to another archive; undefined when it has not. */
 function sharedCredentials(
   request: Request,
   { underOurAddress, asked }: FileDestination,
@@ -136,7 +136,7 @@ function sharedCredentials(
   }
 }
 
-/** How a request is admitted, under which rules, and what answers it. */
+/** The admission of a request, the rules it was made with, and the parts that answer. */
 interface Admittance {
   readonly admission: Admitted
   readonly rules: Rules
@@ -158,7 +158,7 @@ function answered(
     now: request.received,
     via: `1.1 ${parts.pseudonym}`,
   }
-  // Within a build, was it recorded?
+  // Does the request belong to a build, which may have recorded the answer?
   const build = buildOf(request, file.build)
   const response =
     build === undefined
@@ -169,18 +169,18 @@ function answered(
     : response
 }
 
-/** The answer with a file as it is now, or was at a day. */
+/** The answer from an archive: from the store or from its origin. */
 function fromArchive(
   allowed: AllowedRequest,
   { admission, rules: { config }, parts }: Admittance,
 ): Response | Promise<Response> {
-  // 4. Under which key is it stored, and can it change?
+  // 4. Under which key is the file stored, and can it change?
   const { request, file } = allowed
   const { key, archive } = file
 
-  // 5. Does the store have it, is it what the archive says it must be, and may it be used without asking the origin?
+  // 5. Does the store have the file, is it what the archive says it must be, and may it be used without asking the origin?
   const passthrough = admission.allow === 'passthrough'
-  // When routing replaced the host, the credentials are not sent.
+  // The credentials are not sent when routing has replaced the host.
   const hasCredentials = file.asked.userinfo !== undefined || request.fields.has('Authorization')
   const authorization = hasCredentials && file.credentials
   const { answerer, negative, suites } = parts
@@ -215,15 +215,15 @@ function fromArchive(
         suites,
       })
 
-      // 6. The response.
+      // 6. The decision is carried out.
       return answer(decision, known, parts)
     })
   })
 }
 
 /**
- * What the client asks of caches. Where this proxy has the credentials of an archive, every request takes the way on which they are
- * sent, so a client cannot forbid to store.
+ * The directives of the client for caches. A client cannot forbid storing where this proxy has the credentials of the archive:
+ * a response that is not stored would be passed through, and the proxy sends its credentials only with what it stores.
  */
 function directivesOf(
   { fields }: Request,
@@ -252,7 +252,7 @@ function answer(
     case 'negative':
       return originSaid(allowed, { status: 404, because: decision.because })
     case 'fail': {
-      // What is arriving is as good as stored: another node of ours asks so, which must not have us wait for it in turn.
+      // A file that is arriving counts as stored here. Other nodes of a shared store ask so, and two nodes must not wait for each other.
       const arriving =
         decision.because === 'only-if-cached' && fetcher.isFetchedAnew(allowed.file.key)
       return arriving ? answerer.fetched(allowed, 'absent') : notStored(allowed, decision.because)
@@ -268,32 +268,32 @@ function answer(
 }
 
 /*
- * Notices credentials that a client sends to more than one archive by a URL prefix. apt matches `machine http://HTTPS` in its auth.conf, or the
- * name of this proxy, with every archive that is asked for so, and would give the password of one to all of them. The line that was
- * meant names the archive as well: `machine http://HTTPS///archive.example.org/`.
+ * Notices credentials that a client sends to more than one archive by a URL prefix. apt matches a line `machine http://HTTPS` of its
+ * auth.conf, or one with the name of this proxy, with every archive that is asked for by a prefix, and would send the password of one
+ * archive to all of them. The line should name the archive as well: `machine http://HTTPS///archive.example.org/`.
  *
  * # Facts
- * - A single request does not show it: the first archive that gets the credentials is taken for the right one, the second is refused.
- *   The first may be the wrong one, so it counts only for a time: once the line names its archive, that is admitted.
+ * - A single request does not show the mistake. The first archive that gets the credentials counts as the right one, and the second
+ *   is refused. The first may be the wrong one, so it counts only for a time.
  * - Two archives may have the same password. Hosts that the operator lists by name are not compared.
  */
 
-/** Clients and credentials that are remembered. */
+/** The most pairs of a client and its credentials that are remembered. */
 const most = 10_000
-/** How long a host counts after it got them last. */
+/** The time for which a host counts after it last got the credentials. */
 const memory: Milliseconds = 10 * 60_000
 
 class CredentialHosts {
   readonly #clock: Pick<Clock, 'elapsed'>
-  /** The host that got them, and when it did last, by a digest of the client and its credentials. */
-  readonly #hosts = recent<string, { readonly host: string; at: Milliseconds }>(most)
+  /** The host that got the credentials, and the moment when it last did, by a digest of the client and its credentials. */
+  readonly #hosts = recentEntries<string, { readonly host: string; at: Milliseconds }>(most)
   readonly #key = randomBytes(32)
 
   constructor(clock: Pick<Clock, 'elapsed'>) {
     this.#clock = clock
   }
 
-  /** The other host that these credentials of a client went to; undefined when this is the one. */
+  /** The other host that got these credentials of a client before; undefined when only this host has got them. */
   otherThan(
     host: string,
     of: { readonly client: string; readonly credentials: string },

@@ -1,5 +1,5 @@
 /**
- * The name by which Via tells one cachesvc from the others, so that a request which comes back is found.
+ * The name of one cachesvc in Via. It differs from instance to instance, so that each finds requests that come back to it.
  */
 import { randomBytes } from 'node:crypto'
 
@@ -7,5 +7,5 @@ export function newPseudonym(): string {
   return `cachesvc-${randomBytes(4).toString('hex')}`
 }
 
-/** What all of them are called. */
+/** The form of these names. */
 export const pseudonyms = /^cachesvc-[0-9a-f]{8}$/

@@ -1,6 +1,6 @@
 /**
- * The settings that are in force, and the rules that are made of them. A reload puts other settings in their place; those that
- * need a restart stay as they were, and are told.
+ * The settings that are in force, and the rules that are made of them. A reload replaces the settings, except those that need a
+ * restart: they stay as they were, and `pending` names them.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Milliseconds } from '../async/clock.ts'
@@ -10,7 +10,7 @@ import type { Listening } from './listening.ts'
 import { type Rules, rulesOf } from './policy/policy.ts'
 import { type Own, ownIdentity } from './policy/routing.ts'
 
-/** A configuration, and what is doubtful about it, for the overview. */
+/** A configuration, and the warnings about it for the overview. */
 export interface LoadedConfig {
   readonly config: Config
   readonly warnings?: readonly string[]
@@ -21,7 +21,7 @@ interface RulesInForceParts {
   readonly clock: Clock
 }
 
-/** How often the addresses of the machine are read again. */
+/** The time between two readings of the machine's addresses. */
 const identityInterval: Milliseconds = 60_000
 
 export class RulesInForce {
@@ -29,11 +29,11 @@ export class RulesInForce {
   readonly #started: Config
   #warnings: readonly string[]
   #pending: readonly string[] = []
-  /** What the rules were made with. */
+  /** The names, addresses and ports of this machine with which the rules were made. */
   #own: Own
   #rules: Rules
   #credentials: OriginCredentials
-  /** The rules of this moment, for parts that ask anew each time. */
+  /** Returns the rules that are in force. Parts call it for each decision, so that a reload takes effect. */
   readonly current = (): Rules => this.#rules
 
   constructor({ config, warnings = [] }: LoadedConfig, parts: RulesInForceParts) {
@@ -49,7 +49,7 @@ export class RulesInForce {
     return this.#rules.config
   }
 
-  /** What is doubtful about the configuration and the files it names. */
+  /** The warnings about the configuration and the files it names. */
   get warnings(): readonly string[] {
     return [...this.#warnings, ...this.#credentials.warnings]
   }
@@ -65,8 +65,8 @@ export class RulesInForce {
   }
 
   /**
-   * Looks, now and from time to time, whether the machine has other addresses: they come and go. The rules are made anew only then; what
-   * they remember of clients stays otherwise.
+   * Reads the addresses of the machine now and at each interval, because they change. The rules are made anew only when the addresses
+   * have changed.
    */
   refresh(): void {
     const own = ownIdentity(this.config, this.#parts.listening.ports)
@@ -78,8 +78,8 @@ export class RulesInForce {
   }
 
   /**
-   * Puts what was read in the place of the settings of before. `certifying`: the service has the parts that make certificates. Throws a
-   * Failure, and changes nothing, when a file of credentials cannot be used.
+   * Replaces the settings. `certifying` says whether the service has the parts that make certificates. Throws a Failure, and changes
+   * nothing, when a file of credentials cannot be used.
    */
   replace({ config, warnings = [] }: LoadedConfig, certifying: boolean): void {
     this.#credentials = OriginCredentials.read(config.archives, process.env)

@@ -1,6 +1,6 @@
 /**
- * Starts the parts of the service, gives them a new configuration on reload, and stops them in order. Says what follows from what
- * they tell of: the statistics of the days, the metrics, the activity on the pages, and the log.
+ * Starts the parts of the service, gives them a new configuration on reload, and stops them in order. It counts what their events
+ * report in the statistics of the days, the metrics, the activity on the pages, and the log.
  */
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Milliseconds, systemClock } from '../async/clock.ts'
@@ -18,7 +18,7 @@ import { stopTimes, untilLull } from '../http/server/lull.ts'
 import type { HttpServerOptions } from '../http/server/options.ts'
 import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
-import { recent } from '../recent.ts'
+import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type Answering, answering } from './answering.ts'
@@ -56,42 +56,46 @@ type Reloaded = LoadedConfig | { readonly problems: readonly string[] }
 
 export interface ServiceOptions {
   readonly config: Config
-  /** What is doubtful about it, for the overview. */
+  /** The warnings about the configuration, for the overview. */
   readonly warnings?: readonly string[]
   readonly log: Log
   readonly start: Start
   readonly reload: () => Promise<Reloaded>
-  /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
+  /** Reloads the whole daemon when a command asks for a reload. Without it a command reloads this service alone. */
   readonly reloadDaemon?: Reload
   readonly clock?: Clock
-  /** The resolver of names, for tests; the system's unless told. */
+  /** The resolver of names, for tests. The default is the system's. */
   readonly lookup?: Lookup
-  /** The disk of the store; for tests with failing ones. */
+  /** The disk of the store, for tests with disks that fail. */
   readonly disk?: StoreOptions['disk']
-  /** What several nodes share, for tests; what `shared_store` says unless told. */
+  /** The store that several nodes share, for tests. The default is the one that `shared_store` names. */
   readonly shared?: SharedStore
 }
 
-/** The service, where it listens, and whether it has nothing to do. */
+/** A running service, its listeners, and its work under way. */
 export type CacheService = Service & {
   readonly listeners: readonly Listener[]
-  /** How many files are being fetched, and how many are not yet whole on disk. */
-  readonly working: () => { readonly fetches: number; readonly writes: number }
-  /** Settles once nothing is being fetched, and what was fetched is whole on disk. */
+  /** The number of files that are being fetched, of those that are not yet complete on disk, and of suites that are being adopted. */
+  readonly working: () => {
+    readonly fetches: number
+    readonly writes: number
+    readonly adoptions: number
+  }
+  /** Resolves once nothing is being fetched and all fetched files are complete on disk. */
   readonly idle: () => Promise<void>
 }
 
-/** What is open when the service is made, whatever becomes of the rest. */
+/** The options, and the parts that are open before the rest of the service is made. */
 interface OpenParts extends ServiceOptions {
   readonly store: Store
   readonly blocks: BlockPool
   readonly clock: Clock
 }
 
-/** Starts the whole service; throws a Failure with one sentence when it cannot. */
+/** Starts the whole service. Throws a Failure with one sentence when it cannot. */
 export async function startService(options: ServiceOptions): Promise<CacheService> {
   const { config, log, clock = systemClock } = options
-  // One for origins, store and clients: a piece that came from an origin is the store's to write and to let go.
+  // Origins, store and clients share one pool, because the store writes and frees the pieces that the origin connections filled.
   const blocks = new BlockPool({ limit: config.limits.transfers })
   const store = await openStore({
     blocks,
@@ -109,7 +113,7 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
   }
 }
 
-/** Makes the parts, each with parts that were made before it, and opens the listeners. */
+/** Makes each part with parts that were made before it, then opens the listeners. */
 async function startWith(options: OpenParts): Promise<CacheService> {
   const { config, log, clock, store } = options
   const where = places(config, options.start.sockets)
@@ -124,13 +128,13 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     warn: (sentence, facts) => log.warn(sentence, facts),
   })
 
-  // What is counted.
+  // These parts count.
   const { statistics } = days
   const activity = new Activity(clock)
   const metrics = new CacheMetrics()
   const counted = { log, settings, statistics, metrics, activity }
 
-  // What answers requests.
+  // These parts answer requests.
   const pseudonym = newPseudonym()
   const version = packageVersion()
   const events = fetchEvents(counted)
@@ -203,7 +207,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     onBytes: bytes => statistics.tunnelBytes(bytes),
   })
 
-  // The listeners, when all is there that answers.
+  // The listeners open last, when all parts that answer are made.
   const running = {
     ...options,
     ...answers,
@@ -268,7 +272,11 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const stop = stopSteps(running, takeBack)
-  const working = () => ({ fetches: answers.fetcher.count, writes: store.writing })
+  const working = () => ({
+    fetches: answers.fetcher.count,
+    writes: store.writing,
+    adoptions: suites.adopting,
+  })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {
       await answers.fetcher.idle()
@@ -295,7 +303,7 @@ interface RunningParts
   readonly live: Live
 }
 
-/** What several nodes share, as `shared_store` says; undefined where it is not set. Throws a Failure when its credentials cannot be used. */
+/** The store that several nodes share; undefined when `shared_store` is not set. Throws a Failure when its credentials cannot be used. */
 async function openShared(
   { config, clock, log, blocks, lookup, store, shared }: OpenParts,
   sharing: SharingRules,
@@ -316,13 +324,13 @@ async function openShared(
   })
 }
 
-/** The bounds of builds. They never take more than half of the quota, because what they take stays. */
+/** The settings of builds. Builds never take more than half of the quota, because retention does not remove what they keep. */
 function buildSettings({ builds, retention }: Config): Config['builds'] {
   const half = retention.size === 0 ? Number.POSITIVE_INFINITY : retention.size / 2
   return { ...builds, size: Math.min(builds.size, half) }
 }
 
-/** Gives the store the rules by which contents go. */
+/** Gives the store the rules of retention and of new checks. */
 function retain({ store, settings, suites, builds }: RunningParts): void {
   const { retention, expiration, verification } = settings.config
   const standing = (digest: string) => (builds.keeps(digest) ? 'recorded' : suites.standing(digest))
@@ -330,7 +338,7 @@ function retain({ store, settings, suites, builds }: RunningParts): void {
   store.recheckAfter(verification.maxAge)
 }
 
-/** Reads the configuration again. Answers what is wrong with it; nothing when it has taken effect. */
+/** Reads the configuration again. Returns its problems; none when it has taken effect. */
 async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
   const { settings, https, log, origin } = parts
   const loaded = await parts.reload()
@@ -344,7 +352,7 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
   for (const sentence of settings.pending) log.warn(sentence)
   retain(parts)
   log.setLevel(settings.config.log.level)
-  // The system's store may have a new authority.
+  // The system may trust other authorities now.
   try {
     const trusted = await trustedAuthorities(settings.config, log)
     origin.dialler.trust(trusted)
@@ -356,7 +364,7 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
   return []
 }
 
-/** Ends what runs already when a listener does not open. The store is closed by who opened it. */
+/** Ends the parts that run already when a listener does not open. `startService` closes the store, which it opened. */
 async function breakOff(parts: RunningParts): Promise<void> {
   const { https, verification, ahead, refreshing, delays, suites, days, listening, builds } = parts
   https.stop()
@@ -374,7 +382,7 @@ async function breakOff(parts: RunningParts): Promise<void> {
   await listening.close(AbortSignal.abort())
 }
 
-/** The steps of stopping, in their order: first what clients see, then what that needs. */
+/** The steps of stopping, in their order: first the parts that clients see, then the parts those need. */
 function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
@@ -430,7 +438,7 @@ interface CountingParts {
   readonly activity: Activity
 }
 
-/** What the parts that fetch tell. */
+/** The handlers for events of the parts that fetch. */
 function fetchEvents({ statistics, metrics }: CountingParts) {
   return {
     onFetched: (bytes: number): void => {
@@ -447,7 +455,7 @@ function fetchEvents({ statistics, metrics }: CountingParts) {
   }
 }
 
-/** What the servers tell. */
+/** The handlers for events of the servers. */
 function serverEvents({
   log,
   settings,
@@ -474,17 +482,17 @@ function serverEvents({
   }
 }
 
-/** How often the log says of a client that it has too many connections. */
+/** The shortest time between two log lines about one client that has too many connections. */
 const pause: Milliseconds = 60_000
-/** Clients of which it is remembered. */
+/** The most clients for which the moment of the last line is remembered. */
 const mostNoted = 256
 
-/** What follows from a connection more than its client may have: one line a minute of each client. */
+/** The handler for a connection beyond the limit of its client. It logs at most one line a minute for each client. */
 function onTooManyConnections(
   { log, settings, metrics }: CountingParts,
   clock: Clock,
 ): (client: string) => void {
-  const noted = recent<string, Milliseconds>(mostNoted)
+  const noted = recentEntries<string, Milliseconds>(mostNoted)
   return client => {
     metrics.count('beyond-limit')
     const now = clock.elapsed()
@@ -495,7 +503,7 @@ function onTooManyConnections(
   }
 }
 
-/** Facts of a request for the log. The key of a file is left out where it is what the client wrote: that is most of the lines. */
+/** Facts of a request for the log. They leave out a key that equals the target, as it does in most lines. */
 function factsWithoutRepeats(exchange: Exchange): LogFacts {
   const facts = accessFacts(exchange)
   if (facts['key'] === facts['target']) facts['key'] = undefined

@@ -2,8 +2,10 @@
  * Writes a tree of settings as a manual: Markdown for the repository, man(7) source for the terminal, and the JSON Schema of
  * its file. Pure.
  */
+
 import { basename } from 'node:path'
 import type { JsonObject } from '../json.ts'
+import { jsonText } from '../json.ts'
 import { keyPath } from './reading.ts'
 import { manualPages, type SettingManual, type Settings } from './settings.ts'
 
@@ -48,7 +50,7 @@ export function manualFiles(file: SettingFile): ReadonlyMap<string, string> {
   return new Map([
     [document.path, markdown(document.title, [written, ...blocks])],
     [`man/${name}.5`, manPage(name, summary, [...blocks, ...end])],
-    [schema, `${JSON.stringify(jsonSchema(settings, name), null, 2)}\n`],
+    [schema, jsonText(jsonSchema(settings, name))],
   ])
 }
 

@@ -45,16 +45,20 @@ export interface Remark {
   readonly text: string
 }
 
-/** Collects remarks on values that have been read. */
-export function valueRemarks() {
+/** What a check of values has to say. Problems prevent the start; warnings are only printed. */
+export interface Remarks {
+  readonly problems: readonly Remark[]
+  readonly warnings: readonly Remark[]
+}
+
+/** Collects remarks on values that have been read, by their paths below `place`. */
+export function valueRemarks(...place: Path) {
   const problems: Remark[] = []
   const warnings: Remark[] = []
-  return {
-    problems,
-    warnings,
-    wrong: (path: Path, text: string) => problems.push({ path, at: 'value', text }),
-    warn: (path: Path, text: string) => warnings.push({ path, at: 'value', text }),
+  const to = (remarks: Remark[]) => (path: Path, text: string) => {
+    remarks.push({ path: [...place, ...path], at: 'value', text })
   }
+  return { problems, warnings, wrong: to(problems), warn: to(warnings) }
 }
 
 /** The result of checking a whole file: the values, or their problems. */

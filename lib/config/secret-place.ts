@@ -24,6 +24,24 @@ export const secretPlace: Kind<string> = kind(
   },
 )
 
+/** Whose credentials are meant, where the service manager says nothing of their directory. */
+export interface SecretContext {
+  /** The unit of the service. */
+  readonly service: string
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+/** The file of a place that `secretPlace` has read. */
+export function secretFile(place: string, { service, environment }: SecretContext): string {
+  const name = credentialName(place)
+  if (name === undefined) return place
+  return join(environment['CREDENTIALS_DIRECTORY'] || `/run/credentials/${service}`, name)
+}
+
+/** What is said of a secret that other users can read. */
+export const readableByOthers =
+  'can be read by every user of this machine; take that permission away: chmod o-r'
+
 /** The name in `credential:NAME`, which is a name of a file; undefined for a path. */
 export function credentialName(place: string): string | undefined {
   return /^credential:(?!\.{1,2}$)([A-Za-z0-9._-]{1,200})$/.exec(place)?.[1]
@@ -56,24 +74,14 @@ export function readSecretFile(
  */
 export function privateSecret(
   place: string,
-  { service, environment }: SecretContext,
+  of: SecretContext,
 ): { readonly text: string } | { readonly problem: string } {
-  const name = credentialName(place)
-  const directory = environment['CREDENTIALS_DIRECTORY'] || `/run/credentials/${service}`
   try {
-    const found = readSecretFile(name === undefined ? place : join(directory, name))
+    const found = readSecretFile(secretFile(place, of))
     if (!found.ok) return { problem: found.problem }
-    if (!found.value.isReadableByOthers) return { text: found.value.text }
-    return {
-      problem: 'can be read by every user of this machine; take that permission away: chmod o-r',
-    }
+    const { text, isReadableByOthers } = found.value
+    return isReadableByOthers ? { problem: readableByOthers } : { text }
   } catch (error) {
     return { problem: `cannot be read: ${whyUnreadable(error)}` }
   }
-}
-
-/** Whose credentials they are, where the service manager says nothing of their directory. */
-interface SecretContext {
-  readonly service: string
-  readonly environment: Readonly<Record<string, string | undefined>>
 }

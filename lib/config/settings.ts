@@ -31,9 +31,9 @@ type Reader<T> = (
  */
 export type ForeignNames = Readonly<Record<string, string | { readonly says: string }>>
 
-/** Several names that mean the same. */
-export function namesOf(is: ForeignNames[string], ...all: readonly string[]): ForeignNames {
-  return Object.fromEntries(all.map(name => [name, is]))
+/** Several names that mean the same, with a space between them. */
+export function namesOf(is: ForeignNames[string], all: string): ForeignNames {
+  return Object.fromEntries(all.split(' ').map(name => [name, is]))
 }
 
 interface FileReading {

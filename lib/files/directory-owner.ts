@@ -5,7 +5,7 @@
 import { lchown, mkdir, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
-import { unlessMissing } from '../errors.ts'
+import { attempt, unlessMissing } from '../errors.ts'
 
 export interface Owner {
   readonly uid: number
@@ -47,11 +47,7 @@ export function userName(uid: number): string {
 
 /** The name of the user of this process; undefined when the machine has none for it. */
 export function ownName(): string | undefined {
-  try {
-    return userInfo().username
-  } catch {
-    return undefined
-  }
+  return attempt(() => userInfo().username)
 }
 
 /**

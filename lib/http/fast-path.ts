@@ -1,10 +1,10 @@
 /**
- * The fast path of a server: its connections answer requests that are beyond doubt (wire/request-head.ts) without Node's server.
- * Safe requests of a pipeline, without content, are answered at the same time. Others wait for those before them, and those behind
- * for them (RFC 9112 section 9.3.2): so a connection holds the content of one request.
+ * The fast path of a server: its connections answer requests that are beyond doubt (wire/request-head.ts) without Node's server. Safe
+ * requests of a pipeline, without content, are answered at the same time. Any other request waits for those before it, and those behind it
+ * wait for it (RFC 9112 section 9.3.2). So a connection holds the content of one request.
  *
- * The first request that is in doubt, and everything behind it, goes to Node's server, byte for byte, after the answers before it.
- * Rules, limits, handler and report are the same; what is saved is what Node does for each message without need (docs/decisions/0025).
+ * The first request in doubt, and every byte behind it, goes to Node's server after the answers before it. Rules, limits, handler and
+ * report are the same on both ways; the fast path saves the work that Node does needlessly for each message (docs/decisions/0025).
  */
 import { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../async/clock.ts'
@@ -27,16 +27,16 @@ import { chunkEnd, chunkStart, lastChunk, type OutgoingHead, responseText } from
 import { type Framing, type PlainHead, PlainHeadReader } from './wire/request-head.ts'
 import { VaryingLine } from './wire/varying-line.ts'
 
-/** Bytes of requests that wait for the answers to those before; then no more are read. */
+/** Bytes of requests that may wait for earlier answers before the connection stops reading. */
 const mostUnread = 64 * 1024
 
-/** What the connections of one server share. */
+/** The state that the connections of one server share. */
 export class FastPath {
   readonly options: HttpServerOptions
   readonly exchanges: Exchanges
   readonly targets: TargetReader
   readonly varying: VaryingLine<Framing> | undefined
-  /** Field lines of a response after which the connection goes on. */
+  /** The field lines of a response after which the connection stays open. */
   readonly keepAlive: string
   #date = { second: Number.NaN, line: '' }
 
@@ -50,7 +50,7 @@ export class FastPath {
     this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idle}\r\n`
   }
 
-  /** Takes a new connection; `first` has been read of it. */
+  /** Takes a new connection. `first` are bytes already read from it. */
   add(socket: Socket, connection: Connection, exits: Exits, first?: Buffer): void {
     const fast = new FastConnection(socket, connection, this, exits)
     connection.fast = fast
@@ -66,11 +66,11 @@ export class FastPath {
   }
 }
 
-/** How a connection leaves the fast path. */
+/** The ways in which a connection leaves the fast path. */
 interface Exits {
-  /** Node's server takes it over. */
+  /** Gives the connection to Node's server. */
   readonly toNode: () => void
-  /** Its client is told, by Node's code for it, what is wrong with the head or the content that has begun. */
+  /** Tells the client what is wrong with the head or the content that has begun, by Node's code for it. */
   readonly refuse: (code: string) => void
 }
 
@@ -82,20 +82,20 @@ class FastConnection implements RequestReading, ResponseOwner {
   readonly #reader: PlainHeadReader
   /** Bytes that are read and not yet understood: the beginning of a head. */
   readonly #unread = new GatheredBytes()
-  /** Of the last request that has any. What is read belongs to it until it is complete. */
+  /** The content of the last request that has any. Bytes that are read belong to it until it is complete. */
   #content: FastContent | undefined
   /**
-   * `waiting`: the next request is read when those before it are answered. `leaving`: then Node's server gets what follows.
-   * `over`: no further request is looked at.
+   * `waiting`: the connection reads the next request when the earlier ones are answered. `leaving`: Node's server gets the bytes after
+   * those answers. `over`: the connection ignores further requests.
    */
   #state: 'reading' | 'waiting' | 'leaving' | 'over' = 'reading'
-  /** Whether the last request was one that none may be answered beside. */
+  /** Whether no other request may be answered at the same time as the last one. */
   #alone = false
   /** Responses that are not written to their end, in the order of their requests. */
   readonly #due: FastResponse[] = []
-  /** The client has said its last: what is ready is written, and the end. */
+  /** Whether the client has ended its side: the responses that are ready are written, and then the connection ends. */
   #ending = false
-  /** Since when a head is awaited that has begun, the first one from the start of the connection; undefined between requests. */
+  /** The time since which a head is incomplete, or since the first head is awaited; undefined between requests. */
   #headSince: Milliseconds | undefined
 
   constructor(socket: Socket, connection: Connection, path: FastPath, exits: Exits) {
@@ -121,14 +121,14 @@ class FastConnection implements RequestReading, ResponseOwner {
   }
 
   refuseSlowHead(now: Milliseconds, limit: Milliseconds): void {
-    // What the client has sent may lie in the kernel as long as it is not read.
+    // While the connection does not read, the client's bytes may lie in the kernel.
     if (this.#headSince === undefined || limit <= 0 || this.socket.isPaused()) return
     if (now - this.#headSince >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
 
   refuseSlowContent(now: Milliseconds, limit: Milliseconds): void {
     const content = this.#arriving
-    // What the handler does not read may lie in the kernel.
+    // Bytes that the handler does not read may lie in the kernel.
     if (content === undefined || content.malformed || content.full || limit <= 0) return
     if (now - content.since >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
@@ -141,12 +141,12 @@ class FastConnection implements RequestReading, ResponseOwner {
     if (this.#arriving?.full !== true) this.socket.resume()
   }
 
-  /** The content that has not come to its end. */
+  /** The content that is not complete. */
   get #arriving(): FastContent | undefined {
     return this.#content?.complete === false ? this.#content : undefined
   }
 
-  /** The next one waits until there is room: all that is written at once counts as taken only when all of it is. */
+  /** Starts the next response when there is room: bytes that are written at once count as taken only when all of them are. */
   written(): void {
     this.#due.shift()
     if (this.#awaitsAnswers) flushWrites()
@@ -157,7 +157,7 @@ class FastConnection implements RequestReading, ResponseOwner {
 
   readonly #turn = (): void => this.#due[0]?.turn()
 
-  /** A refusal of what follows would be read as the answer to the request that failed. */
+  /** Drops all that follows: the client would read a refusal of it as the answer to the request that failed. */
   broken(): void {
     this.#state = 'over'
     this.#unread.take()
@@ -196,12 +196,12 @@ class FastConnection implements RequestReading, ResponseOwner {
     return this.#connection.underWay.size > 0 && (this.#alone || standsAlone(head))
   }
 
-  /** Leaves to the kernel what cannot be used at present. */
+  /** Pauses reading, so that bytes that cannot be used now stay in the kernel. */
   #hold(): void {
     const { socket } = this
     const content = this.#arriving
     if (content?.full) socket.pause()
-    // A client that does not take the answers cannot ask on.
+    // A client that does not take the answers cannot send further requests.
     if (content !== undefined || this.#state !== 'reading' || !socket.writableNeedDrain) return
     socket.pause()
     socket.once('drain', this.#onDrain)
@@ -216,12 +216,12 @@ class FastConnection implements RequestReading, ResponseOwner {
     const { options, exchanges } = this.path
     const { underWay } = this.#connection
     if (underWay.size >= options.limits.pipelined) flushWrites()
-    // Node's server reads on when it is told to stop, and so does the fast path.
+    // Node's server reads on after `pause`, and so does the fast path.
     if (underWay.size >= options.limits.pipelined) return void this.socket.destroy()
     const { method, target, version, fields, keepAlive } = head
     const out = new FastResponse(this)
     this.#alone = standsAlone(head)
-    // RFC 9112 section 9.6: what follows a request with `close` is not processed.
+    // RFC 9112 section 9.6: a request after one with `close` is not processed.
     if (!keepAlive) {
       this.#state = 'over'
       out.last()
@@ -241,7 +241,7 @@ class FastConnection implements RequestReading, ResponseOwner {
     })
   }
 
-  /** What follows waits for the answers so far; these are not to wait for the end of the turn. */
+  /** Whether the following bytes wait for the earlier answers, which then must not wait for the end of the turn. */
   get #awaitsAnswers(): boolean {
     return this.#state === 'waiting' || this.#state === 'leaving'
   }
@@ -254,11 +254,11 @@ class FastConnection implements RequestReading, ResponseOwner {
     return content
   }
 
-  /** What follows has its turn when no request is under way. */
+  /** Processes the following bytes when no request is under way. */
   #goOn(): void {
     this.#headSince = undefined
     if (this.socket.writableEnded) {
-      // What can have no answer must not be done: its client may ask for it again (RFC 9112 section 9.6).
+      // A request that can get no answer must not be processed: its client may send it again (RFC 9112 section 9.6).
       this.#state = 'over'
       this.#unread.take()
     } else if (this.#connection.underWay.size > 0) {
@@ -267,7 +267,7 @@ class FastConnection implements RequestReading, ResponseOwner {
     else {
       this.#state = 'reading'
       this.socket.resume()
-      // Not at once: each of a long pipeline may be answered at once, and the calls would lie in each other.
+      // This is not called at once: each request of a long pipeline may be answered at once, and the calls would nest.
       queueMicrotask(() => this.#onData(Buffer.alloc(0)))
     }
   }
@@ -276,7 +276,7 @@ class FastConnection implements RequestReading, ResponseOwner {
     const { socket } = this
     this.#state = 'over'
     this.#connection.fast = undefined
-    // The error that ended it may still be on its way.
+    // The error that ended the connection may still be on its way.
     if (socket.destroyed || socket.readableEnded) return void socket.destroySoon()
     leaveReads(socket, this.#onData)
     socket.off('end', this.#onEnd).off('error', this.#onError).off('close', this.#onClose)
@@ -294,21 +294,21 @@ class FastConnection implements RequestReading, ResponseOwner {
     this.#exits.refuse(code)
   }
 
-  /** As Node does: a client that has said its last gets what is ready, and the connection ends. */
+  /** A client that has ended its side gets the responses that are ready, and the connection ends, as with Node. */
   readonly #onEnd = (): void => {
     const inHead = this.#state === 'reading' && this.#unread.length > 0
     if (inHead || this.#arriving !== undefined) this.#giveUp('HPE_INVALID_EOF_STATE')
     else {
-      // Nothing can be written after the end, and no room is told of.
+      // After the end nothing can be written, and no 'drain' is emitted.
       this.#ending = true
       this.#turn()
       flushWrites()
-      // After a last response it has been ended: Node makes an error for each end that comes later.
+      // The last response may have ended the socket: Node makes an error for each end that comes later.
       if (!this.socket.writableEnded) this.socket.end()
     }
   }
 
-  /** What responses hold until their turn is told that it will not be written, and lets go of its memory. */
+  /** Responses that wait for their turn learn that they will not be written, and release their memory. */
   readonly #onClose = (): void => {
     this.#content?.broken()
     for (const out of [...this.#due]) out.turn()
@@ -322,42 +322,41 @@ function standsAlone({ method, length }: PlainHead): boolean {
   return length > 0 || (method !== 'GET' && method !== 'HEAD')
 }
 
-/** The connection a response goes to. */
+/** The connection that a response goes to. */
 interface ResponseOwner {
   readonly socket: Socket
   /** Field lines that are the same for all connections of a server. */
   readonly path: { readonly keepAlive: string; readonly dateLine: string }
-  /** Told when everything of the response has been written. */
+  /** Called when the whole response has been written. */
   written(): void
-  /** Told when a response has failed: the connection ends with it. */
+  /** Called when a response has failed. The connection ends with it. */
   broken(): void
 }
 
 const noTrailers = lastChunk(Fields.empty)
 
 /**
- * Writes a response on the fast path. The requests of a pipeline are answered in their order: a response whose turn has not come
- * holds its bytes, and with them their source.
- * Head and content up to 64 KiB leave together at the end of the turn, those of a pipeline behind each other.
+ * Writes a response on the fast path. The requests of a pipeline are answered in their order: a response whose turn has not come holds its
+ * bytes, and so their source. Head and content up to 64 KiB leave together at the end of the turn, behind those of earlier responses.
  */
 class FastResponse implements ResponseWriter {
   readonly #to: ResponseOwner
-  /** What waits for its turn; undefined once that has come. */
+  /** The writes that wait for its turn; undefined once that has come. */
   #held: Array<() => void> | undefined = []
-  /** Written with the first bytes of content. */
+  /** The head, which is written with the first bytes of content. */
   #head = ''
   #lastChunk = noTrailers
   #last = false
   #chunked = false
   #begun = false
-  /** Some of it has been given to the connection. */
+  /** Whether some of it has been given to the connection. */
   #left = false
 
   constructor(to: ResponseOwner) {
     this.#to = to
   }
 
-  /** Everything before it has been written. */
+  /** To be called when everything before it has been written. */
   turn(): void {
     const held = this.#held ?? []
     this.#held = undefined
@@ -368,7 +367,7 @@ class FastResponse implements ResponseWriter {
     this.#last = true
   }
 
-  /** Early hints (RFC 8297), when nothing has to leave before them. */
+  /** Sends early hints (RFC 8297) unless other bytes have to leave before them. */
   interim(status: number, fields: Fields): void {
     const links = hintsOf(status, fields)
     if (links.length === 0 || this.#held !== undefined || this.#begun) return
@@ -418,33 +417,33 @@ class FastResponse implements ResponseWriter {
     this.#to.written()
   }
 
-  /** As long as none of it has left, what waits in the connection belongs to the responses before it: they are sent. */
+  /** Cuts the connection. If no byte of this response has left, the bytes that wait belong to earlier responses and are sent. */
   destroy(): void {
     this.#to.broken()
     if (this.#held !== undefined) return void this.#held.push(() => this.destroy())
     const { socket } = this.#to
     if (this.#left) return void socket.destroy()
     flushWrites()
-    // Without lingering (`lingerAtEnd` in connections.ts): the responses behind it hold memory until the connection closes.
+    // This avoids `lingerAtEnd` (connections.ts): the responses behind it would hold memory until the connection closes.
     Socket.prototype.destroySoon.call(socket)
   }
 }
 
 /**
- * The content of a request on the fast path: as many bytes as Content-Length says (RFC 9112 section 6.3, rule 6). The bytes of one read
- * are copied and wait for the handler; meanwhile what follows stays in the kernel.
+ * The content of a request on the fast path: as many bytes as Content-Length says (RFC 9112 section 6.3, rule 6). The bytes of one read are
+ * copied and wait for the handler; meanwhile further bytes stay in the kernel.
  *
- * To be read once. `next` throws when the client goes away in the middle, or is too slow.
+ * The content can be read once. `next` throws when the client disconnects before its end, or is too slow.
  */
 class FastContent implements AsyncIterableIterator<Buffer, undefined> {
-  /** When its head had come, on the monotonic clock. */
+  /** The moment at which its head had arrived, on the monotonic clock. */
   readonly since: Milliseconds
   readonly #readOn: () => void
-  /** Bytes that have not come. */
+  /** Bytes that have not arrived. */
   #left: number
-  /** What waits for the handler. */
+  /** The bytes that wait for the handler. */
   #block: Buffer | undefined
-  /** `left`: the handler wants no more. `passed over`: the request was answered, and what comes is dropped. */
+  /** `left`: the handler wants no more. `passed over`: the request was answered, and further bytes are dropped. */
   #state: 'open' | 'left' | 'passed over' | 'broken' = 'open'
   #why: Error | undefined
   /** Whether the handler has read anything. */
@@ -459,7 +458,7 @@ class FastContent implements AsyncIterableIterator<Buffer, undefined> {
     this.#readOn = readOn
   }
 
-  /** Takes what belongs to it of the bytes from `from` on, and answers how many these are. Not to be called while it is full. */
+  /** Takes the bytes from `from` on that belong to it, and returns their number. It must not be called while it is full. */
   take(bytes: Buffer, from: number): number {
     const end = Math.min(bytes.length, from + this.#left)
     this.#left -= end - from
@@ -469,12 +468,12 @@ class FastContent implements AsyncIterableIterator<Buffer, undefined> {
     return end - from
   }
 
-  /** Whether all of it has come. */
+  /** Whether all of it has arrived. */
   get complete(): boolean {
     return this.#left === 0
   }
 
-  /** Whether no more is to be read at present: the handler has to read first, or has to answer. */
+  /** Whether the connection must not read now, because the handler has to read or to answer first. */
   get full(): boolean {
     return this.#block !== undefined || this.#state === 'left'
   }
@@ -514,21 +513,21 @@ class FastContent implements AsyncIterableIterator<Buffer, undefined> {
     return this.#why instanceof MalformedContent
   }
 
-  /** No more is read, for this reason. False when all of it has come. */
+  /** Stops reading, for this reason. False when all of it has arrived. */
   refuse(problem: string): boolean {
     if (this.complete) return false
     this.#end('broken', new MalformedContent(problem))
     return true
   }
 
-  /** The client has gone. What has come is lost if not all has. */
+  /** To be called when the client has disconnected. Bytes that have arrived are lost unless all have. */
   broken(): void {
     this.#cancel()
     if (this.complete || this.#state === 'broken') return
     this.#end('broken', new Error('the client went away before its content ended'))
   }
 
-  /** The request was answered: the rest of it is dropped, for a limited time; then `late` is called. */
+  /** To be called when the request was answered. The rest is dropped for a limited time; then `late` is called. */
   passOver(clock: Clock, late: () => void): void {
     if (this.#state === 'broken') return
     this.#end('passed over', answered)
@@ -546,5 +545,5 @@ class FastContent implements AsyncIterableIterator<Buffer, undefined> {
   }
 }
 
-/** One for all: making an error costs more than a tenth of a request. */
+/** All requests share one error, because making an error costs more than a tenth of a request. */
 const answered = new Error('the request was answered before its content was read')

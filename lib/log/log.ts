@@ -9,7 +9,7 @@
 import { writev } from 'node:fs'
 import { isatty } from 'node:tty'
 import { type Clock, keepAlive, type Milliseconds, systemClock } from '../async/clock.ts'
-import { inTime } from '../async/deadline.ts'
+import { resultInTime } from '../async/deadline.ts'
 import { systemCode } from '../errors.ts'
 import { isRecord } from '../json.ts'
 import { leadsToJournal, withPriority } from './journal.ts'
@@ -281,7 +281,7 @@ export class GatheredLines {
     this.#send()
     if (!this.#writing) return
     const flushed = new Promise<void>(settle => this.#flushed.push(settle))
-    await keepAlive(inTime(flushed, this.#options.clock, deadline))
+    await keepAlive(resultInTime(flushed, this.#options.clock, deadline))
   }
 
   #gather(line: string): void {

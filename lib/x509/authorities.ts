@@ -1,6 +1,5 @@
 /**
- * Reads the file of authorities that a setting names, for backends and stores whose certificate is not signed by a well-known
- * one.
+ * Reads the file of authorities that a setting names, for backends and stores whose certificate no well-known authority has signed.
  */
 
 import { X509Certificate } from 'node:crypto'
@@ -24,7 +23,7 @@ export function authoritiesIn(file: string, name: string): readonly string[] {
   throw new Failure(`${setting} holds a certificate that is damaged or cut off`, { code })
 }
 
-/** Blocks of PEM with a certificate, also those whose end is missing. */
+/** PEM blocks with a certificate, also those whose end is missing. */
 const PEM_BLOCKS = /-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*(?:-----END \1-----)?/g
 
 function isCertificate(pem: string): boolean {

@@ -1,14 +1,17 @@
 /**
- * Says in a sentence why a peer's certificate was not accepted, in place of the code of OpenSSL or Node.
+ * Explains in a sentence why a peer's certificate was not accepted, in place of the code of OpenSSL or Node.
  */
 
-/** The sentence for a verification code such as `CERT_HAS_EXPIRED`; undefined when it is no such code. */
+/** The sentence for a verification code such as `CERT_HAS_EXPIRED`; undefined for any other code. */
 export function certificateProblem(code: string | undefined): string | undefined {
   return code !== undefined && Object.hasOwn(SENTENCES, code) ? SENTENCES[code] : undefined
 }
 
-/** Whether a verification code says only that the issuer is not known here: a private authority, or a chain that is not sent whole. */
-export function issuerUnknown(code: string): boolean {
+/**
+ * Whether a verification code only says that the issuer is unknown here: it is a private authority, or the peer did not send the whole
+ * chain.
+ */
+export function isIssuerUnknown(code: string): boolean {
   return /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/.test(
     code,
   )

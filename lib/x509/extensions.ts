@@ -1,23 +1,23 @@
 /**
- * Extensions of RFC 5280: the names of a certificate, and the two that @peculiar/x509 has no class for, name constraints (4.2.1.10)
- * and the number of a revocation list (5.2.3).
+ * Extensions of RFC 5280: the names of a certificate, and the two for which @peculiar/x509 has no class, name constraints (4.2.1.10) and
+ * the number of a revocation list (5.2.3).
  */
 import { AddressSet, isIP } from '../ip.ts'
 import { library, type x509 } from './library.ts'
 
-/** The names a certificate is good for, DNS names and IP addresses (4.2.1.6). */
+/** The names for which a certificate is valid, DNS names and IP addresses (4.2.1.6). */
 export function alternativeNames(names: readonly string[], critical = false): x509.Extension {
   const general = names.map(value => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const)
   return new (library().x509.SubjectAlternativeNameExtension)(general, critical)
 }
 
-/** What an authority is limited to: DNS names, each with all below it, and networks in CIDR notation. */
+/** The names an authority may issue for: DNS names, each with all names below it, and networks in CIDR notation. */
 export interface PermittedNames {
   readonly names: readonly string[]
   readonly networks: readonly string[]
 }
 
-/** Name constraints that permit this and nothing else of either kind. Critical, as it has to be. */
+/** Name constraints that permit only these names and networks. The extension is critical, as RFC 5280 demands. */
 export function nameConstraints({ names, networks }: PermittedNames): x509.Extension {
   const { asn1, structures, x509 } = library()
   const { GeneralName, GeneralSubtree, GeneralSubtrees, NameConstraints } = structures
@@ -41,8 +41,8 @@ export function nameConstraints({ names, networks }: PermittedNames): x509.Exten
 const everywhere = ['0.0.0.0/0', '::/0'] as const
 
 /**
- * Makes a function of a certificate's name constraints: whether it may issue for a DNS name or an IP address. Constraints that
- * cannot be read permit nothing.
+ * Makes a function of a certificate's name constraints: whether it may issue for a DNS name or an IP address. Malformed constraints permit
+ * nothing.
  */
 export function nameConstraintCheck(
   extensions: readonly x509.Extension[],
@@ -81,7 +81,7 @@ function subtrees(from: Subtrees | undefined): { names: Within[]; networks: With
   return { names, networks }
 }
 
-/** A name "constructed by simply adding zero or more labels to the left"; a leading dot, as OpenSSL has it: one or more. */
+/** A name "constructed by simply adding zero or more labels to the left". After a leading dot it is one or more labels, as in OpenSSL. */
 function belowName(base: string): Within {
   if (base === '') return () => true
   if (base.startsWith('.')) return name => name.endsWith(base)
@@ -89,7 +89,7 @@ function belowName(base: string): Within {
 }
 
 function inNetwork(cidr: string): Within {
-  // Throws for an address constraint whose mask has holes.
+  // This throws for an address constraint whose mask is not contiguous.
   const network = AddressSet.fromCidrs([cidr])
   return address => network.has(address)
 }
@@ -105,7 +105,7 @@ export function listNumberExtension(number: number): x509.Extension {
 export function listNumberIn(extensions: readonly x509.Extension[]): number | undefined {
   const { asn1, structures } = library()
   const found = extensions.find(({ type }) => type === structures.id_ce_cRLNumber)
-  // What has more than four bytes comes as decimal digits.
+  // The library gives a number of more than four bytes as decimal digits.
   return found === undefined
     ? undefined
     : Number(asn1.AsnConvert.parse(found.value, structures.CRLNumber).value)

@@ -1,8 +1,7 @@
 /**
  * Loads @peculiar/x509 when the first certificate is read or made: it takes a quarter of a second, and most runs need none.
  *
- * The only importer of the library and of the ASN.1 modules below it. They come as CommonJS, so that functions that use them
- * need not wait.
+ * No other file imports the library or the ASN.1 modules below it. They are CommonJS, so functions that use them need not wait.
  */
 import { createRequire } from 'node:module'
 import type * as asn1 from '@peculiar/asn1-schema'
@@ -13,7 +12,7 @@ export type { x509 }
 
 interface Library {
   readonly x509: typeof x509
-  /** Encoding and decoding. */
+  /** Encoding and decoding of ASN.1. */
   readonly asn1: typeof asn1
   /** The structures of RFC 5280. */
   readonly structures: typeof structures
@@ -21,11 +20,11 @@ interface Library {
 
 let loaded: Library | undefined
 
-/** The library, loaded once. */
+/** The library. It is loaded at the first call. */
 export function library(): Library {
   if (loaded !== undefined) return loaded
   const require = createRequire(import.meta.url)
-  // The library asks for it, and it has to come first.
+  // The library needs this module loaded before it.
   require('reflect-metadata')
   loaded = {
     x509: require('@peculiar/x509'),

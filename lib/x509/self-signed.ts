@@ -1,6 +1,6 @@
 /**
- * Makes a key pair with a self-signed certificate, for SAML: identity providers compare the key and check the dates, nothing
- * else.
+ * Makes a key pair with a self-signed certificate, for SAML. Identity providers compare the key and check the dates, and ignore all other
+ * fields.
  */
 import { webcrypto } from 'node:crypto'
 import { hour, type Milliseconds } from '../async/clock.ts'
@@ -13,17 +13,17 @@ export interface SelfSignedOptions {
   readonly name: string
   readonly now: Milliseconds
   readonly lifetime: Milliseconds
-  /** Bits of the RSA modulus; 3072 unless told. */
+  /** Bits of the RSA modulus; 3072 if undefined. */
   readonly modulusLength?: number
-  /** Host names it is good for as the certificate of a TLS server. */
+  /** Host names for which it is valid as the certificate of a TLS server. */
   readonly hosts?: readonly string[]
 }
 
 /**
- * Makes the pair in PEM: RSA, because every identity provider can encrypt to it, signed with SHA-256. The library gives the
- * certificate a random serial number of 128 bits, which is positive (RFC 5280 section 4.1.2.2).
+ * Makes the pair in PEM. The key is RSA, because every identity provider can encrypt to it, and the signature uses SHA-256. The library
+ * gives the certificate a random serial number of 128 bits, which is positive (RFC 5280 section 4.1.2.2).
  */
-export async function selfSigned(options: SelfSignedOptions) {
+export async function selfSignedCertificate(options: SelfSignedOptions) {
   const { name, now, lifetime, modulusLength = 3072, hosts = [] } = options
   const algorithm = {
     name: 'RSASSA-PKCS1-v1_5',
@@ -35,7 +35,7 @@ export async function selfSigned(options: SelfSignedOptions) {
   const certificate = await library().x509.X509CertificateGenerator.createSelfSigned(
     {
       name: `CN=${name.replace(/[^A-Za-z0-9.:\-_[\]]/g, '')}`,
-      // An hour back: the clocks of peers differ.
+      // It is valid from an hour ago, because the clocks of peers differ.
       notBefore: new Date(now - hour),
       notAfter: new Date(now + lifetime),
       signingAlgorithm: algorithm,

@@ -1,7 +1,8 @@
 /**
- * Certificates and revocation lists, RFC 5280: reading those of an authority, issuing what it signs, making a new authority.
- * Knows PEM and DER, no files and no policy. Node's OpenSSL reads; WebCrypto signs and makes keys, in threads.
+ * Certificates and revocation lists, RFC 5280: reads those of an authority, issues those that it signs, and makes a new authority. Knows
+ * PEM and DER, no files and no policy. Node's OpenSSL reads; WebCrypto signs and makes keys, in threads.
  */
+
 import {
   createPrivateKey,
   KeyObject,
@@ -9,6 +10,7 @@ import {
   webcrypto,
 } from 'node:crypto'
 import type { Milliseconds } from '../async/clock.ts'
+import { attempt } from '../errors.ts'
 import { isIP } from '../ip.ts'
 import {
   alternativeNames,
@@ -25,7 +27,7 @@ export type { PermittedNames } from './extensions.ts'
 /** A certificate's properties. */
 export type Certificate = Readonly<ReturnType<typeof readCertificate>>
 
-/** The certificates in a PEM text, in its order; private keys and other text are passed over. Throws when one is malformed. */
+/** The certificates in a PEM text, in its order. Private keys and other text are ignored. Throws when one is malformed. */
 export function readCertificates(pem: string): readonly Certificate[] {
   const blocks = pem.match(
     /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]+-----END [A-Z0-9 ]+-----/g,
@@ -47,7 +49,7 @@ function readCertificate(block: string) {
     fingerprint: node.fingerprint256,
     notBefore: parsed.notBefore.getTime(),
     notAfter: parsed.notAfter.getTime(),
-    /** Whether it may sign certificates: basicConstraints with CA:TRUE and, where there is a key usage, keyCertSign. */
+    /** Whether it may sign certificates: basicConstraints has CA:TRUE, and a key usage, if any, has keyCertSign. */
     isAuthority: node.ca && (usage === undefined || (usage & x509.KeyUsageFlags.keyCertSign) !== 0),
     /** Whether its key usage lets it sign revocation lists. */
     maySignLists: usage === undefined || (usage & x509.KeyUsageFlags.cRLSign) !== 0,
@@ -59,7 +61,7 @@ function readCertificate(block: string) {
       const other = new NodeCertificate(der)
       return other.checkIssued(node) && other.verify(node.publicKey)
     },
-    /** Whether the private key is the one of this certificate. */
+    /** Whether the private key belongs to this certificate. */
     hasKey: (key: KeyObject) => node.checkPrivateKey(key),
   }
 }
@@ -67,8 +69,8 @@ function readCertificate(block: string) {
 type KeyProblem = 'password-missing' | 'password-wrong' | 'absent' | 'unreadable'
 
 /**
- * The first private key in a PEM text: PKCS#8, PKCS#1 or SEC 1, plain or encrypted, among certificates or alone. Works
- * synchronously, and an encrypted key takes its time: for start-up only.
+ * The first private key in a PEM text: PKCS#8, PKCS#1 or SEC 1, plain or encrypted, among certificates or alone. It works synchronously,
+ * and decryption is slow, so call it only at start-up.
  */
 export function readPrivateKey(pem: string, password: string): KeyObject | KeyProblem {
   const [block] =
@@ -83,7 +85,7 @@ export function readPrivateKey(pem: string, password: string): KeyObject | KeyPr
   }
 }
 
-/** How WebCrypto knows keys, by what OpenSSL calls their kind or their curve. */
+/** WebCrypto's names of keys, by OpenSSL's name of their kind or curve. */
 const ALGORITHMS = new Map([
   ['rsa', { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' }],
   ['prime256v1', { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }],
@@ -91,7 +93,7 @@ const ALGORITHMS = new Map([
   ['secp521r1', { name: 'ECDSA', namedCurve: 'P-521', hash: 'SHA-512' }],
 ])
 
-/** Undefined for kinds that are not supported. */
+/** The algorithm of a key; undefined for kinds that are not supported. */
 function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
   return ALGORITHMS.get(asymmetricKeyDetails?.namedCurve ?? asymmetricKeyType ?? '')
 }
@@ -114,16 +116,16 @@ export interface LeafOptions {
   readonly publicKey: webcrypto.CryptoKey
   readonly notBefore: Milliseconds
   readonly notAfter: Milliseconds
-  /** Where the authority's certificate can be had (4.2.2.1). */
+  /** The URI of the authority's certificate (4.2.2.1). */
   readonly caIssuers?: string | undefined
-  /** Where its revocation list can be had (4.2.1.13). */
+  /** The URI of its revocation list (4.2.1.13). */
   readonly distributionPoint?: string | undefined
 }
 
 /** An authority's certificate with its key, ready to sign. */
 export type Issuer = Awaited<ReturnType<typeof createIssuer>>
 
-/** Makes an issuer. Throws for keys `canIssue` says no to. */
+/** Makes an issuer. Throws for keys that `canIssue` rejects. */
 export async function createIssuer(certificate: Certificate, key: KeyObject) {
   const signingAlgorithm = algorithmOf(key)
   if (signingAlgorithm === undefined) throw new TypeError('not a key that can issue')
@@ -133,19 +135,19 @@ export async function createIssuer(certificate: Certificate, key: KeyObject) {
   const { x509 } = library()
   const own = new x509.X509Certificate(certificate.der)
   const signed = { issuer: own.subjectName, signingKey, signingAlgorithm }
-  // The identifier the authority's own certificate gives its key, whatever way it was made (4.2.1.1).
+  // The key identifier is that of the authority's own certificate, however it was made (4.2.1.1).
   const named = own.getExtension(x509.SubjectKeyIdentifierExtension)
   const authorityKey =
     named === null
       ? await x509.AuthorityKeyIdentifierExtension.create(own.publicKey)
       : new x509.AuthorityKeyIdentifierExtension(named.keyId)
   return {
-    /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
+    /** Makes a certificate for a TLS server, in PEM. The library gives it a random serial number of 128 bits. */
     async issueLeaf(options: LeafOptions): Promise<string> {
       const { names, publicKey, caIssuers, distributionPoint } = options
       const [first] = names
-      // ub-common-name is 64 (RFC 5280 appendix A.1), and OpenSSL holds a common name that is an address against constraints on
-      // DNS names. Without a subject the names are critical (4.2.1.6).
+      // ub-common-name is 64 (RFC 5280 appendix A.1). OpenSSL checks a common name that is an address against constraints on DNS names.
+      // Without a subject the names are critical (4.2.1.6).
       const named = first.length <= 64 && isIP(first) === 0
       const certificate = await x509.X509CertificateGenerator.create({
         ...signed,
@@ -170,7 +172,7 @@ export async function createIssuer(certificate: Certificate, key: KeyObject) {
       })
       return `${certificate.toString('pem').trim()}\n`
     },
-    /** A revocation list that revokes nothing, DER (RFC 5280 section 5). */
+    /** Makes a revocation list that revokes nothing, in DER (RFC 5280 section 5). */
     async issueList(options: {
       readonly number: number
       readonly thisUpdate: Milliseconds
@@ -189,22 +191,18 @@ export async function createIssuer(certificate: Certificate, key: KeyObject) {
 
 /** The number of a revocation list in DER; undefined when there is none. */
 export function listNumber(der: Buffer): number | undefined {
-  try {
-    return listNumberIn(new (library().x509.X509Crl)(der).extensions)
-  } catch {
-    return undefined
-  }
+  return attempt(() => listNumberIn(new (library().x509.X509Crl)(der).extensions))
 }
 
 export interface AuthorityOptions {
   readonly commonName: string
-  /** What it is limited to; undefined for no limit. */
+  /** The names it may issue for; undefined is no limit. */
   readonly permittedNames: PermittedNames | undefined
   readonly notBefore: Milliseconds
   readonly notAfter: Milliseconds
 }
 
-/** A new self-signed authority on P-256 that may issue leaves alone; certificate and key in PEM. */
+/** A new self-signed authority on P-256 that may issue only leaves. Certificate and key are in PEM. */
 export async function generateAuthority(options: AuthorityOptions) {
   const { x509 } = library()
   const { commonName, permittedNames } = options
@@ -237,7 +235,7 @@ export function exportKey(key: webcrypto.CryptoKey): string {
   return KeyObject.from(key).export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
-/** Certificates know no fractions of a second (4.1.2.5). */
+/** Certificates have no fractions of a second (4.1.2.5). */
 function wholeSeconds(moment: Milliseconds): Date {
   return new Date(Math.floor(moment / 1000) * 1000)
 }

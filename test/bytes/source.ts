@@ -2,9 +2,9 @@ import t from 'tap'
 import { BlockPool, socketBlock } from '../../lib/bytes/block-pool.ts'
 import { Piece } from '../../lib/bytes/piece.ts'
 import {
+  bytesSource,
   concatenatedSource,
   iterate,
-  ofBytes,
   prefixedSource,
   type Source,
   type Take,
@@ -86,7 +86,7 @@ t.test('sources follow each other, each opened in its turn', async t => {
     return n % 2 === 0 ? source : Promise.resolve(source)
   }
   const all = concatenatedSource([
-    part(0, ofBytes(Buffer.from('a'))),
+    part(0, bytesSource(Buffer.from('a'))),
     part(
       1,
       sourceOf(() => blocks()),
@@ -133,7 +133,7 @@ t.test('a source that has ended is closed before the next one is opened', async 
   const told: string[] = []
   const part = (name: string) => () => {
     told.push(`open ${name}`)
-    const source = ofBytes(Buffer.from(name))
+    const source = bytesSource(Buffer.from(name))
     return { ...source, close: () => void told.push(`close ${name}`) }
   }
   const all = concatenatedSource([part('a'), part('b')])

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { packageRoot } from '../../lib/package.ts'
-import { selfSigned } from '../../lib/x509/self-signed.ts'
+import { selfSignedCertificate } from '../../lib/x509/self-signed.ts'
 import { lacking } from '../fixtures/process/command.ts'
 import { accepts, freePort } from '../fixtures/process/ports.ts'
 import { Child } from '../fixtures/sso/child.ts'
@@ -136,7 +136,7 @@ for (const [name, { program, start }] of Object.entries(edges)) {
     t.teardown(() => undefined)
     const directory = join(t.testdir(), 'edge')
     await mkdir(directory)
-    const { privateKey, certificate } = await selfSigned({
+    const { privateKey, certificate } = await selfSignedCertificate({
       ...{ name: host, hosts: [host], modulusLength: 2048 },
       ...{ now: Date.now(), lifetime: 3_600_000 },
     })

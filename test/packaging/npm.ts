@@ -6,8 +6,8 @@ import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { packageRoot, packageVersion } from '../../lib/package.ts'
-import { buildVersion } from '../../lib/tools/packaging/build-version.ts'
-import { products } from '../../lib/tools/packaging/products.ts'
+import { buildVersion } from '../../tools/packaging/build-version.ts'
+import { products } from '../../tools/packaging/products.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
 t.setTimeout(600_000)

@@ -9,7 +9,7 @@
  * - When no login of the log had a value of a rule, the value may be misspelt, or its last person may have left.
  * - Lines in the journal have no time of their own. Without the time that the journal prints, the age of a login is unknown.
  */
-import { isRecord, type JsonObject } from '../../json.ts'
+import { isRecord, type JsonObject, parsedJson } from '../../json.ts'
 import { type AccessRule, fits, type Person, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import { tokenPasses, tryRequest } from './trial.ts'
@@ -55,12 +55,7 @@ export class Replay {
     this.lines += 1
     const at = line.indexOf('{')
     if (at === -1) return
-    let found: unknown
-    try {
-      found = JSON.parse(line.slice(at))
-    } catch {
-      return
-    }
+    const found = parsedJson(line.slice(at))
     if (!isRecord(found)) return
     if (found['message'] === 'signed in') this.#signedIn(found)
     else if (found['message'] === 'request')

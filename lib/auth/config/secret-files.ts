@@ -7,29 +7,26 @@
  *   credentials of the running service in the directory where systemd keeps them.
  * - No message quotes what a file holds.
  */
-import { join } from 'node:path'
 import { readProxyUrl } from '../../config/proxy-url.ts'
-import { type Path, type ReadResult, type Remark, right, wrong } from '../../config/reading.ts'
-import { credentialName, readSecretFile } from '../../config/secret-place.ts'
+import {
+  type Path,
+  type ReadResult,
+  type Remarks,
+  right,
+  valueRemarks,
+  wrong,
+} from '../../config/reading.ts'
+import {
+  credentialName,
+  readableByOthers,
+  readSecretFile,
+  type SecretContext,
+  secretFile,
+} from '../../config/secret-place.ts'
 import { whyUnreadable } from '../../errors.ts'
 import type { Environment } from './environment.ts'
 import { readSha256, readToken } from './setting-kinds.ts'
 import type { SettingValues } from './settings.ts'
-
-/** The instance whose credentials are meant, and the environment that may name their directory. */
-export interface SecretsOf {
-  readonly instance: string
-  readonly environment: Environment
-}
-
-/** The file of a place that `secretPlace` has read. */
-function secretFile(place: string, { instance, environment }: SecretsOf): string {
-  const name = credentialName(place)
-  if (name === undefined) return place
-  const directory =
-    environment['CREDENTIALS_DIRECTORY'] || `/run/credentials/authproxy@${instance}.service`
-  return join(directory, name)
-}
 
 /** The values of the settings, and the secrets that stand in files alone. */
 export type WholeValues = SettingValues & {
@@ -43,14 +40,10 @@ export type WholeValues = SettingValues & {
 /** The values with the secrets of files in their places, and what is wrong with those files. */
 export function withSecrets(
   values: SettingValues,
-  of: SecretsOf,
-): {
-  readonly values: WholeValues
-  readonly problems: readonly Remark[]
-  readonly warnings: readonly Remark[]
-} {
-  const problems: Remark[] = []
-  const warnings: Remark[] = []
+  { instance, environment }: { readonly instance: string; readonly environment: Environment },
+): Remarks & { readonly values: WholeValues } {
+  const of = { service: `authproxy@${instance}.service`, environment }
+  const remarks = valueRemarks()
   const from = <T>(
     place: string | undefined,
     path: Path,
@@ -59,11 +52,8 @@ export function withSecrets(
     if (place === undefined) return undefined
     const found = contentOf(place, of)
     const outcome = found.ok ? read(found.value.text) : found
-    if (!outcome.ok) problems.push({ path, at: 'value', text: `${place}: ${outcome.problem}` })
-    if (found.ok && found.value.isReadableByOthers) {
-      const text = 'can be read by every user of this machine; take that permission away: chmod o-r'
-      warnings.push({ path, at: 'value', text })
-    }
+    if (!outcome.ok) remarks.wrong(path, `${place}: ${outcome.problem}`)
+    if (found.ok && found.value.isReadableByOthers) remarks.warn(path, readableByOthers)
     return outcome.ok ? outcome.value : undefined
   }
   const passthroughTokens = values.passthroughTokens.map((each, index) => {
@@ -89,7 +79,7 @@ export function withSecrets(
   }
   const keys = { ...values.keys, file: values.keys.file && secretFile(values.keys.file, of) }
   const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy, forwardAuth, state, keys }
-  return { values: whole, problems, warnings }
+  return { ...remarks, values: whole }
 }
 
 /** A password of the store, which may have any characters but none that end a line. */
@@ -106,14 +96,14 @@ function readSum(text: string): ReadResult<Buffer> {
 /** The text of a secret without the line break at its end, and whether other users can read it. */
 function contentOf(
   place: string,
-  of: SecretsOf,
+  of: SecretContext,
 ): ReadResult<{ readonly text: string; readonly isReadableByOthers: boolean }> {
   try {
     return readSecretFile(secretFile(place, of))
   } catch (error) {
     const mend =
       credentialName(place) !== undefined && of.environment['CREDENTIALS_DIRECTORY'] === undefined
-        ? `; CREDENTIALS_DIRECTORY is not set, so it was looked for among the credentials of authproxy@${of.instance}.service while that runs: name it in a drop-in of the service, LoadCredential=NAME:/PATH`
+        ? `; CREDENTIALS_DIRECTORY is not set, so it was looked for among the credentials of ${of.service} while that runs: name it in a drop-in of the service, LoadCredential=NAME:/PATH`
         : ''
     return wrong(`${whyUnreadable(error)}${mend}`)
   }

@@ -3,7 +3,7 @@
  */
 import { type ConnectionOptions, connect } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
+import { withDeadline } from '../../async/deadline.ts'
 import { iterate, type Source } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
 import { OriginClient, type OriginRequest, type OriginResponse } from '../../http/client/client.ts'
@@ -111,7 +111,7 @@ export async function ask(from: Machine, question: Question, reach?: Reach): Pro
   }
   const askedAt = from.clock.now()
   try {
-    return await within(limit, async signal => {
+    return await withDeadline(limit, async signal => {
       const { status, fields, content } = await send(originClient(from, reach), question, signal)
       const answeredAt = from.clock.now()
       return { ok: true, status, fields, content: await textOf(content), askedAt, answeredAt }

@@ -8,7 +8,7 @@ import type { Clock } from '../../async/clock.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { asksForWebSocket } from '../../http/message/upgrade.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { AskedAbout, CheckProblem } from '../forward-auth/read-check.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import {
@@ -29,7 +29,7 @@ const MOST = 100
 const LONGEST = 500
 
 export class ProbedChecks {
-  readonly #seen = recent<string, SeenCheck>(MOST)
+  readonly #seen = recentEntries<string, SeenCheck>(MOST)
   readonly #keys: Pick<KeyRing, 'sealingKeys'>
   readonly #clock: Clock
 

@@ -4,7 +4,7 @@
  * valid is checked each time.
  */
 import { Fields } from '../../http/message/field.ts'
-import { ownText, recent } from '../../recent.ts'
+import { ownText, recentEntries } from '../../recent.ts'
 import type { Config } from '../config/config.ts'
 import { withoutOwnCookies } from '../session/cookie.ts'
 import { allowedFields } from './check-answer.ts'
@@ -20,7 +20,7 @@ export class Clients {
   /**
    * The fields that hold nothing but cookies, by the cookies. Sessions are remembered by these fields (session/sessions.ts).
    */
-  readonly #shown = recent<string, Fields>(MOST)
+  readonly #shown = recentEntries<string, Fields>(MOST)
 
   /** The client that sends these fields. */
   of(fields: Fields, config: Config): Client {

@@ -13,7 +13,7 @@ import { setCookieName } from '../../http/message/cookie.ts'
 import { Fields, sameName } from '../../http/message/field.ts'
 import { withValidTrace } from '../../http/message/trace-context.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
-import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
+import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import { isOwnCookie, withoutOwnCookies } from '../session/cookie.ts'
 import { isIdentityField } from './field-names.ts'
 
@@ -36,7 +36,7 @@ export function backendFields(
 ): Fields {
   const flat = [...(identity?.flat ?? []), ...own.flat]
   const harmless = withoutOwnCookies(withoutForwarding(client))
-  for (const [name, value] of withValidTrace(endToEnd(harmless))) {
+  for (const [name, value] of withValidTrace(endToEndFields(harmless))) {
     // Host is written with the request line (http/client/request.ts).
     if (isIdentityField(name) || stripped.test(name) || isOddlySpelt(name)) continue
     if (sameName(name, 'Host')) continue
@@ -50,7 +50,7 @@ export function backendFields(
 /** Trailer fields a client or a backend may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
 export function harmlessTrailers(fields: Fields, stripped: RegExp): Fields {
   const flat: string[] = []
-  for (const [name, value] of withoutForwarding(endToEnd(fields))) {
+  for (const [name, value] of withoutForwarding(endToEndFields(fields))) {
     if (isIdentityField(name) || stripped.test(name)) continue
     if (HEAD_ONLY.test(name) || isOddlySpelt(name)) continue
     flat.push(name, value)

@@ -12,7 +12,7 @@
  */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { Config } from '../config/config.ts'
 import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
 import { type JwtClaims, secondsOf, signJwt } from '../keys/jwt.ts'
@@ -51,7 +51,7 @@ export class IdentityTokens {
   /** The tokens by session. A session is the same object for as long as its session token is remembered. */
   readonly #minted = new WeakMap<Session, Minted>()
   /** The tokens for one request, by session, method and path. */
-  readonly #ofRequests = recent<string, Minted>(10_000)
+  readonly #ofRequests = recentEntries<string, Minted>(10_000)
   #signer: { readonly kid: string; readonly key: KeyObject } | undefined
 
   constructor(options: IdentityTokenOptions) {

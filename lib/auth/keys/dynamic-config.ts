@@ -7,7 +7,7 @@
 import { generateKeyPair } from 'node:crypto'
 import { promisify } from 'node:util'
 import type { Milliseconds } from '../../async/clock.ts'
-import { selfSigned } from '../../x509/self-signed.ts'
+import { selfSignedCertificate } from '../../x509/self-signed.ts'
 
 export interface Key {
   readonly kid: string
@@ -57,7 +57,7 @@ export interface Making {
   readonly now: Milliseconds
   readonly random: (size: number) => Buffer
   /** Makes the key pairs. The demonstration makes smaller keys, and tests use keys they made before. */
-  readonly makePair?: typeof selfSigned
+  readonly makePair?: typeof selfSignedCertificate
 }
 
 const CERTIFICATE_LIFETIME: Milliseconds = 10 * 365 * 86_400_000
@@ -171,7 +171,7 @@ async function newIdentityKey(making: Pick<Making, 'now' | 'random'>): Promise<I
 }
 
 async function newKeyPair(making: Making): Promise<SamlKeyPair> {
-  const { domain, now, makePair = selfSigned } = making
+  const { domain, now, makePair = selfSignedCertificate } = making
   const pair = await makePair({ name: domain, now, lifetime: CERTIFICATE_LIFETIME })
   return { ...newKey(making), ...pair }
 }

@@ -14,10 +14,10 @@ import { constants, type Stats } from 'node:fs'
 import { access, chmod, stat } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
-import { explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
+import { attempt, explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
-import { isRecord, type JsonObject } from '../../json.ts'
+import { isRecord, type JsonObject, jsonText, parsedJson } from '../../json.ts'
 import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './dynamic-config.ts'
 
 /** The largest file that is read, in bytes. */
@@ -117,7 +117,7 @@ export function cannotSave(path: string, error: unknown): Failure {
 function encode(config: DynamicConfig): string {
   const secret = ({ key, ...rest }: SecretKey) => ({ ...rest, key: key.toString('base64url') })
   const [session, sealing] = [config.session.map(secret), config.sealing.map(secret)]
-  return `${JSON.stringify({ version: 2, ...config, session, sealing }, null, 2)}\n`
+  return jsonText({ version: 2, ...config, session, sealing })
 }
 
 /**
@@ -126,7 +126,7 @@ function encode(config: DynamicConfig): string {
  */
 function contentOf(bytes: Buffer): DynamicConfig {
   // The text that JSON.parse quotes in an error may be a key.
-  const found = quietly((): unknown => JSON.parse(bytes.toString()))
+  const found = parsedJson(bytes.toString())
   const version = isRecord(found) ? found['version'] : undefined
   if (typeof version === 'number' && version > 2) {
     throw new Error(`it has version ${version}, which a newer authproxy has written`)
@@ -186,7 +186,8 @@ function pairOf(found: JsonObject): SamlKeyPair {
     throw new Error('a private key of SAML is not PKCS #8 in PEM')
   }
   const signs = signsOf(found)
-  const fits = quietly(() =>
+  // The error may quote a key.
+  const fits = attempt(() =>
     new X509Certificate(certificate).checkPrivateKey(createPrivateKey(privateKey)),
   )
   if (fits !== true) throw new Error('a key pair of SAML cannot be read, or does not fit together')
@@ -195,7 +196,7 @@ function pairOf(found: JsonObject): SamlKeyPair {
 
 function identityKeyOf(found: JsonObject): IdentityKey {
   const privateKey = textOf(found['privateKey'])
-  const details = quietly(() => createPrivateKey(privateKey).asymmetricKeyDetails)
+  const details = attempt(() => createPrivateKey(privateKey).asymmetricKeyDetails)
   if (details?.namedCurve !== 'prime256v1') {
     throw new Error('a key of identities is not of P-256 in PEM')
   }
@@ -204,15 +205,6 @@ function identityKeyOf(found: JsonObject): IdentityKey {
 
 function signsOf({ signs }: JsonObject): Pick<IdentityKey, 'signs'> {
   return signs === undefined ? {} : { signs: momentOf(signs) }
-}
-
-/** The result of `read`; undefined when it throws, because the error may quote a key. */
-function quietly<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch {
-    return undefined
-  }
 }
 
 function textOf(found: unknown): string {

@@ -15,7 +15,7 @@
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, parsedJson } from '../../json.ts'
 import type { LoginAsks } from '../../saml/core/check-assertion.ts'
 import type { LoginNeeds } from '../access/rules.ts'
 import { seal, unseal } from '../keys/seal.ts'
@@ -157,13 +157,8 @@ export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): Lo
 /** Only this service can have sealed the value for the cookie of this name, so only its outline is checked. */
 function opened(saml: StateOpener, name: string, value: string): object | undefined {
   const plain = unseal(value, purposeOf(saml, name), saml.keys.sealingKeys())
-  if (plain === undefined) return undefined
-  try {
-    const found: unknown = JSON.parse(plain.toString())
-    return isRecord(found) ? found : undefined
-  } catch {
-    return undefined
-  }
+  const found = plain && parsedJson(plain.toString())
+  return isRecord(found) ? found : undefined
 }
 
 function isFlow(found: object): found is Omit<Flow, 'id'> {

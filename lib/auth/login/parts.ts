@@ -5,7 +5,7 @@ import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { AccessRule } from '../access/rules.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { KeptForms } from '../form-preservation/kept-forms.ts'
@@ -74,7 +74,7 @@ export class DecryptionTries {
   }
 
   /** The counts do not expire, or an attacker would wait for that. The least recently tried key is forgotten first. */
-  readonly #refused = recent<string, number>(MOST_KEYS)
+  readonly #refused = recentEntries<string, number>(MOST_KEYS)
 
   /**
    * Allows or refuses the decryption of one message. A try counts from its start, so that many tries at once are limited like

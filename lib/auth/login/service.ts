@@ -1,8 +1,10 @@
 /**
  * The SAML service wires metadata source, worker threads and memory, and leads each path of SAML to its handler.
  */
+
 import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
+import { attempt } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import { onlyBy } from '../../http/client/dialling/parents.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -170,11 +172,7 @@ function readingsOf(saml: Saml): SamlReadings {
 
 function certificateEnd(pem: string | undefined): Milliseconds | undefined {
   if (pem === undefined) return undefined
-  try {
-    return Date.parse(new X509Certificate(pem).validTo)
-  } catch {
-    return undefined
-  }
+  return attempt(() => Date.parse(new X509Certificate(pem).validTo))
 }
 
 function routesOf(saml: Saml): readonly Route[] {

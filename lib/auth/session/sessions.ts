@@ -5,7 +5,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { VerifiedSubject } from '../../saml/subject.ts'
 import type { Config } from '../config/config.ts'
 import type { GroupTable } from '../identity/group-names.ts'
@@ -75,13 +75,13 @@ export class Sessions {
    * The moment the newest token of each session lapses, by session ID. Exchanges that an older token let through go on until
    * then.
    */
-  readonly #renewed = recent<string, Milliseconds>(20_000)
+  readonly #renewed = recentEntries<string, Milliseconds>(20_000)
   /** The moment each browser was last redirected to the renewal of its session, by session ID. */
-  readonly #led = recent<string, Milliseconds>(20_000)
+  readonly #led = recentEntries<string, Milliseconds>(20_000)
   /** The newest session of each browser that has recently logged in here, by the hash of its name. */
-  readonly #newest = recent<string, Session>(20_000)
+  readonly #newest = recentEntries<string, Session>(20_000)
   /** The IDs of sessions whose cookies were removed. Without a list of ended sessions only this shows their end. */
-  readonly #removed = recent<string, true>(20_000)
+  readonly #removed = recentEntries<string, true>(20_000)
   /**
    * The sessions of field blocks that have come before. A browser sends the same fields with hundreds of requests, and a
    * connection hands on equal blocks as one object. Keys, time and revocation are still checked each time.

@@ -12,7 +12,7 @@
  */
 import { createClient, ErrorReply } from '@redis/client'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
 
 /** The address of a store, and the user there. */
@@ -123,7 +123,7 @@ export class Connection {
 
   async open(within: Milliseconds): Promise<void> {
     const opened = this.#client.connect().then(() => true)
-    const timely = await inTime(opened, this.#clock, within).catch((error: unknown) => {
+    const timely = await resultInTime(opened, this.#clock, within).catch((error: unknown) => {
       throw this.#whyEnded(error)
     })
     if (timely === true && this.#ended === undefined) return

@@ -5,7 +5,7 @@
  * skipped.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import type { StateConfig } from '../config/config.ts'
 import { type Connection, connect, type StoreAddress } from './connection.ts'
 
@@ -46,7 +46,7 @@ async function askSentinel(
   const connection = await connect(address, { clock, within: timeLimit })
   try {
     const asked = connection.ask(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name])
-    const answer = await inTime(asked, clock, timeLimit)
+    const answer = await resultInTime(asked, clock, timeLimit)
     const [host, port]: readonly unknown[] = Array.isArray(answer) ? answer : []
     const number = Number(port)
     if (typeof host === 'string' && Number.isInteger(number) && number > 0 && number < 65_536) {

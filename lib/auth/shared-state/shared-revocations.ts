@@ -18,7 +18,7 @@
  * - Who owns the store can end sessions. Nothing that is read here can make one.
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import type { Logger } from '../../log/log.ts'
 import {
   type EndedSessions,
@@ -130,7 +130,7 @@ export class SharedRevocations implements EndedSessions {
     while (true) {
       const command = ['XREAD', 'COUNT', String(AT_ONCE), 'BLOCK', String(BLOCK)]
       const asked = reader.ask([...command, 'STREAMS', this.#of.names.stream, id])
-      const answer = await inTime(asked, clock, BLOCK + LONGEST)
+      const answer = await resultInTime(asked, clock, BLOCK + LONGEST)
       if (answer === undefined) throw new Error('the stream of ended sessions is not answered')
       const messages = messagesIn(answer)
       const entries = messages.flatMap(message => entryIn(message) ?? [])
@@ -262,7 +262,7 @@ export class SharedRevocations implements EndedSessions {
   }
 
   async #timely(asked: Promise<unknown>): Promise<unknown> {
-    const answer = await inTime(asked, this.#of.clock, LONGEST)
+    const answer = await resultInTime(asked, this.#of.clock, LONGEST)
     if (answer === undefined) throw new Error(`the store has not answered in ${LONGEST} ms`)
     return answer
   }

@@ -5,9 +5,11 @@
  *
  * This file and its imports are loaded only where `state.url` is set.
  */
+
 import { randomUUID } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { day } from '../../async/clock.ts'
+import { parsedJson } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { authoritiesIn } from '../../x509/authorities.ts'
 import type { StateConfig } from '../config/config.ts'
@@ -202,10 +204,6 @@ export async function openSharedState(of: {
 }
 
 function recordIn(text: unknown): FailureRecord | undefined {
-  try {
-    const found: unknown = JSON.parse(String(text))
-    return isFailureRecord(found) ? found : undefined
-  } catch {
-    return undefined
-  }
+  const found = parsedJson(String(text))
+  return isFailureRecord(found) ? found : undefined
 }

@@ -14,7 +14,7 @@
  * store has lost all there was, and a new connection brings both together.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime, pause } from '../../async/deadline.ts'
+import { pause, resultInTime } from '../../async/deadline.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Connection, StoreRefusal } from './connection.ts'
@@ -100,7 +100,7 @@ export class StoreLink {
     if (connection === undefined || this.#state !== 'here') return away
     const asked = this.#askOn(connection, command)
     const timely =
-      (await inTime(asked, this.#options.clock, PATIENCE)) ?? (await arrivedMeanwhile(asked))
+      (await resultInTime(asked, this.#options.clock, PATIENCE)) ?? (await arrivedMeanwhile(asked))
     if (timely !== undefined) return timely
     if (this.#state === 'here' && this.#connection === connection) {
       this.#state = 'slow'
@@ -132,7 +132,7 @@ export class StoreLink {
         return refused
       },
     )
-    const timely = await inTime(answered, this.#options.clock, LONGEST)
+    const timely = await resultInTime(answered, this.#options.clock, LONGEST)
     if (timely !== undefined) return timely
     connection.destroy(new Error(`${command[0]} has had no answer for ${LONGEST} ms`))
     return away
@@ -154,7 +154,7 @@ export class StoreLink {
     try {
       connection = await dial(LONGEST)
       const written = connection.ask(['SET', probe, '1', 'PX', PROBE])
-      if ((await inTime(written, clock, LONGEST)) !== 'OK') {
+      if ((await resultInTime(written, clock, LONGEST)) !== 'OK') {
         throw new Error('the store does not answer a write as it should')
       }
       this.#arrive(connection)

@@ -10,12 +10,12 @@
  *   a file counts when it is begun.
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
-import { pause, within } from '../../async/deadline.ts'
-import { inThread } from '../../async/thread.ts'
+import { pause, withDeadline } from '../../async/deadline.ts'
+import { runInThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import { classify, decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
@@ -58,7 +58,7 @@ const mostSeen = 10_000
 export class Ahead {
   readonly #parts: AheadParts
   readonly #waiting = new Map<string, Suite>()
-  readonly #seen = recent<string, true>(mostSeen)
+  readonly #seen = recentEntries<string, true>(mostSeen)
   readonly #closing = new AbortController()
   #spent = { since: Number.NEGATIVE_INFINITY, files: 0, bytes: 0 }
   #working: Promise<void> | undefined
@@ -151,9 +151,11 @@ export class Ahead {
     const late = () => new Error('it takes too long')
     const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
     const program = new URL('./newest.js', import.meta.url)
-    return within(limit, stop =>
-      inThread(program, { task, heapMegabytes, signal: stop }, (found: readonly Newer[], resolve) =>
-        resolve(found),
+    return withDeadline(limit, stop =>
+      runInThread(
+        program,
+        { task, heapMegabytes, signal: stop },
+        (found: readonly Newer[], resolve) => resolve(found),
       ),
     )
   }

@@ -9,11 +9,11 @@
  * - A refresh is no use of a file. The store counts one when an entry is put, so the last use is put back.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { repeat } from '../../async/repeat.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import type { Config } from '../config/config.ts'
 import type { TimesOfDay } from '../config/setting-kinds.ts'
@@ -57,7 +57,7 @@ const mostFiles = 4000
 export class RefreshSchedule {
   readonly #parts: RefreshParts
   /** When the next refresh of a Release file is due, by `elapsed`. */
-  readonly #due = recent<string, Milliseconds>(mostFiles)
+  readonly #due = recentEntries<string, Milliseconds>(mostFiles)
   readonly #stopLooking: () => void
   readonly #closing = new AbortController()
   #working: Promise<void> | undefined
@@ -152,7 +152,7 @@ export class RefreshSchedule {
       if (signal.aborted) resolve(undefined)
       else signal.addEventListener('abort', () => resolve(undefined), { once: true })
     })
-    return inTime(Promise.race([work, stopped]), this.#parts.clock, longestWait)
+    return resultInTime(Promise.race([work, stopped]), this.#parts.clock, longestWait)
   }
 }
 

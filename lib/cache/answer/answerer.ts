@@ -3,7 +3,7 @@
  * fails, stored content is used before an error, and an error is one after which apt tries again.
  */
 import type { Clock } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { whenReady } from '../../async/ready.ts'
 import { begunSource } from '../../bytes/source.ts'
@@ -238,7 +238,7 @@ export class Answerer {
       return this.#head(allowed, undefined)
     }
     const fetching = fetcher.fetch(wanted)
-    const found = await inTime(fetching.found, clock, firstByteDeadline)
+    const found = await resultInTime(fetching.found, clock, firstByteDeadline)
     const missing = superseded === undefined ? lacking : 'superseded'
     const because = fetching.joined ? 'joined' : missing
     const { origin } = file.about
@@ -367,7 +367,7 @@ export class Answerer {
       const via = sharedChain(request.fields, pseudonyms)
       const lifetime = request.lifetime ?? Lifetime.until(request.signal)
       const asked = askForHead(ask, { uri, stored: entry, lifetime, via })
-      const answer = await inTime(asked, clock, wait)
+      const answer = await resultInTime(asked, clock, wait)
       answer?.response.content.close()
       if (entry !== undefined && answer === undefined) {
         return this.#stale(allowed, entry, 'stale-origin-slow')

@@ -14,10 +14,10 @@
 
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { isFetchedKey, isKeepingKey } from '../builds/build.ts'
 import type { Rules } from '../policy/policy.ts'
 import { type Confinements, confinementOf } from '../policy/routing.ts'
 import type { Entry } from '../store/entry.ts'
+import { isFetchedKey, isKeepingKey } from '../store/key.ts'
 import type { Store } from '../store/store.ts'
 
 interface ConfinedContentsParts {

@@ -16,7 +16,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
-import { issuerUnknown } from '../../x509/certificate-problem.ts'
+import { isIssuerUnknown } from '../../x509/certificate-problem.ts'
 import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
@@ -153,7 +153,7 @@ function houseAuthority({ code, facts }: Failure): string {
   const reason = facts['reason']
   const unknown =
     typeof reason === 'string' &&
-    (issuerUnknown(reason) || reason === 'DEPTH_ZERO_SELF_SIGNED_CERT')
+    (isIssuerUnknown(reason) || reason === 'DEPTH_ZERO_SELF_SIGNED_CERT')
   return code === 'ORIGIN_TLS_CERTIFICATE' && unknown
     ? ' If it comes from a CA of your own, name the file of that CA under `https.origin_ca`.'
     : ''

@@ -6,7 +6,7 @@
  * origin's response, redirects included.
  */
 import type { Clock } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
+import { withDeadline } from '../../async/deadline.ts'
 import type { Source } from '../../bytes/source.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
@@ -16,7 +16,7 @@ import { type Content, noContent, type Response } from '../../http/message/messa
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
-import { appendVia, endToEnd } from '../../http/proxy/hop-by-hop.ts'
+import { appendVia, endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { IncomingContent } from '../fetch/found.ts'
 import { askedBy } from '../request/destination.ts'
@@ -130,7 +130,7 @@ export async function passedResponse(
   const { connection } = request
   const late = () => slowOrigin(file.about.origin)
   const limit = { clock, after: firstByteDeadline, signal: request.signal, late, aborted: late }
-  const response = await within(limit, stop =>
+  const response = await withDeadline(limit, stop =>
     origin.request({
       method: request.method,
       uri: file.uri,
@@ -157,7 +157,11 @@ export async function passedResponse(
     forwardStatus: status,
     detail: because,
   })
-  const fields = appendVia(endToEnd(response.fields).without('Content-Length'), '1.1', pseudonym)
+  const fields = appendVia(
+    endToEndFields(response.fields).without('Content-Length'),
+    '1.1',
+    pseudonym,
+  )
     .with('X-Cache', 'MISS')
     .plus('Cache-Status', cacheStatus)
   if (request.method === 'HEAD' || status === 304) {
@@ -176,7 +180,7 @@ function forwardedFields(
   pseudonym: string | undefined,
 ): Fields {
   const withhold = credentials ? [] : ['Authorization', 'Cookie']
-  const passing = endToEnd(request.fields).without('Host', 'Content-Length', ...withhold)
+  const passing = endToEndFields(request.fields).without('Host', 'Content-Length', ...withhold)
   const fields =
     pseudonym === undefined
       ? passing.without('Via')

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { whenReady } from '../../async/ready.ts'
-import { concatenatedSource, ofBytes, type Source } from '../../bytes/source.ts'
+import { bytesSource, concatenatedSource, type Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
@@ -132,10 +132,10 @@ function severalRanges(
     const content = await open(first, last)
     if (content === undefined) throw new Error('the stored content is gone')
     if (content.kind === 'stream') return content.open()
-    return ofBytes(content.kind === 'bytes' ? content.bytes : Buffer.alloc(0))
+    return bytesSource(content.kind === 'bytes' ? content.bytes : Buffer.alloc(0))
   }
   const parts = frame.parts.flatMap(({ head, range }) => [
-    () => ofBytes(head),
+    () => bytesSource(head),
     () => of(range.first, range.last),
   ])
   return {
@@ -144,7 +144,7 @@ function severalRanges(
     content: {
       kind: 'stream',
       length: frame.length,
-      open: () => concatenatedSource([...parts, () => ofBytes(frame.end)]),
+      open: () => concatenatedSource([...parts, () => bytesSource(frame.end)]),
     },
     facts,
   }

@@ -11,7 +11,8 @@ import { repeat } from '../../async/repeat.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
+import { suiteOfRelease } from '../archive/path.ts'
 import {
   type Choice,
   choose,
@@ -37,7 +38,6 @@ import {
   type ReleaseFile,
   releasesOf,
   type Suite,
-  suiteOfRelease,
   type WaitingGeneration,
 } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
@@ -85,9 +85,9 @@ export class SuiteDelays {
   readonly #parts: SuiteDelaysParts
   readonly #settling = new SingleFlight<void>()
   /** SHA-256 of Release files of which the log has said that they expire. */
-  readonly #warned = recent<string, true>(mostWarned)
+  readonly #warned = recentEntries<string, true>(mostWarned)
   /** Suites that a delay is for and that are not adopted, with the moment at which a client first asked for them, by `elapsed`. */
-  readonly #unknown = recent<string, Milliseconds>(mostUnknown)
+  readonly #unknown = recentEntries<string, Milliseconds>(mostUnknown)
   #rules: Rules | undefined
   #restrains = false
   #looks = 0

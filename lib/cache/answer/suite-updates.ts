@@ -6,10 +6,10 @@
  * lacks: then the one before is of no use to those who need that file.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify, directoriesOf, parentOf } from '../archive/path.ts'
+import { classify, directoriesOf, parentOf, suiteOfRelease } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { FetchOutcome, WantedFile } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
@@ -26,10 +26,10 @@ import {
   type ListedContent,
   releaseIn,
   releasesOf,
-  suiteOfRelease,
 } from '../suites/generation.ts'
+import type { Client } from '../suites/given-releases.ts'
 import { suitePolicy } from '../suites/policy.ts'
-import type { Claim, Client, Suites } from '../suites/suites.ts'
+import type { Claim, Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import {
   entryOf,
@@ -177,10 +177,12 @@ export class Updates {
     const paused = this.#behind.paused(at)
     if (paused !== undefined) return { use: 'stale', because: paused }
     const running = this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)
-    const first = await inTime(running.done, clock, asking)
+    const first = await resultInTime(running.done, clock, asking)
     if (first !== undefined) return first
     const left = running.begun + settings.update - clock.elapsed()
-    const late = running.changed ? await inTime(running.done, clock, Math.max(0, left)) : undefined
+    const late = running.changed
+      ? await resultInTime(running.done, clock, Math.max(0, left))
+      : undefined
     if (late !== undefined) return late
     const slow = running.changed ? 'stale-suite-incomplete' : 'stale-origin-slow'
     if (suites.governs(entry)) this.#behind.note(at, slow, 0)
@@ -264,7 +266,7 @@ export class Updates {
       // It is held back, and known now.
       return !ends && plain && drops() === true && (await this.outdated(used, file)) === true
     }
-    return (await inTime(ask(), clock, rules().config.suites.update)) ?? false
+    return (await resultInTime(ask(), clock, rules().config.suites.update)) ?? false
   }
 
   /** Asks for Release when a suite has no InRelease any more, and the reverse: that is its newer Release file. */
@@ -306,7 +308,7 @@ export class Updates {
     if (digest === undefined) return false
     const come = this.#fetches.fetchOne(suite, { path, ...claim }, digest)
     return (
-      (await inTime(
+      (await resultInTime(
         come.then(why => why === undefined),
         clock,
         rules().config.suites.update,
@@ -580,7 +582,7 @@ export class Updates {
       const wait = Math.max(0, begun + Math.max(least, hold - heldFor) - clock.elapsed())
       const because = hurry.aborted
         ? late
-        : await inTime(Promise.race([come, hurried]), clock, wait)
+        : await resultInTime(Promise.race([come, hurried]), clock, wait)
       if (because === '' || optional?.has(listed.path)) return
       const left = hurry.aborted ? 0 : hold - heldFor - (clock.elapsed() - begun)
       lacking.push({ path: listed.path, because: because ?? late, left })

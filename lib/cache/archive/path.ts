@@ -194,6 +194,11 @@ export function parentOf(name: string): string {
   return name.slice(0, Math.max(0, name.lastIndexOf('/')))
 }
 
+/** The key of the directory of a Release file or its signature; undefined for other files. */
+export function suiteOfRelease(key: string): string | undefined {
+  return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
+}
+
 /** The directories a URL lies in, the innermost first, without slashes at their ends. */
 export function* directoriesOf(name: string): Generator<string> {
   const authority = name.indexOf('://') + 3

@@ -11,7 +11,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseTarget } from '../../http/message/target.ts'
-import { isRecord } from '../../json.ts'
+import { isCount, isRecord, parsedJson } from '../../json.ts'
 import { isDigest } from '../store/disk/disk.ts'
 import { checkEntry } from '../store/entry.ts'
 import { type Build, type GivenAnswer, type GivenFile, isBuildName, isFile } from './build.ts'
@@ -57,20 +57,20 @@ function compare(a: string, b: string): number {
 /** The build in a file; a sentence when there is none that can be read. */
 export function decodeBuild(text: string): Build | string {
   const [first = '', ...lines] = text.split('\n')
-  const head = parsed(first)
+  const head = parsedJson(first)
   if (!isRecord(head) || typeof head['version'] !== 'number') return 'it is no record of a build'
   if (head['version'] > version) {
     return `it was written by a newer cachesvc (format ${head['version']}, this one knows ${version})`
   }
   const { name, begun, locked, interrupted, open } = head
   if (typeof name !== 'string' || !isBuildName(name)) return 'its name is none'
-  if (!isMoment(begun)) return 'it does not say when it began'
-  if (locked !== undefined && !isMoment(locked)) return 'it does not say when it was locked'
+  if (!isCount(begun)) return 'it does not say when it began'
+  if (locked !== undefined && !isCount(locked)) return 'it does not say when it was locked'
   const answers = new Map<string, GivenAnswer>()
   const lacking = new Map<string, string>()
   for (const line of lines) {
     if (line === '') continue
-    const found = parsed(line)
+    const found = parsedJson(line)
     if (!isRecord(found)) return 'a line is not JSON'
     const { url, lacking: because } = found
     if (typeof url !== 'string' || !isUrl(url)) return 'a line has no URL'
@@ -141,7 +141,7 @@ export function buildOfList(text: string, name: string, now: Milliseconds): Buil
   if (written === undefined) return 'it does not begin as the list of a build does'
   if (Number(written) > version) return `it was written by a newer cachesvc (format ${written})`
   const locked = Date.parse(at)
-  if (!isMoment(locked)) return 'its first line has no date'
+  if (!isCount(locked)) return 'its first line has no date'
   const lastModified = new Date(locked).toUTCString()
   const answers = new Map<string, GivenAnswer>()
   for (const [index, line] of lines.entries()) {
@@ -169,16 +169,4 @@ function fileOf(digest: string, number: string, lastModified: string): GivenFile
 function isUrl(text: string): boolean {
   const target = parseTarget('GET', text)
   return !('problem' in target) && target.form === 'absolute'
-}
-
-function isMoment(value: unknown): value is Milliseconds {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

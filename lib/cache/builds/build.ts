@@ -10,11 +10,9 @@
  *   otherwise a later run would get lists of one day and packages of another.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { Fields } from '../../http/message/field.ts'
-import type { Request } from '../../http/message/message.ts'
 import { formatUri, type TargetUri } from '../../http/message/target.ts'
 import type { Entry } from '../store/entry.ts'
-import { canonicalUri } from '../store/key.ts'
+import { canonicalUri, keepingKey } from '../store/key.ts'
 
 /** A file that was given: its content by digest, and the fields it came with. */
 export type GivenFile = Pick<Entry, 'digest' | 'size' | 'lastModified' | 'fields'>
@@ -87,59 +85,10 @@ export function isBuildName(text: string): boolean {
 export const buildNameRule =
   'A name of a build has up to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or digit.'
 
-/** The user of a proxy's URL that names a build; the password is the name. */
-const buildUser = 'build'
-
-/** The build that a request names: in its URL, by the user of the proxy's URL, or in the CONNECT of its tunnel. */
-export function buildOf(
-  { fields, tunnelEnd }: Pick<Request, 'fields' | 'tunnelEnd'>,
-  inUrl: string | undefined,
-): string | undefined {
-  return inUrl ?? tunnelEnd?.label ?? buildNamedByProxyUser(fields)
-}
-
-/**
- * The build that the user of the proxy's URL names: `Proxy-Authorization: Basic` with `build:NAME` (RFC 7617). Undefined for every
- * other user. The name may be none.
- */
-export function buildNamedByProxyUser(fields: Fields): string | undefined {
-  const value = fields.get('Proxy-Authorization')
-  if (value === undefined) return undefined
-  const [, encoded] = /^Basic +([A-Za-z0-9+/=]{1,400})$/i.exec(value) ?? []
-  if (encoded === undefined) return undefined
-  const [user, ...name] = Buffer.from(encoded, 'base64').toString('latin1').split(':')
-  return user === buildUser ? name.join(':') : undefined
-}
-
 /** The URL under which the answer to a request is recorded: what was asked for, canonical, before routing, without credentials. */
 export function recordedUrl(asked: TargetUri): string {
   const { userinfo: _, ...uri } = canonicalUri(asked) ?? asked
   return formatUri(uri)
-}
-
-/**
- * The key of the entry that keeps a content for builds. No request has such a key: a canonical path has no empty segment, and the host
- * is none (RFC 6761 section 6.4).
- */
-export function keepingKey(digest: string): string {
-  return `${keepingPrefix}${digest}`
-}
-
-/** The key of a content that was fetched for a build alone. It says nothing of which clients may have the content otherwise. */
-export function fetchedKey(digest: string): string {
-  return `${fetchedPrefix}${digest}`
-}
-
-const keepingPrefix = 'http://builds.cachesvc.invalid//sha256/'
-const fetchedPrefix = 'http://builds.cachesvc.invalid//fetched/'
-
-/** Whether an entry is there for builds alone. */
-export function isKeepingKey(key: string): boolean {
-  return key.startsWith(keepingPrefix) || isFetchedKey(key)
-}
-
-export function isFetchedKey(key: string): boolean {
-  return key.startsWith(fetchedPrefix)
 }
 
 /** The entry that keeps the content of a file, with the fields its answer has. */

@@ -14,6 +14,7 @@ import { AddressSet } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
 import { Layout } from '../store/disk/disk.ts'
 import type { Entry } from '../store/entry.ts'
+import { fetchedKey, keepingKey } from '../store/key.ts'
 import type { Store } from '../store/store.ts'
 import {
   type Build,
@@ -21,14 +22,12 @@ import {
   buildNameRule,
   contentsOf,
   decideInBuild,
-  fetchedKey,
   type GivenAnswer,
   type GivenFile,
   type GivenStatus,
   isBuildName,
   isFile,
   keepingEntry,
-  keepingKey,
 } from './build.ts'
 import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
 

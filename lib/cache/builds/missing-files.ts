@@ -7,7 +7,8 @@ import { classify } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
-import { fetchedKey, type GivenFile, isFile } from './build.ts'
+import { fetchedKey } from '../store/key.ts'
+import { type GivenFile, isFile } from './build.ts'
 import type { Builds } from './builds.ts'
 
 interface MissingFilesParts {

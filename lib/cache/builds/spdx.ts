@@ -6,7 +6,9 @@
  * - File names of packages lack the epoch of the version.
  * - The vendor of a package URL of the type `deb` is required; the path of an archive tells it for Debian and Ubuntu alone.
  */
+
 import { hash } from 'node:crypto'
+import { jsonText } from '../../json.ts'
 import { packageFile } from '../store/upkeep/versions.ts'
 import { type Build, type GivenFile, isFile } from './build.ts'
 import { listText } from './build-file.ts'
@@ -37,7 +39,7 @@ export function spdxText(build: Build, by: string): string {
       relatedSpdxElement: SPDXID,
     })),
   }
-  return `${JSON.stringify(document, undefined, 2)}\n`
+  return jsonText(document)
 }
 
 function packageOf({ url, digest }: Pick<GivenFile, 'digest'> & { readonly url: string }) {

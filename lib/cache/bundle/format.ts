@@ -12,7 +12,7 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import { parseTarget } from '../../http/message/target.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, parsedJson } from '../../json.ts'
 import { isBuildName } from '../builds/build.ts'
 import { buildSuffix } from '../builds/build-file.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -28,7 +28,7 @@ export function identityText(made: number, by: string): string {
 
 /** Why a bundle cannot be read here; undefined when it can. */
 export function identityProblem(text: string): string | undefined {
-  const found = parsed(text)
+  const found = parsedJson(text)
   if (found === undefined) return `its ${identityName} is not JSON`
   if (!isRecord(found) || typeof found['version'] !== 'number') return `its ${identityName} is none`
   if (found['version'] <= version) return undefined
@@ -77,7 +77,7 @@ export const maxLineBytes = 2 * maxEntryBytes
 
 /** An entry of a manifest; a sentence when the line has none. */
 export function readManifestLine(line: string): Entry | string {
-  const found = parsed(line)
+  const found = parsedJson(line)
   if (found === undefined) return 'a line of the manifest is not JSON'
   if (!isRecord(found)) return 'a line of the manifest is no entry'
   // Whether a file is verified is found out here: a bundle is not trusted in this.
@@ -88,13 +88,4 @@ export function readManifestLine(line: string): Entry | string {
   if ('problem' in target || target.form !== 'absolute') return `${entry.key} is no URL`
   // What another machine wrote is treated as an origin's response.
   return { ...entry, fields: [...keptFields(Fields.of(...entry.fields))] }
-}
-
-/** A value that JSON has; undefined for what is not JSON. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -1,11 +1,12 @@
 /**
  * The commands of cachesvc. Each loads what it needs when it runs.
  */
-import { userInfo } from 'node:os'
+
 import { resolve } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
 import type { Override } from '../../config/dump.ts'
 import { Failure } from '../../errors.ts'
+import { ownName } from '../../files/directory-owner.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import { type Config, namedCacheDirectory, surroundings } from '../config/config.ts'
@@ -117,13 +118,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
 
 /** Who runs this command: the user who called sudo, where it was. */
 function callerName(): string {
-  const { SUDO_USER } = process.env
-  if (SUDO_USER !== undefined && SUDO_USER !== '') return SUDO_USER
-  try {
-    return userInfo().username
-  } catch {
-    return String(process.getuid?.() ?? 'unknown')
-  }
+  return process.env['SUDO_USER'] || (ownName() ?? String(process.getuid?.() ?? 'unknown'))
 }
 
 /** What can be told of a configuration that has problems: its places alone. Undefined when they are what is wrong. */

@@ -1,63 +1,54 @@
 /**
- * Checks the routing rules of a configuration for errors and doubtful rules. Pure.
+ * Checks the routing rules of a configuration for errors and doubtful rules. This file is pure.
  */
-import type { Remark } from '../../config/reading.ts'
+import { type Path, type Remark, type Remarks, valueRemarks } from '../../config/reading.ts'
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import { admitTarget, compilePolicy, type Policy } from '../policy/policy.ts'
 import { type RouteRules, route, routeRules } from '../policy/routing.ts'
 import type { Config } from './config.ts'
 import type { Place } from './setting-kinds.ts'
 
-/** A configuration with problems is refused, one with warnings is not. */
-export function checkRouting(config: Config): {
-  readonly problems: readonly Remark[]
-  readonly warnings: readonly Remark[]
-} {
-  const problems: Remark[] = []
+/** The remarks on the rules. */
+export function checkRouting(config: Config): Remarks {
+  const { problems, warnings, wrong, warn } = valueRemarks()
   const rules = routeRules(config)
   const policy = compilePolicy(config, noClients)
-  const warnings: Remark[] = []
   config.remap.forEach(({ from, to }, i) => {
     const circle = circleOf(from, to, { rules, name: `remap[${i}]` })
-    if (circle?.wrong === true) problems.push(remark(['remap', i, 'to'], circle.text))
-    else if (circle !== undefined) warnings.push(remark(['remap', i, 'to'], circle.text))
-    warnings.push(
-      ...refused(from, policy).map(why =>
-        remark(['remap', i, 'from'], `never applies, for requests are refused: ${why}`),
-      ),
-      ...refusedAt(['remap', i, 'to'], to, policy),
-    )
+    if (circle?.wrong === true) wrong(['remap', i, 'to'], circle.text)
+    else if (circle !== undefined) warn(['remap', i, 'to'], circle.text)
+    for (const why of refused(from, policy)) {
+      warn(['remap', i, 'from'], `never applies, for requests are refused: ${why}`)
+    }
+    warnings.push(...refusedAt(['remap', i, 'to'], to, policy))
   })
   config.archives.forEach((archive, i) => {
     const { origins, clients, credentials, redirects, verify, delay, hold } = archive
-    const at = (j: number): Remark['path'] => ['archives', i, 'origins', j]
-    if (origins.length === 0) {
-      problems.push(remark(['archives', i, 'origins'], 'has no origin; write at least one'))
-    }
+    const at = (...path: Path) => ['archives', i, ...path]
+    if (origins.length === 0) wrong(at('origins'), 'has no origin; write at least one')
     if (verify === 'off' && (delay > 0 || hold !== undefined)) {
       const name = delay > 0 ? 'delay' : 'hold'
       const says = 'needs Release files that are read: set verify to prefer or require'
-      problems.push(remark(['archives', i, name], says))
+      wrong(at(name), says)
     }
     origins.forEach((origin, j) => {
       const other = origins.findIndex(one => isSame(sampleOf(one), sampleOf(origin)))
-      if (other < j) problems.push(remark(at(j), 'is listed already; remove one of the two'))
-      warnings.push(...refusedAt(at(j), origin, policy))
+      if (other < j) wrong(at('origins', j), 'is listed already; remove one of the two')
+      warnings.push(...refusedAt(at('origins', j), origin, policy))
       if (credentials !== undefined && isPassedThrough(origin, policy)) {
         const text = 'is under `passthrough_domains`, so `credentials` would not be used for it'
-        problems.push(remark(at(j), `${text}; list it under \`domains\``))
+        wrong(at('origins', j), `${text}; list it under \`domains\``)
       }
     })
     if (credentials === undefined) return
-    const here = (name: string): Remark['path'] => ['archives', i, name]
     if (clients.length === 0) {
       const text = 'needs `clients` beside it: the networks that may have what the credentials open'
-      problems.push(remark(here('credentials'), text))
+      wrong(at('credentials'), text)
     }
     if ((redirects ?? config.redirects) === 'pass') {
       const text =
         'has to be `follow` beside `credentials`: a passed redirect may name what is signed for this proxy'
-      problems.push(remark(here('redirects'), text))
+      wrong(at('redirects'), text)
     }
   })
   const { ubuntuServer, debianServer } = config.overrides
@@ -68,12 +59,12 @@ export function checkRouting(config: Config): {
   ] as const) {
     if (server === undefined || names.includes(name)) continue
     const text = `has no effect: the file of \`overrides.mirrors\` has no archive ${name}`
-    warnings.push(remark(['overrides', `${name}_server`], text))
+    warn(['overrides', `${name}_server`], text)
   }
   warnings.push(
     ...refusedAt(['overrides', 'ubuntu_server'], ubuntuServer, policy),
     ...refusedAt(['overrides', 'debian_server'], debianServer, policy),
-    // What is not allowed of the built-in ones is left alone.
+    // An archive with `with` is left alone when the policy refuses its host, so it needs no warning.
     ...config.knownArchives
       .filter(archive => archive.with === undefined)
       .flatMap(({ to }) => refusedAt(['overrides', 'mirrors'], to, policy)),
@@ -92,7 +83,7 @@ const noClients = {
   ports: new Set<number>(),
 }
 
-/** Checks what happens to a routed target when it is requested itself: no rule should route it. */
+/** Checks a rule by routing the target it leads to once more. No rule should apply to that target. */
 function circleOf(
   from: Place,
   to: Place,
@@ -101,7 +92,7 @@ function circleOf(
   const asked = sampleOf(from)
   const { target, rule } = route(asked, rules)
   const found = (wrong: boolean, text: string) => ({ wrong, text })
-  // An earlier rule takes everything this one is for.
+  // An earlier rule applies to all targets of this one.
   if (rule?.name !== name) {
     return found(false, `never applies: ${rule?.name ?? 'nothing'} decides before it`)
   }
@@ -121,7 +112,7 @@ function circleOf(
       )
 }
 
-/** Some target a place is for. */
+/** A target that a place covers, as an example. */
 function sampleOf(place: Place): TargetUri {
   const scheme = place.scheme ?? 'http'
   return {
@@ -137,10 +128,10 @@ function isSame(one: TargetUri, other: TargetUri): boolean {
 }
 
 /** A warning when the policy lets no client reach the origin requests are sent to. */
-function refusedAt(path: Remark['path'], place: Place | undefined, policy: Policy): Remark[] {
-  return refused(place, policy).map(why =>
-    remark(path, `requests routed there are refused: ${why}`),
-  )
+function refusedAt(path: Path, place: Place | undefined, policy: Policy): Remark[] {
+  return refused(place, policy).map(why => {
+    return { path, at: 'value', text: `requests routed there are refused: ${why}` }
+  })
 }
 
 function refused(place: Place | undefined, policy: Policy): string[] {
@@ -148,8 +139,4 @@ function refused(place: Place | undefined, policy: Policy): string[] {
   const { host, port } = sampleOf(place)
   const admission = admitTarget({ kind: 'fetch', authority: { host, port } }, policy)
   return 'deny' in admission ? [admission.sentence] : []
-}
-
-function remark(path: Remark['path'], text: string): Remark {
-  return { path, at: 'value', text }
 }

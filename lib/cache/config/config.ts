@@ -1,6 +1,6 @@
 /**
- * The configuration of cachesvc as the rest of the service sees it, and which changes wait for a restart: the values of settings.ts
- * and what is computed from them and the environment.
+ * The configuration of cachesvc as the rest of the service sees it: the values of settings.ts and values computed from them and the
+ * environment. This file also decides which changes wait for a restart.
  */
 
 import { accessSync, constants, existsSync } from 'node:fs'
@@ -8,14 +8,15 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { ValuesOf } from '../../config/settings.ts'
+import { attempt } from '../../errors.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { builtInArchives } from './known-archives.ts'
 import { defaultPort, type settings } from './settings.ts'
 
-/** The values of a file, under the names the code has for them. */
+/** The values of a configuration file, under their names in the code. */
 export type FileValues = ValuesOf<typeof settings>
 
-/** What the command line says over the file. */
+/** The values of the command line, which take precedence over those of the file. */
 export interface Overrides {
   readonly cacheDirectory?: string | undefined
   readonly listen?: readonly ListenAddress[] | undefined
@@ -25,7 +26,7 @@ export type Config = ReturnType<typeof configOf>
 
 export type HttpsConfig = Config['https']
 
-/** The configuration a file makes together with the command line and the environment. */
+/** The configuration from a file, the command line and the environment. */
 export function configOf(file: FileValues, overrides: Overrides, surroundings: UserEnvironment) {
   const { listenAddress, listenPort, alternativePorts, listenPortSecure, ...settings } = file
   const cacheDirectory: string =
@@ -39,7 +40,7 @@ export function configOf(file: FileValues, overrides: Overrides, surroundings: U
   return { ...settings, cacheDirectory, listen, listenSecure, knownArchives: builtInArchives() }
 }
 
-/** The first is the main one: the one that examples and `Location` hints name. */
+/** The addresses to listen at. The examples on the pages name the first one. */
 function listenOf(file: FileValues, override: Overrides['listen']): readonly ListenAddress[] {
   if (override !== undefined && override.length > 0) return override
   if (file.listen !== undefined && file.listen.length > 0) return file.listen
@@ -47,7 +48,7 @@ function listenOf(file: FileValues, override: Overrides['listen']): readonly Lis
   return [...ports].map(port => ({ address: file.listenAddress, port }))
 }
 
-/** Whether these settings take a CA at all; `secure`: whether there is a listener for TLS. */
+/** Whether these settings need a CA. `secure` says whether there is a listener for TLS. */
 export function needsAuthority(
   { https, listenSecure }: Config,
   secure = listenSecure !== undefined,
@@ -55,21 +56,21 @@ export function needsAuthority(
   return secure || https.intercept || https.interceptDomains.length > 0
 }
 
-/** Environment and user, as known before any file is read. */
+/** The environment and the user, which are known before any file is read. */
 export interface UserEnvironment {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly root: boolean
-  /** Undefined for a user without one, as in a container with any user ID. */
+  /** The home directory; undefined for a user without one, as in a container that runs under an arbitrary user ID. */
   readonly home: string | undefined
   readonly systemCacheWritable: boolean
-  /** Whether a path is there; for commands, which look for the directory of the service. */
+  /** Whether a path exists. Only commands have it, because they look for the directory of the service. */
   readonly exists?: ((path: string) => boolean) | undefined
 }
 
-/** The cache directory of a service that runs as root or was given this directory. */
+/** The cache directory of a service that runs as root or can write to this directory. */
 const systemCacheDirectory = '/var/cache/cachesvc'
 
-/** The cache directory when none is named. A function of the facts alone. */
+/** The cache directory when none is named. */
 export function unnamedCacheDirectory(surroundings: UserEnvironment): string {
   const { root, systemCacheWritable, exists } = surroundings
   if (root || systemCacheWritable) return systemCacheDirectory
@@ -78,15 +79,15 @@ export function unnamedCacheDirectory(surroundings: UserEnvironment): string {
   return ofService ? systemCacheDirectory : own
 }
 
-/** Where an ordinary user's service keeps its files. */
+/** The directory in which the service of an ordinary user keeps its files. */
 function ownCacheDirectory({ environment, home }: UserEnvironment): string {
-  // XDG base directory specification: a relative path in the variable is to be ignored.
+  // The XDG base directory specification says that a relative path in the variable is to be ignored.
   const xdg = environment['XDG_CACHE_HOME']
   if (xdg?.startsWith('/')) return join(xdg, 'cachesvc')
   return home === undefined ? systemCacheDirectory : join(home, '.cache', 'cachesvc')
 }
 
-/** Asks the machine. `serves`: whether it is for a service, not for a command beside one. */
+/** The environment and the user of this process. `serves` is true for a service, and false for a command beside one. */
 export function surroundings({ serves }: { readonly serves: boolean }): UserEnvironment {
   return {
     environment: process.env,
@@ -98,26 +99,18 @@ export function surroundings({ serves }: { readonly serves: boolean }): UserEnvi
   }
 }
 
-function attempt<Value>(act: () => Value): Value | undefined {
-  try {
-    return act()
-  } catch {
-    return undefined
-  }
-}
-
 /** The directory named by CACHESVC_CACHE_DIR, made absolute; undefined when it is unset or empty. */
 export function namedCacheDirectory({ environment }: UserEnvironment): string | undefined {
   const named = nonEmpty(environment['CACHESVC_CACHE_DIR'])
   return named === undefined ? undefined : resolve(named)
 }
 
-/** Variables set to nothing count as unset. */
+/** The value of a variable. An empty variable counts as unset. */
 export function nonEmpty(text: string | undefined): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** Names of changed settings that wait for a restart, as they stand in the file. `authority`: whether a CA was opened. */
+/** Names of changed settings that wait for a restart, as the file spells them. `authority` says whether a CA was opened. */
 export function needRestart(
   started: Config,
   wanted: Config,
@@ -138,11 +131,11 @@ export function needRestart(
   ]
   const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted)))
   const names = changed.map(([name]) => name)
-  // The CA is opened at the start and never later.
+  // The service opens the CA when it starts and never later.
   return !authority && needsAuthority(wanted) ? [...names, 'https.intercept'] : names
 }
 
-/** What a running service takes over of the settings it is given on reload. */
+/** The settings of a running service after a reload: those of `wanted`, and those of `started` that need a restart. */
 export function inForce(
   started: Config,
   wanted: Config,
@@ -169,7 +162,7 @@ export function inForce(
   }
 }
 
-/** Settings of HTTPS that are used at the start alone. */
+/** The settings of HTTPS that are used only when the service starts. */
 function fixedHttps({ cert, key, password, enableCrl, originCa }: HttpsConfig) {
   return { cert, key, password, enableCrl, originCa }
 }

@@ -1,12 +1,12 @@
 /**
- * Archives that many hosts have, such as the mirrors of countries: the form of the file of `overrides.mirrors`, and what counts without
- * one. `packaging/mirrors.yaml` is what counts without one, as a file to begin with. Pure.
+ * Archives that many hosts have, such as the mirrors of countries. This file has the form of the file that `overrides.mirrors` names,
+ * and the archives that count without such a file. `packaging/mirrors.yaml` has the same archives, as a file to start from.
  *
  * # Facts
  * - Ubuntu's archive is archive.ubuntu.com and the hosts below it; ports and security updates have hosts of their own.
- * - Debian's archive is every host below debian.org that has a `/debian/`. Two of them have another one: the archive host holds the
- *   releases of the past, and the snapshot host every moment of it.
- * - Security updates come from one archive that mirrors may not lag behind: `/debian-security/`, at security.debian.org.
+ * - Debian's archive is on every host below debian.org that has a `/debian/`. Two of them have another one: the archive host has the
+ *   past releases, and the snapshot host has every past state.
+ * - Security updates come from one archive, `/debian-security/` at security.debian.org. A mirror that lags behind would withhold them.
  */
 import { type Check, valueRemarks } from '../../config/reading.ts'
 import { text } from '../../config/setting-kinds.ts'
@@ -21,18 +21,18 @@ import {
 } from '../../config/settings.ts'
 import { mirror, type Place, remapFrom, remapTo } from './setting-kinds.ts'
 
-/** An archive, and the hosts that have it. */
+/** An archive and the hosts that have it. */
 export interface KnownArchive {
   readonly name: string
-  /** Where it is: a host alone with all its paths, or a host with a path. */
+  /** The places that have the archive: a host alone with all its paths, or a host with a path. */
   readonly places: readonly Place[]
-  /** No host with one of these names between the dots of its own has it. */
+  /** Labels of excluded hosts: a host with one of these labels in its name does not have the archive. */
   readonly except: readonly string[]
-  /** Takes the place of the path of a place. Empty when there is none. */
+  /** The path that replaces the path of a place. Empty when there is none. */
   readonly path: string
-  /** What is asked in place of all of them; undefined when a setting names it. */
+  /** The place that is asked instead of the others; undefined when a setting names it. */
   readonly to: Place | undefined
-  /** It is left alone unless this other archive is fetched from elsewhere. */
+  /** The name of another archive. This archive is routed only when that one is fetched from another host. */
   readonly with: string | undefined
 }
 
@@ -52,10 +52,10 @@ const file = group('', {
   }).says(),
 })
 
-/** The archives for which settings name what is asked in place of their hosts. */
+/** The archives for which a setting names the host that is asked in place of theirs. */
 const ofSettings: ReadonlySet<string> = new Set(['debian', 'ubuntu'])
 
-/** What the file of `overrides.mirrors` is checked with. */
+/** The check of the file that `overrides.mirrors` names. */
 export const checkKnownArchives: Check<readonly KnownArchive[]> = found => {
   const checked = checkSettings(file)(found)
   if (!checked.ok) return checked
@@ -83,10 +83,10 @@ export const checkKnownArchives: Check<readonly KnownArchive[]> = found => {
   return problems.length > 0 ? { ok: false, problems, warnings } : { ok: true, value, warnings }
 }
 
-/** Names between the dots of hosts below debian.org that have another archive. */
+/** Labels of the hosts below debian.org that have another archive. */
 const otherArchives = ['archive', 'snapshot', 'security']
 
-/** What is known without a file. */
+/** The archives that are known without a file. */
 export function builtInArchives(): readonly KnownArchive[] {
   const checked = checkKnownArchives({
     archives: [

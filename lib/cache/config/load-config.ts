@@ -1,5 +1,6 @@
 /**
- * Loads the configuration: command line before environment before file before defaults.
+ * Loads the configuration. The command line takes precedence over the environment, the environment over the file, and the file over
+ * the defaults.
  */
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -23,12 +24,12 @@ import { checkKnownArchives, type KnownArchive } from './known-archives.ts'
 import { sharedStore } from './setting-groups.ts'
 import { formerSettings, settings } from './settings.ts'
 
-/** The file read when none is named, and then only if it is there. */
+/** The file that is read when none is named. It need not exist. */
 export const defaultConfigFile = '/etc/cachesvc/cachesvc.yaml'
 
 /**
- * The configuration from `file`; without one from CACHESVC_CONFIG, from the default file when it exists, or from the defaults
- * alone. All problems are in the result; it never throws.
+ * Reads the configuration from `file`. Without one, it reads the file that CACHESVC_CONFIG names, else the default file when that
+ * exists, else only the defaults. All problems are in the result; it never throws.
  */
 export async function loadConfig(
   file: string | undefined,
@@ -43,7 +44,7 @@ export async function loadConfig(
     return { ...loaded, warnings: [...notRead, ...loaded.warnings], file: undefined }
   }
   const path = named ?? defaultConfigFile
-  // The YAML parser is loaded only for a file.
+  // The YAML parser is loaded only when there is a file.
   const { loadConfigFile } = await import('../../config/config-file.ts')
   const read = (mirrors?: Loaded<readonly KnownArchive[]>) => {
     const check = configCheck(overrides, surroundings, mirrors)
@@ -55,13 +56,13 @@ export async function loadConfig(
   return { ...loaded, warnings: [...notRead, ...loaded.warnings], file: path }
 }
 
-/** GoAPTCacher names its file by CONFIG. Here a variable of such a common name is not read. */
+/** A warning about CONFIG, the variable of GoAPTCacher. cachesvc does not read it, because other programs use this name too. */
 function foreignVariable({ CONFIG }: UserEnvironment['environment']): readonly string[] {
   if (CONFIG === undefined || !/\.ya?ml$/.test(CONFIG)) return []
   return [`the variable CONFIG is not read; write CACHESVC_CONFIG=${CONFIG} or --config ${CONFIG}`]
 }
 
-/** Paths of GoAPTCacher's files may be relative. They count from the directory of the file. */
+/** Makes the paths absolute that GoAPTCacher's files may have relative to the directory of the file. */
 function absolutePaths(found: unknown, directory: string): unknown {
   if (!isRecord(found)) return found
   const absolute = (path: unknown) =>
@@ -80,7 +81,7 @@ function absolutePaths(found: unknown, directory: string): unknown {
   }
 }
 
-/** What a configuration file is checked with. `mirrors` is what its file of archives says; without it the built-in ones count. */
+/** The check of a configuration file. `mirrors` has the archives of the file it names; without it the built-in ones count. */
 export function configCheck(
   overrides: Overrides,
   surroundings: UserEnvironment,
@@ -114,7 +115,7 @@ export function configCheck(
   }
 }
 
-/** A file without the settings there are no more. An empty one protected nothing. */
+/** Takes former settings out of a file. An empty one protected nothing, so it is only warned about. */
 function withoutFormer(found: unknown) {
   const [problems, warnings]: [Remark[], Remark[]] = [[], []]
   let kept = found
@@ -135,7 +136,7 @@ function without(tree: unknown, [step = '', ...below]: readonly string[]): unkno
   return below.length === 0 ? others : { ...others, [step]: without(member, below) }
 }
 
-/** `listen` excludes the settings it is made from otherwise. */
+/** Problems with settings that `listen` replaces. */
 function listenTwice(found: unknown): Remark[] {
   if (valueAt(found, ['listen']) === undefined) return []
   return ['listen_address', 'listen_port', 'alternative_ports']
@@ -143,7 +144,7 @@ function listenTwice(found: unknown): Remark[] {
     .map(key => ({ path: [key], at: 'key', text: 'not together with listen; move it there' }))
 }
 
-/** The second of two listeners at one place cannot open. */
+/** Problems with places that are listed twice, because the second listener at one place cannot open. */
 function sameListener({ listen = [] }: FileValues): Remark[] {
   return listen.flatMap((place, index) => {
     const first = listen.findIndex(
@@ -155,14 +156,14 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
   })
 }
 
-/** Whether a setting of the shared store is another than the default, which `--dump-config` writes down as well. */
+/** Whether a setting of the shared store differs from its default. `--dump-config` writes defaults into files as well. */
 function isChanged([name, value]: readonly [string, unknown]): boolean {
   const page = sharedStore.members?.[name]?.page
   const usual = page !== undefined && 'setting' in page ? page.setting.default : undefined
   return value !== usual
 }
 
-/** A bucket has a place and a name. */
+/** Problems with the URL of the bucket, which needs a host and a name. */
 function sharedStoreProblems(found: unknown, values: FileValues): Remark[] {
   const { url, style } = values.sharedStore
   const problem = (text: string): Remark[] => [
@@ -181,7 +182,7 @@ function sharedStoreProblems(found: unknown, values: FileValues): Remark[] {
     : []
 }
 
-/** What is right and still worth a word. */
+/** Warnings about values that are valid but may not do what the operator expects. */
 function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironment): Remark[] {
   const remarks: Remark[] = []
   const named = namedCacheDirectory(surroundings)
@@ -210,7 +211,7 @@ function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironme
   return remarks
 }
 
-/** A check's outcome as lines, when there is no file to point into. */
+/** The outcome of a check when there is no file: its remarks have no line numbers. */
 function bare<T>(checked: ReturnType<Check<T>>): Loaded<T> {
   const lines = (remarks: readonly Remark[]) => remarks.map(remark => remarkText(remark))
   return checked.ok
@@ -219,7 +220,8 @@ function bare<T>(checked: ReturnType<Check<T>>): Loaded<T> {
 }
 
 /*
- * Names that people bring from other caches (apt-cacher-ng, squid, approx, nginx) or write by guess, and the settings of cachesvc they mean.
+ * Names of settings that people know from other caches (apt-cacher-ng, squid, approx, nginx) or guess, each with the setting of
+ * cachesvc that it means.
  */
 
 const noPassword = {
@@ -228,70 +230,38 @@ const noPassword = {
 const logPlace = { says: 'the log goes to standard output, and with systemd to the journal' }
 
 export const foreignNames: ForeignNames = {
-  ...namesOf(
-    'cache_directory',
-    'directory',
-    'cachedir',
-    'cachepath',
-    'cacheroot',
-    'path',
-    'storage',
-  ),
-  ...namesOf('listen_port', 'port', 'httpport', 'serverport', 'proxyport'),
-  ...namesOf('listen_address', 'address', 'bind', 'bindaddress', 'bindhost', 'host', 'interface'),
-  ...namesOf(
-    'retention.size',
-    'quota',
-    'size',
-    'maxsize',
-    'cachesize',
-    'maxcachesize',
-    'totalsize',
-  ),
-  ...namesOf('retention.size', 'disksize', 'maxdisk', 'disklimit', 'sizelimit'),
-  ...namesOf('retention.free', 'minfree', 'freespace'),
-  ...namesOf('retention.object_size', 'maxobjectsize', 'maximumobjectsize', 'maxfilesize'),
-  ...namesOf('retention.versions', 'keepversions', 'keepextraversions', 'maxversions'),
-  ...namesOf('retention.unreferenced', 'exthreshold', 'unreferenceddays', 'expireunreferenced'),
-  ...namesOf('limits.memory', 'memory', 'cachemem', 'memorylimit', 'maxmemory'),
-  ...namesOf('limits.connections', 'maxconnections', 'maxclients'),
-  ...namesOf('expiration.unused_days', 'expire', 'expiry', 'maxage', 'ttl', 'keepdays'),
-  ...namesOf(
-    'clients',
-    'allow',
-    'allowfrom',
-    'allowedclients',
-    'allowednetworks',
-    'acl',
-    'httpaccess',
-  ),
-  ...namesOf('domains', 'alloweddomains', 'allowedhosts', 'hosts', 'whitelist', 'allowlist'),
-  ...namesOf('private_domains', 'privatehosts', 'internaldomains'),
-  ...namesOf('passthrough_domains', 'passthrough', 'passthroughpattern', 'nocache', 'dontcache'),
-  ...namesOf('ports', 'allowedports', 'allowuserports', 'safeports'),
+  ...namesOf('cache_directory', 'directory cachedir cachepath cacheroot path storage'),
+  ...namesOf('listen_port', 'port httpport serverport proxyport'),
+  ...namesOf('listen_address', 'address bind bindaddress bindhost host interface'),
+  ...namesOf('retention.size', 'quota size maxsize cachesize maxcachesize totalsize'),
+  ...namesOf('retention.size', 'disksize maxdisk disklimit sizelimit'),
+  ...namesOf('retention.free', 'minfree freespace'),
+  ...namesOf('retention.object_size', 'maxobjectsize maximumobjectsize maxfilesize'),
+  ...namesOf('retention.versions', 'keepversions keepextraversions maxversions'),
+  ...namesOf('retention.unreferenced', 'exthreshold unreferenceddays expireunreferenced'),
+  ...namesOf('limits.memory', 'memory cachemem memorylimit maxmemory'),
+  ...namesOf('limits.connections', 'maxconnections maxclients'),
+  ...namesOf('expiration.unused_days', 'expire expiry maxage ttl keepdays'),
+  ...namesOf('clients', 'allow allowfrom allowedclients allowednetworks acl httpaccess'),
+  ...namesOf('domains', 'alloweddomains allowedhosts hosts whitelist allowlist'),
+  ...namesOf('private_domains', 'privatehosts internaldomains'),
+  ...namesOf('passthrough_domains', 'passthrough passthroughpattern nocache dontcache'),
+  ...namesOf('ports', 'allowedports allowuserports safeports'),
   ...namesOf('connect_ports', 'sslports'),
-  ...namesOf(
-    'parent_proxy',
-    'proxy',
-    'upstream',
-    'upstreamproxy',
-    'httpproxy',
-    'cachepeer',
-    'parent',
-  ),
-  ...namesOf('archives', 'mirrors', 'backends'),
-  ...namesOf('overrides.debian_server', 'debianmirror', 'mirror', 'remapdebrep'),
-  ...namesOf('overrides.ubuntu_server', 'ubuntumirror', 'remapuburep'),
-  ...namesOf('overrides.mirrors', 'mirrorsfile', 'mirrorlist', 'mirrorlists'),
-  ...namesOf('remap', 'rewrite', 'redirect', 'aliases'),
+  ...namesOf('parent_proxy', 'proxy upstream upstreamproxy httpproxy cachepeer parent'),
+  ...namesOf('archives', 'mirrors backends'),
+  ...namesOf('overrides.debian_server', 'debianmirror mirror remapdebrep'),
+  ...namesOf('overrides.ubuntu_server', 'ubuntumirror remapuburep'),
+  ...namesOf('overrides.mirrors', 'mirrorsfile mirrorlist mirrorlists'),
+  ...namesOf('remap', 'rewrite redirect aliases'),
   ...namesOf('offline', 'offlinemode'),
-  ...namesOf('suites.keyrings', 'keyring', 'trustedkeys'),
-  ...namesOf('freshness.index', 'interval', 'refreshpattern'),
-  ...namesOf('timeouts.connect', 'timeout', 'networktimeout', 'connecttimeout'),
-  ...namesOf('index.hostnames', 'hostname', 'hostnames', 'servername', 'visiblehostname'),
-  ...namesOf('https.intercept', 'sslbump', 'mitm', 'tlsintercept'),
-  ...namesOf('log.level', 'loglevel', 'verbose', 'verboselog'),
+  ...namesOf('suites.keyrings', 'keyring trustedkeys'),
+  ...namesOf('freshness.index', 'interval refreshpattern'),
+  ...namesOf('timeouts.connect', 'timeout networktimeout connecttimeout'),
+  ...namesOf('index.hostnames', 'hostname hostnames servername visiblehostname'),
+  ...namesOf('https.intercept', 'sslbump mitm tlsintercept'),
+  ...namesOf('log.level', 'loglevel verbose verboselog'),
   ...namesOf('log.access', 'accesslog'),
-  ...namesOf(noPassword, 'password', 'adminauth', 'adminpassword', 'username'),
-  ...namesOf(logPlace, 'logdir', 'logfile', 'logdirectory'),
+  ...namesOf(noPassword, 'password adminauth adminpassword username'),
+  ...namesOf(logPlace, 'logdir logfile logdirectory'),
 }

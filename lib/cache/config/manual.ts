@@ -1,11 +1,11 @@
 /**
- * cachesvc.yaml(5), docs/configuration.md and the JSON Schema, made from the settings. `npm run manual` writes them; a test
- * fails while they are out of date.
+ * The texts around the settings in cachesvc.yaml(5) and docs/configuration.md. `npm run manual` makes these and the JSON Schema from
+ * the settings, and a test fails while they are out of date.
  */
 import { code, entry, heading, type SettingFile } from '../../config/manual.ts'
 import { settings } from './settings.ts'
 
-/** What authors of cachesvc.yaml read. */
+/** The manual of cachesvc.yaml. */
 export const cachesvcManual: SettingFile = {
   name: 'cachesvc.yaml',
   settings,

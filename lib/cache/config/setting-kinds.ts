@@ -1,5 +1,5 @@
 /**
- * The kinds of settings that only the caching proxy has: host patterns, places of routing rules, a parent proxy.
+ * The kinds of settings that only the caching proxy has, such as host patterns, places of routing rules and parent proxies.
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { canonicalHost, readPort, splitPort, withoutBrackets } from '../../config/address-kinds.ts'
@@ -19,43 +19,43 @@ import { isRecord } from '../../json.ts'
 import { canonicalUri } from '../store/key.ts'
 
 /**
- * One line of a host list: `archive.example.org` is that host, `.example.org` its subdomains too, `host:port` that port only.
+ * One line of a host list: `archive.example.org` covers that host, `.example.org` its subdomains too, `host:port` that port only.
  */
 export interface HostPattern {
-  /** As written in the configuration; refusals quote it. */
+  /** The pattern as the configuration spells it, which refusals quote. */
   readonly text: string
-  /** Lower case, no leading dot, no brackets. */
+  /** The host in lower case, without a leading dot and without brackets. */
   readonly host: string
   readonly subdomains: boolean
   readonly port: number | undefined
 }
 
-/** A parent proxy, and the hosts that are asked by way of it. */
+/** A parent proxy and the hosts that are asked through it. */
 export interface ParentProxy extends Parent {
-  /** The hosts that are; all when there are none. */
+  /** The hosts that are asked through it; all hosts when the list is empty. */
   readonly only: readonly HostPattern[]
-  /** Hosts that are not. */
+  /** The hosts that are not. */
   readonly except: readonly HostPattern[]
 }
 
 /** The parent proxies, in the order in which they are tried. */
 export interface ParentProxies {
   readonly parents: readonly ParentProxy[]
-  /** Whether a host is asked directly when all parents fail that it is asked by way of. */
+  /** Whether a host is asked directly when all of its parents fail. */
   readonly direct: boolean
 }
 
 /** One end of a routing rule: `archive.example.org/debian`, with a scheme and a port when they matter, or a path alone. */
 export interface Place {
   readonly text: string
-  /** Undefined stands for both: whatever was asked for. */
+  /** Undefined stands for both schemes: the request keeps its own. */
   readonly scheme: Scheme | undefined
-  /** Undefined for a path alone, which is of every host. */
+  /** Undefined for a path alone, which stands for that path on every host. */
   readonly host: string | undefined
   readonly subdomains: boolean
-  /** Undefined is the default port of the scheme. */
+  /** Undefined stands for the default port of the scheme. */
   readonly port: number | undefined
-  /** Begins with a slash and does not end with one; empty when there is none. Canonical spelling. */
+  /** The path in canonical spelling. It begins with a slash and does not end with one; it is empty when there is none. */
   readonly path: string
 }
 
@@ -89,7 +89,7 @@ export const timesOfDay: Kind<TimesOfDay> = kind(
   },
 )
 
-/** A day, `2026-11-01`: the moment at which it ends, by UTC. */
+/** A day such as `2026-11-01`, as the moment at which it ends by UTC. */
 export const calendarDay: Kind<Milliseconds> = kind(
   { name: 'day', json: { ...string, pattern: '^\\d{4}-\\d\\d-\\d\\d$' } },
   found => {
@@ -112,7 +112,7 @@ export const hostName: Kind<string> = kind({ name: 'host name', json: string }, 
     : right(host)
 })
 
-/** The URL of a bucket: it has a path or not, but neither credentials nor a query. */
+/** The URL of a bucket, which has neither credentials nor a query. */
 export const bucketUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, found =>
   readPlainUrl(found, 'the URL of a bucket such as https://s3.example.org/apt-cache'),
 )
@@ -124,7 +124,7 @@ export const nodeUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, foun
   return read.ok && read.value.path !== '/' ? mismatch(found, what, 'it has a path') : read
 })
 
-/** No message quotes it: what is wrong about it may be that it has a password. */
+/** Reads a URL without credentials and query. No message quotes it, because it may contain a password by mistake. */
 function readPlainUrl(found: unknown, what: string): ReadResult<TargetUri> {
   const uri = typeof found === 'string' ? parseUri(found) : { problem: 'It is no text.' }
   if ('problem' in uri) return wrong(`${uri.problem} Expected ${what}`)
@@ -141,7 +141,7 @@ export const region: Kind<string> = kind({ name: 'region', json: string }, found
     : mismatch(found, 'a region such as eu-central-1'),
 )
 
-/** The value of a field of requests. */
+/** The value of a field in requests. */
 export const fieldText: Kind<string> = kind({ name: 'text', json: string }, found =>
   typeof found === 'string' && /^[\x21-\x7e](?:[\x20-\x7e]{0,500}[\x21-\x7e])?$/.test(found)
     ? right(found)
@@ -171,7 +171,7 @@ const parentGroup = {
 }
 const parentJson = { anyOf: [string, parentGroup] }
 
-/** The URL of an HTTP proxy, or a group of its URL and the hosts that are asked by way of it; or a list of them. */
+/** The URL of an HTTP proxy, a group of its URL and the hosts that are asked through it, or a list of such URLs and groups. */
 export const parentProxies: Kind<ParentProxies> = kind(
   {
     name: 'URL',
@@ -191,12 +191,12 @@ export const httpUrl: Kind<string> = kind({ name: 'URL', json: string }, found =
 
 const place = 'a host, a host with a path, or a path'
 
-/** What a routing rule applies to. */
+/** The place that a routing rule applies to. */
 export const remapFrom: Kind<Place> = kind({ name: 'place', json: string }, found =>
   readPlace(found, { what: place, subdomains: true }),
 )
 
-/** Where a routing rule leads. */
+/** The place that a routing rule leads to. */
 export const remapTo: Kind<Place> = kind({ name: 'place', json: string }, found =>
   readPlace(found, { what: place, subdomains: false }),
 )
@@ -240,7 +240,7 @@ function readPlace(
 
 const everyHost = { scheme: undefined, host: undefined, subdomains: false, port: undefined }
 
-/** A path as keys spell it, without the slash at its end; undefined when it is none. */
+/** A path as keys spell it, without the slash at its end; undefined for a path that no key has. */
 function canonicalPath(path: string): string | undefined {
   const spelt = canonicalUri({ scheme: 'http', host: 'h', port: 80, path: path || '/' })
   return spelt?.path.replace(/\/$/, '')
@@ -268,11 +268,11 @@ export function readHostPattern(found: unknown): ReadResult<HostPattern> {
   return right({ text, host, subdomains, port: port?.value })
 }
 
-/** The last member of a list: then origins are asked directly. */
+/** The word that can end a list of parents. With it, origins are asked directly when the parents fail. */
 const directly = 'direct'
 const mostParents = 8
 
-/** Reads one parent proxy, or a list of them with `direct` as its last member. No answer ever quotes a password. */
+/** Reads one parent proxy, or a list of them that may end with `direct`. No problem quotes a password. */
 export function readParentProxies(found: unknown): ReadResult<ParentProxies> {
   if (!Array.isArray(found)) {
     const one = readParentProxy(found)

@@ -38,7 +38,7 @@ import {
   remapTo,
 } from './setting-kinds.ts'
 
-/** The port auto-apt-proxy and apt-cacher-ng's users look at first. */
+/** The port that auto-apt-proxy and users of apt-cacher-ng try first. */
 export const defaultPort = 3142
 
 /** Loopback, the private ranges of RFC 1918, 6598 and 4193, and link-local addresses. */
@@ -247,11 +247,11 @@ export const settings = group('', {
 
 interface FormerSetting {
   readonly sentence: string
-  /** Whether it protected something: a file where it has a value is refused. */
+  /** Whether a file that gives it a value is refused, because the setting protected something. */
   readonly refused: boolean
 }
 
-/** Settings of earlier versions and of GoAPTCacher that there are not, by their paths. */
+/** Settings of earlier versions and of GoAPTCacher that do not exist any more, by their paths. */
 export const formerSettings: Readonly<Record<string, FormerSetting>> = {
   'index.password': {
     sentence:

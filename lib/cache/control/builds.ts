@@ -1,10 +1,11 @@
 /**
  * Answers `cachesvc build`: lists, shows, begins, locks and removes builds, and takes over lists.
  */
-import { type CommandAnswer, complaint, said } from '../../admin-socket.ts'
+import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-socket.ts'
 import { explainError } from '../../errors.ts'
 import { countOf, moment, size } from '../../figures.ts'
 import { readBounded } from '../../files/bounded-file.ts'
+import { jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import { type Build, contentsOf, isFile } from '../builds/build.ts'
 import { buildOfList } from '../builds/build-file.ts'
@@ -32,23 +33,23 @@ export async function buildAnswer(
   const { act, name, json } = asked
   switch (act) {
     case 'list': {
-      if (json) return said(jsonText(builds.all.map(summaryOf)))
-      if (builds.all.length === 0) return said('there are no builds\n')
+      if (json) return outputAnswer(jsonText(builds.all.map(summaryOf)))
+      if (builds.all.length === 0) return outputAnswer('there are no builds\n')
       const total = `${countOf(builds.all.length, 'build')}, ${size(builds.bytes)} kept for them\n`
-      return said(builds.all.map(lineOf).join('') + total)
+      return outputAnswer(builds.all.map(lineOf).join('') + total)
     }
     case 'show':
       return shown(builds, name, json)
     case 'record': {
       const begun = builds.begin(name)
-      if (typeof begun === 'string') return complaint(exitCodes.failure, begun)
-      return said(
+      if (typeof begun === 'string') return complaintAnswer(exitCodes.failure, begun)
+      return outputAnswer(
         `recording: use http://build:${name}@PROXY:3142/ as proxy, or put http://PROXY:3142/_cachesvc/build/${name}/ before the host\n`,
       )
     }
     case 'lock': {
       const problems = await builds.lock(name)
-      if (typeof problems === 'string') return complaint(exitCodes.failure, problems)
+      if (typeof problems === 'string') return complaintAnswer(exitCodes.failure, problems)
       const build = builds.named(name)
       const out = build === undefined ? '' : `locked: ${amountText(build)}\n`
       return { out, complaints: shortened(problems), code: exitCodes.success }
@@ -59,29 +60,29 @@ export async function buildAnswer(
       return done(await builds.remove(name), `removed ${name}\n`)
     case 'fetch': {
       const found = await missing.begin(name)
-      if (typeof found === 'string') return complaint(exitCodes.failure, found)
-      if (found === 0) return said('nothing is missing\n')
-      return said(
+      if (typeof found === 'string') return complaintAnswer(exitCodes.failure, found)
+      if (found === 0) return outputAnswer('nothing is missing\n')
+      return outputAnswer(
         `fetching ${countOf(found, 'file')}; cachesvc build show ${name} says what is missing\n`,
       )
     }
     case 'import':
       return imported(builds, asked)
     default:
-      return complaint(exitCodes.usage, `there is no such action: ${act}`)
+      return complaintAnswer(exitCodes.usage, `there is no such action: ${act}`)
   }
 }
 
 function done(problem: string | undefined, out: string): CommandAnswer {
-  return problem === undefined ? said(out) : complaint(exitCodes.failure, problem)
+  return problem === undefined ? outputAnswer(out) : complaintAnswer(exitCodes.failure, problem)
 }
 
 async function shown(builds: Builds, name: string, json: boolean): Promise<CommandAnswer> {
   const build = builds.named(name)
-  if (build === undefined) return complaint(exitCodes.failure, builds.sentenceWithout(name))
+  if (build === undefined) return complaintAnswer(exitCodes.failure, builds.sentenceWithout(name))
   const problems = await builds.problemsOf(build)
   if (json) {
-    return said(jsonText(detailsOf(build, problems)))
+    return outputAnswer(jsonText(detailsOf(build, problems)))
   }
   const rows = [...build.answers]
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -98,15 +99,15 @@ async function imported(builds: Builds, { name, file }: BuildRequest): Promise<C
   try {
     text = (await readBounded(file, mostListBytes)).bytes.toString()
   } catch (error) {
-    return complaint(
+    return complaintAnswer(
       exitCodes.failure,
       `the service cannot read ${file}: ${explainError(error)}; put it where its user can, such as /var/tmp`,
     )
   }
   const build = buildOfList(text, name, builds.now)
-  if (typeof build === 'string') return complaint(exitCodes.failure, `${file}: ${build}`)
+  if (typeof build === 'string') return complaintAnswer(exitCodes.failure, `${file}: ${build}`)
   const problem = await builds.takeOver(build)
-  if (problem !== undefined) return complaint(exitCodes.failure, problem)
+  if (problem !== undefined) return complaintAnswer(exitCodes.failure, problem)
   const problems = shortened(await builds.problemsOf(build))
   return { out: `locked: ${amountText(build)}\n`, complaints: problems, code: exitCodes.success }
 }
@@ -160,8 +161,4 @@ function amountText(build: Build): string {
   const without = [...build.answers.values()].filter(answer => !isFile(answer)).length
   const none = without === 0 ? '' : `, ${without} without a file`
   return `${countOf(answers - without, 'file')}, ${countOf(contents, 'content')}, ${size(bytes)}${none}`
-}
-
-function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, undefined, 2)}\n`
 }

@@ -6,14 +6,14 @@
 
 import {
   type CommandAnswer,
-  complaint,
+  complaintAnswer,
+  outputAnswer,
   type RequestHandler,
   reloadAnswer,
-  said,
 } from '../../admin-socket.ts'
 import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import type { Builds } from '../builds/builds.ts'
@@ -61,16 +61,16 @@ export function control(parts: ControlParts): RequestHandler {
       case 'status': {
         const found = await statusOf(sources)
         const code = found.state === 'broken' ? exitCodes.failure : exitCodes.success
-        return said(json === true ? jsonText(found) : statusText(found), code)
+        return outputAnswer(json === true ? jsonText(found) : statusText(found), code)
       }
       case 'stats': {
         const found = sources.statistics()
         const today = calendarDate(sources.clock.now())
-        return said(json === true ? jsonText(found) : statsText(found, today))
+        return outputAnswer(json === true ? jsonText(found) : statsText(found, today))
       }
       case 'explain': {
         const { text, understood } = explanationText(await sources.explain(String(of)))
-        return said(text, understood ? exitCodes.success : exitCodes.usage)
+        return outputAnswer(text, understood ? exitCodes.success : exitCodes.usage)
       }
       case 'remove':
       case 'refresh':
@@ -102,7 +102,8 @@ async function changed(
     const found = await proposal(store, text, act)
     return found === undefined ? [] : [found]
   }
-  if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen, ...(await proposed()))
+  if (typeof chosen === 'string')
+    return complaintAnswer(exitCodes.usage, chosen, ...(await proposed()))
   negative.clear()
   if (act === 'refresh') updates.askAgain()
   const { files, bytes, left } =
@@ -113,18 +114,14 @@ async function changed(
     const none = `no stored file is meant by ${text}`
     const stay = store.unremovable
     const stays = stay.contents === 0 ? [] : [unremovableText(stay, rules().config.cacheDirectory)]
-    return complaint(exitCodes.failure, none, ...(await proposed()), ...stays)
+    return complaintAnswer(exitCodes.failure, none, ...(await proposed()), ...stays)
   }
   const did = act === 'remove' ? 'removed' : 'will ask the origin at the next request for'
-  if (left.contents === 0) return said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
+  if (left.contents === 0) return outputAnswer(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
   const gone = Math.max(0, files - left.contents)
   return {
     out: `${did} ${countOf(gone, 'file')}, ${size(Math.max(0, bytes - left.bytes))}\n`,
     complaints: [unremovableText(left, rules().config.cacheDirectory)],
     code: exitCodes.failure,
   }
-}
-
-function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, undefined, 2)}\n`
 }

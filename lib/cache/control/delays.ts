@@ -1,11 +1,11 @@
 /**
  * The commands about delayed suites: `release` lets generations through, `changes` says which versions wait.
  */
-import { type CommandAnswer, complaint, said } from '../../admin-socket.ts'
+import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { countOf, moment } from '../../figures.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { SuiteDelays } from '../answer/suite-delays.ts'
 import type { Updates } from '../answer/suite-updates.ts'
@@ -41,12 +41,12 @@ async function releaseSuites(request: unknown, parts: DelayCommandParts): Promis
   const { suites, delays, clock } = parts
   const { until, by, reason } = isRecord(request) ? request : {}
   const chosen = chosenSuites(request, parts)
-  if (typeof chosen === 'string') return complaint(exitCodes.failure, chosen)
+  if (typeof chosen === 'string') return complaintAnswer(exitCodes.failure, chosen)
   const text = (value: unknown): string =>
     typeof value === 'string' ? value.replace(/\p{Cc}+/gu, ' ').slice(0, mostText) : ''
   const end = typeof until === 'number' ? until : undefined
   if (end !== undefined && end <= clock.now()) {
-    return complaint(exitCodes.usage, 'the date of --until is past')
+    return complaintAnswer(exitCodes.usage, 'the date of --until is past')
   }
   const permission = { by: text(by) || 'unknown', reason: text(reason), at: clock.now() }
   const lines: string[] = []
@@ -62,7 +62,7 @@ async function releaseSuites(request: unknown, parts: DelayCommandParts): Promis
       end === undefined ? `${at}: ${through}` : `${at}: open until ${moment(end)}, ${through}`,
     )
   }
-  return said(`${lines.join('\n')}\n`)
+  return outputAnswer(`${lines.join('\n')}\n`)
 }
 
 /** What `cachesvc changes --json` prints of each suite. */
@@ -75,7 +75,7 @@ export interface SuiteChanges {
 async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
   const { suites, delays, cacheDirectory } = parts
   const chosen = chosenSuites(request, parts)
-  if (typeof chosen === 'string') return complaint(exitCodes.failure, chosen)
+  if (typeof chosen === 'string') return complaintAnswer(exitCodes.failure, chosen)
   const json = isRecord(request) && request['json'] === true
   const lines: string[] = []
   const values: SuiteChanges[] = []
@@ -94,7 +94,7 @@ async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise
       ...changes.map(lineOf),
     )
   }
-  return said(json ? `${JSON.stringify(values, undefined, 2)}\n` : `${lines.join('\n')}\n`)
+  return outputAnswer(json ? jsonText(values) : `${lines.join('\n')}\n`)
 }
 
 function headOf(
@@ -148,7 +148,7 @@ async function askOrigin(
   for (const name of names) {
     const entry = await store.get(keyIn(at, name) ?? '')
     if (entry !== undefined && updates.governs(entry)) {
-      await inTime(updates.refresh(entry), clock, longestQuestion)
+      await resultInTime(updates.refresh(entry), clock, longestQuestion)
     }
   }
 }

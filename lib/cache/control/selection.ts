@@ -2,11 +2,11 @@
  * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
  */
 import { countOf } from '../../figures.ts'
-import { isKeepingKey } from '../builds/build.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { neverConfirmed } from '../store/entry.ts'
+import { isKeepingKey } from '../store/key.ts'
 import type { ReadableStore, Store, Unremovable } from '../store/store.ts'
 
 /** Whether a stored file, named by its key, is one of those that are meant. */

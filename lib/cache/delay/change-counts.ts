@@ -2,11 +2,11 @@
  * Counts in the background how many packages a waiting generation would change, and remembers it for the pages.
  */
 import type { Clock } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
-import { inThread } from '../../async/thread.ts'
+import { withDeadline } from '../../async/deadline.ts'
+import { runInThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import { longestJob } from '../suites/thread.ts'
 import type { ChangeCount, Comparison } from './changes.ts'
 
@@ -24,7 +24,7 @@ const heapMegabytes = 512
 
 export class ChangeCounts {
   readonly #parts: ChangeCountsParts
-  readonly #counts = recent<string, ChangeCount | 'unknown'>(mostCounts)
+  readonly #counts = recentEntries<string, ChangeCount | 'unknown'>(mostCounts)
   readonly #closing = new AbortController()
   #working: Promise<void> | undefined
 
@@ -56,8 +56,8 @@ export class ChangeCounts {
     const program = new URL('./changes.js', import.meta.url)
     const task: Comparison = { cacheDirectory, before, after }
     try {
-      const count: ChangeCount = await within(limit, stop =>
-        inThread(
+      const count: ChangeCount = await withDeadline(limit, stop =>
+        runInThread(
           program,
           { task, heapMegabytes, signal: stop },
           (found: ChangeCount, resolve: (count: ChangeCount) => void) => resolve(found),

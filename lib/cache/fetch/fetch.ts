@@ -8,7 +8,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
@@ -327,7 +327,7 @@ export class Fetcher {
       const filled = this.#fill(running, begun, 'near')
       const small = length !== undefined && length <= comparedFirst
       const { settled } = filled.filling
-      const judged = small ? await inTime(settled, clock, longestComparison) : undefined
+      const judged = small ? await resultInTime(settled, clock, longestComparison) : undefined
       if (judged?.kind !== 'failed') {
         void settled.then(end => this.#over(running, end.kind === 'stored' ? end.kept : undefined))
         return filled

@@ -4,12 +4,12 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Piece } from '../../bytes/piece.ts'
-import { ofBytes, prefixedSource, type Source } from '../../bytes/source.ts'
+import { bytesSource, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import { isLastModifiedStrong, validatorsOf } from '../../http/message/validator.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
   type Impostor,
@@ -219,7 +219,7 @@ interface Wrong {
 
 export class WrongContent {
   readonly #clock: Clock
-  readonly #wrong = recent<string, Wrong>(capacity)
+  readonly #wrong = recentEntries<string, Wrong>(capacity)
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -280,7 +280,7 @@ export async function examinedContent(
     return isPage(first) ? 'page' : undefined
   }
   const bytes = content.whole?.()
-  if (bytes !== undefined) return { content: ofBytes(bytes), found: judged(bytes) }
+  if (bytes !== undefined) return { content: bytesSource(bytes), found: judged(bytes) }
   const { first, broken, whole } = await opening(content, tellingBytes)
   return { content: whole, found: broken ? undefined : judged(first) }
 }

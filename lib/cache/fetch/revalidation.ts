@@ -7,7 +7,7 @@
 
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Logger } from '../../log/log.ts'
@@ -47,13 +47,13 @@ export async function revalidate(
   { clock, wait }: { readonly clock: Clock; readonly wait: Milliseconds },
 ): Promise<Revalidated> {
   const end = clock.elapsed() + wait
-  const found = await inTime(fetching.found, clock, wait)
+  const found = await resultInTime(fetching.found, clock, wait)
   if (found === undefined) return { use: 'stale', because: 'stale-origin-slow' }
   if (found.kind !== 'filling') return unchangedResult(found)
   // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
   const { filling } = found
   if (filling.changed || !filling.download.stored) return { use: 'filling', filling }
-  const settled = await inTime(filling.settled, clock, end - clock.elapsed())
+  const settled = await resultInTime(filling.settled, clock, end - clock.elapsed())
   if (settled === undefined) return { use: 'filling', filling }
   if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
   if (settled.kind === 'passed') return { use: 'again' }

@@ -3,7 +3,7 @@
  * is 403 with the rule; it is 503 when the far end cannot be reached, so that apt tries again.
  */
 import type { Clock } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
+import { withDeadline } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
 import type { Dialler } from '../../http/client/dialling/dialler.ts'
 import type { Request } from '../../http/message/message.ts'
@@ -19,9 +19,10 @@ import {
   refusedResponse,
   tooManyConnections,
 } from '../answer/errors.ts'
-import { type BuildRefusal, buildNamedByProxyUser } from '../builds/build.ts'
+import type { BuildRefusal } from '../builds/build.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
+import { buildNamedByProxyUser } from '../request/destination.ts'
 import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'
@@ -113,7 +114,7 @@ async function tunnel(
       pace: request.clientPlace?.pace,
       dial: async signal => {
         const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
-        const { transport } = await within(limit, stop =>
+        const { transport } = await withDeadline(limit, stop =>
           dialler.dial({ authority, use: 'tunnel', trusted, via, signal: stop }),
         )
         onOpen()

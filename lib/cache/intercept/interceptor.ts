@@ -17,7 +17,7 @@ import type { Authority } from '../../http/message/target.ts'
 import type { Adopt } from '../../http/server/options.ts'
 import { tlsRules } from '../../http/server/server.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import { intercepts, type Rules } from '../policy/policy.ts'
 import type { Leaves } from './leaf.ts'
 
@@ -219,7 +219,7 @@ const mostRemembered = 10_000
 export class DistrustMemory {
   readonly #clock: Clock
   readonly #length: () => Milliseconds
-  readonly #known = recent<string, Distrust>(mostRemembered)
+  readonly #known = recentEntries<string, Distrust>(mostRemembered)
 
   /** `length`: for how long one is remembered; 0 for not at all. */
   constructor(clock: Clock, length: () => Milliseconds) {

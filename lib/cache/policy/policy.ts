@@ -1,14 +1,14 @@
 /**
- * Decides whether a client may reach a target, and how. Decisions are pure, and made again for every redirect and every routed
+ * Decides whether a client may reach a target, and how. Decisions are pure. They are made again for every redirect and every routed
  * target.
  *
  * # Facts
- * - A host list compares whole labels: `.example.org` is example.org and what lies below it, never badexample.org.
+ * - A host list compares whole labels: `.example.org` covers example.org and the hosts below it, never badexample.org.
  * - A pattern with a port admits that port alone, for fetches and tunnels; one without admits the ports of `ports` and
  *   `connect_ports`.
- * - A name tells nothing about where it leads. The operator who lists a host trusts it at any address. A host that is not
- *   listed is reached at public addresses only: the origin client checks that after DNS, and this file checks addresses that
- *   are written out.
+ * - A name does not say to which address it resolves. The operator who lists a host trusts it at any address. A host that is not
+ *   listed is reached at public addresses only. This file checks that for an address in the target, and the origin client for the
+ *   addresses that a name resolves to.
  */
 import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
 import type { ClientLimits } from '../../http/server/clients.ts'
@@ -35,21 +35,21 @@ import {
   routeRules,
 } from './routing.ts'
 
-/** What is to be reached. */
+/** The target, and whether it is for a fetch or a tunnel. */
 interface TargetApproach {
   readonly kind: 'fetch' | 'connect'
   readonly authority: Authority
 }
 
-/** Which client wants to reach it. */
+/** The client that asks for a target. */
 export interface ClientApproach {
   readonly authority: Authority
   readonly client: string
-  /** Whether the request's Via says that it runs in a circle: it has been here before, for one (RFC 9110 section 7.6.3). */
+  /** Whether Via shows that the request runs in a circle, for example because it names this proxy (RFC 9110 section 7.6.3). */
   readonly inCircle: boolean
 }
 
-/** The setting a refusal comes from; `public-address`, `loop` and `credentials` are not settings and always hold. */
+/** The setting that causes a refusal. `public-address`, `loop` and `credentials` are not settings; these rules always apply. */
 export type DenyRule =
   | 'clients'
   | 'archives.clients'
@@ -66,16 +66,16 @@ export type Admission = Admitted | Denied
 
 export interface Admitted {
   readonly allow: 'cache' | 'passthrough' | 'tunnel'
-  /** Whether the host may be at a private address. When not, only public addresses may be connected to. */
+  /** Whether the host may be at a private address. If it may not, connections go to public addresses only. */
   readonly trusted: boolean
-  /** The host pattern that admits it, as written; `*` when there are no lists. */
+  /** The host pattern that admits it, as the configuration spells it; `*` when there are no lists. */
   readonly rule: string
 }
 
 /** A refusal. */
 export interface Denied {
   readonly deny: DenyRule
-  /** The sentence for the client: the setting, the value met and what to change. */
+  /** The sentence for the client. It names the setting, the refused value and the change that would admit it. */
   readonly sentence: string
 }
 
@@ -90,15 +90,15 @@ export interface Policy {
   /** Clients without limits of their own. */
   readonly unlimited: AddressSet
   readonly preventConnect: boolean
-  /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
+  /** Whether no list restricts the hosts. Then every host is admitted, and those of `private_domains` are trusted. */
   readonly open: boolean
   readonly domains: HostList
   readonly passthroughDomains: HostList
   readonly ports: Ports
   readonly connectPorts: Ports
-  /** The three lists of `https`. */
+  /** The patterns of the three lists of `https`. */
   readonly modes: HostList<HostPattern & { readonly mode: TunnelMode }>
-  /** The mode of tunnels to hosts in none of them. */
+  /** The mode of tunnels to hosts in none of these lists. */
   readonly otherMode: TunnelMode
 }
 
@@ -116,7 +116,7 @@ export type PolicySettings = Pick<
     >
   }
 
-/** Made once for each configuration. Throws a Failure for a client network that is no CIDR. */
+/** Prepares the policy of one configuration. Throws a Failure for a client network that is no CIDR. */
 export function compilePolicy(settings: PolicySettings, own: Own): Policy {
   const { https, parentProxy } = settings
   const withMode = (mode: TunnelMode, patterns: readonly HostPattern[]) =>
@@ -133,7 +133,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     passthroughDomains: hostList(settings.passthroughDomains),
     ports: settings.ports,
     connectPorts: settings.connectPorts,
-    // The first of equal patterns counts: that of the more careful mode.
+    // The first of equal patterns counts, so the modes are in the order of caution.
     modes: hostList([
       ...withMode('refuse', https.refuseDomains),
       ...withMode('tunnel', https.tunnelDomains),
@@ -144,8 +144,8 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
 }
 
 /**
- * The refusal for a client that may not use this proxy; undefined when it may. Asked before `admitTarget`, so that a client
- * outside `clients` learns nothing about the other settings.
+ * The refusal for a client that may not use this proxy; undefined when it may. Callers ask this before `admitTarget`, so that a
+ * client outside `clients` learns nothing about the other settings.
  */
 export function admitClient(
   { client, authority, inCircle }: ClientApproach,
@@ -165,7 +165,7 @@ export function admitClient(
     : undefined
 }
 
-/** What one client may have at a time; undefined when it has no limits of its own. The clients of a socket in the file system have no address. */
+/** The limits of one client; undefined when it has none. Clients of a socket in the file system have no address and no limits. */
 export function limitsOfClient(
   address: string,
   { config: { limits }, policy: { balancers, unlimited } }: Rules,
@@ -188,14 +188,14 @@ export function admitToArchive(
   )
 }
 
-/** The refusal to follow a redirect into a confined archive for a file that is not of it; undefined when it may be followed. */
+/** The refusal to follow a redirect into a confined archive for a file of another archive; undefined when it may be followed. */
 export function admitRedirect(
   to: TargetUri,
   wanted: TargetUri,
   confinements: Confinements,
 ): Denied | undefined {
   if (confinements.length === 0) return undefined
-  // A Location is spelt as its author likes.
+  // A Location can have any spelling, and confinements compare canonical ones.
   const place = canonicalUri(to)
   if (place === undefined) return deny('archives.clients', 'It leads to no place of an archive.')
   const confinement = confinementOf(place, confinements)
@@ -207,7 +207,7 @@ export function admitRedirect(
   )
 }
 
-/** Admits or refuses a target, whichever client asks for it. */
+/** Admits or refuses a target, independent of the client. */
 export function admitTarget(approach: TargetApproach, policy: Policy): Admission {
   const { kind, authority } = approach
   if (isOwn(authority, policy.own)) return circle(authority)
@@ -221,9 +221,9 @@ export function admitTarget(approach: TargetApproach, policy: Policy): Admission
 }
 
 /**
- * The mode of a tunnel the policy admits, and the pattern it comes from; undefined when it is the general rule. The closest
- * pattern decides: `archive.example.org` before `.example.org`, one with a port before one without. Hosts that are never stored
- * are intercepted only when a list says so, and none is when the policy would refuse the requests inside.
+ * The mode of a tunnel that the policy admits, and the pattern that decides it; `rule` is undefined when no pattern does. The closest
+ * pattern decides: `archive.example.org` before `.example.org`, one with a port before one without. A host whose files are never
+ * stored is intercepted only when a list names it. No host is intercepted when the policy would refuse the requests in the tunnel.
  */
 export function tunnelMode(
   authority: Authority,
@@ -238,7 +238,7 @@ export function tunnelMode(
 }
 
 /**
- * Host and port of the parent proxy by which an authority is asked, of several as `one or another`; undefined when it is asked directly.
+ * Host and port of the parent proxy for an authority; undefined when it is asked directly. Several parents are joined by `or`.
  */
 export function parentOf(authority: Authority, { parents }: Policy): string | undefined {
   const names = parentsOf(authority, parents)
@@ -256,7 +256,7 @@ function circle(authority: Authority): Denied {
   return deny('loop', `${target} leads back to this proxy; ask for the archive by its own name.`)
 }
 
-/** The first pattern that admits a port. */
+/** The first of the patterns that admits a port. */
 function closest(
   patterns: readonly HostPattern[],
   port: number,
@@ -266,8 +266,8 @@ function closest(
 }
 
 /**
- * With lists, only what they name: `passthrough_domains` wins, because nothing is stored for it. Without them every host at a public
- * address, through the open ports, and the hosts of `private_domains` at any.
+ * Admits a host. With lists, it admits only the hosts they name, and `passthrough_domains` takes precedence over `domains`. Without
+ * lists, it admits every host at a public address and the hosts of `private_domains` at any address. The port must be open as well.
  */
 function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
   const fetching = kind === 'fetch'
@@ -336,7 +336,7 @@ function deny(rule: DenyRule, sentence: string): Denied {
   return { deny: rule, sentence }
 }
 
-/** A reload replaces all of it at once. */
+/** The configuration and the rules made from it, all of which a reload replaces at once. */
 export interface Rules {
   readonly config: Config
   readonly policy: Policy
@@ -344,7 +344,7 @@ export interface Rules {
   readonly confinements: Confinements
 }
 
-/** The rules of a configuration. Unless told, the machine is asked what is its own, and the ports are the configured ones. */
+/** The rules of a configuration. `own` defaults to the names and addresses of the machine with the configured ports. */
 export function rulesOf(
   config: Config,
   own = ownIdentity(

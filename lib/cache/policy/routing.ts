@@ -1,12 +1,11 @@
 /**
- * Hosts, and the ways to them: routes a target to a mirror by `remap`, `archives`, then `overrides`, whose file is fetched and
- * stored in its place; says which parent proxies a host is asked by way of, which archives some clients alone may have, and which
- * hosts a list covers. Pure.
+ * Routes requests: to a mirror, by `remap`, then `archives`, then `overrides`, and through parent proxies. This file also says which
+ * archives are for some clients only, which hosts a list covers, and which hosts are this machine.
  *
  * # Facts
- * - A rule is applied once and to canonical targets, so no spelling of a path climbs out of the prefix it matched.
+ * - A rule is applied once and to canonical targets, so no spelling of a path leaves the prefix that it matched.
  * - The policy admits both targets, the one asked for and the one routed to, before an origin is asked.
- * - Which hosts have one archive together stands in config/known-archives.ts, or in the file of the operator.
+ * - config/known-archives.ts, or the file of the operator, names the hosts that have the same archive.
  */
 
 import { hostname, networkInterfaces } from 'node:os'
@@ -21,14 +20,14 @@ import type { Config } from '../config/config.ts'
 import type { KnownArchive } from '../config/known-archives.ts'
 import type { HostPattern, ParentProxies, ParentProxy, Place } from '../config/setting-kinds.ts'
 
-/** The rules of routing, in the order they are tried. */
+/** The rules of routing, in the order in which they are tried. */
 export type RouteRules = readonly RouteRule[]
 
-/** One rule: a new place for the targets it applies to, undefined for all others. */
+/** One rule. `apply` returns a new target for the targets that the rule applies to, and undefined for all others. */
 export interface RouteRule {
-  /** The setting it comes from, for logs and `explain`. */
+  /** The setting that has the rule, for logs and `explain`. */
   readonly name: string
-  /** What it applies to, and where those requests go: a host or the beginning of a URL, in words for people. */
+  /** The place that the rule applies to, for people: a host or the beginning of a URL. `to` is the place it leads to. */
   readonly from: string
   readonly to: string
   /** Takes canonical targets only. */
@@ -36,13 +35,13 @@ export interface RouteRule {
 }
 
 interface Route {
-  /** The target that is fetched, and that the cache key is made of. */
+  /** The target that is fetched, from which the cache key is made. */
   readonly target: TargetUri
-  /** The rule that applied; undefined when the target stays where it is. */
+  /** The rule that applied; undefined when the target is unchanged. */
   readonly rule?: RouteRule
 }
 
-/** The first rule that applies decides; without one a target stays where it is. */
+/** Routes a target by the first rule that applies. Without such a rule the target is unchanged. */
 export function route(asked: TargetUri, rules: RouteRules): Route {
   for (const rule of rules) {
     const target = rule.apply(asked)
@@ -51,14 +50,14 @@ export function route(asked: TargetUri, rules: RouteRules): Route {
   return { target: asked }
 }
 
-/** Whether credentials sent for `asked` may go to `routed`: to the same server, or to its https from its http. */
+/** Whether credentials for `asked` may go to `routed`. They may go to the same server, and from its http to its https. */
 export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean {
   if (asked.host !== routed.host) return false
   if (asked.scheme === routed.scheme) return asked.port === routed.port
   return routed.scheme === 'https' && asked.port === 80 && routed.port === 443
 }
 
-/** The part of a configuration routing depends on. */
+/** The settings that routing depends on. */
 type RoutingSettings = Pick<
   Config,
   | 'remap'
@@ -70,11 +69,11 @@ type RoutingSettings = Pick<
   | 'privateDomains'
 >
 
-/** The configured rules in their order. */
+/** The rules of a configuration, in their order. */
 export function routeRules(config: RoutingSettings): RouteRules {
   return [
     ...config.remap.map(({ from, to }, i) => remapped(`remap[${i}]`, from, to)),
-    // All origins of an archive share what is stored under the first one.
+    // All origins of an archive share the files that are stored under the first one.
     ...config.archives.flatMap(({ origins: [first, ...others] }, i) =>
       first === undefined ? [] : others.map(other => remapped(`archives[${i}]`, other, first)),
     ),
@@ -82,7 +81,7 @@ export function routeRules(config: RoutingSettings): RouteRules {
   ]
 }
 
-/** Where a target may be fetched from, itself first, then the other origins of the archive it lies in. */
+/** The places from which a target may be fetched: first the target itself, then the other origins of its archive. */
 export function placesOf(
   target: TargetUri,
   archives: RoutingSettings['archives'],
@@ -94,7 +93,7 @@ export function placesOf(
   return [target, ...others.map(place => moved(target, place, rest))]
 }
 
-/** The archive a target belongs to, the origin of it whose file it is, and the path below that. */
+/** The archive of a target, the origin whose file the target is, and the path below that origin; undefined outside of all archives. */
 export function archiveOf<Archive extends { readonly origins: readonly Place[] }>(
   target: TargetUri,
   archives: readonly Archive[],
@@ -111,7 +110,7 @@ export function archiveOf<Archive extends { readonly origins: readonly Place[] }
 function remapped(name: string, from: Place, to: Place): RouteRule {
   const apply = (asked: TargetUri): TargetUri | undefined => {
     if (!isOf(asked, from)) return undefined
-    // A place without a host is that one file; every other place is a beginning.
+    // A place without a host is one file; every other place is a prefix.
     if (from.host === undefined) return asked.path === from.path ? moved(asked, to, '') : undefined
     const rest = below(asked.path, from.path)
     return rest === undefined ? undefined : moved(asked, to, rest)
@@ -119,7 +118,7 @@ function remapped(name: string, from: Place, to: Place): RouteRule {
   return { name, from: from.text, to: to.text, apply }
 }
 
-/** What is asked in place of the hosts of an archive, and the setting that says so; undefined while they are asked themselves. */
+/** The place that is asked instead of the hosts of an archive, and the setting that names it; undefined when there is none. */
 function serverOf(
   { name, to }: KnownArchive,
   { ubuntuServer, debianServer }: RoutingSettings['overrides'],
@@ -133,7 +132,7 @@ function serverOf(
   return to && { setting: `overrides.mirrors (${name})`, to }
 }
 
-/** The rule that sends requests for the hosts of an archive to one. Where each host is found once, long lists cost no more. */
+/** The rule that sends requests for the hosts of an archive to one of them. It finds hosts in a map, so that long lists stay fast. */
 function overridden(archive: KnownArchive, config: RoutingSettings): RouteRules {
   const { knownArchives, overrides } = config
   const server = serverOf(archive, overrides)
@@ -172,7 +171,7 @@ function overridden(archive: KnownArchive, config: RoutingSettings): RouteRules 
   ]
 }
 
-/** A place in words: with a slash at the end of its path. */
+/** A place for people, with a slash at the end of its path. */
 function placeText(place: Place | undefined): string {
   const text = place?.text.replace(/\/$/, '') ?? ''
   return place?.path === '' ? text : `${text}/`
@@ -185,19 +184,19 @@ function isOf(asked: TargetUri, place: Place): boolean {
   return place.subdomains ? isBelow(asked.host, place.host) : asked.host === place.host
 }
 
-/** Whole labels: badexample.org is not below example.org. */
+/** Whether a host is `parent` or below it. Whole labels count: badexample.org is not below example.org. */
 function isBelow(host: string, parent: string): boolean {
   return host === parent || host.endsWith(`.${parent}`)
 }
 
-/** What follows `prefix` in a path, with its slash; undefined when the path lies elsewhere. Whole segments. */
+/** The rest of a path after `prefix`, with its slash; undefined when the path is not below `prefix`. Whole segments count. */
 function below(path: string, prefix: string): string | undefined {
   if (!path.startsWith(prefix)) return undefined
   const rest = path.slice(prefix.length)
   return rest === '' || rest.startsWith('/') ? rest : undefined
 }
 
-/** The same file at another place: its path is that of the place and `rest`. */
+/** The target at another place. Its path is the path of the place followed by `rest`. */
 function moved(asked: TargetUri, to: Place, rest: string): TargetUri {
   const scheme = to.scheme ?? asked.scheme
   const { userinfo, ...plain } = asked
@@ -222,10 +221,10 @@ function admits(
 }
 
 /*
- * Which parent proxies of `parent_proxy` a host is asked by way of. Pure: which of them answer now is known to the origin client.
+ * The parent proxies of `parent_proxy` through which a host is asked. The origin client, not this file, knows which of them answer.
  */
 
-/** A parent with its hosts, ready for look-ups. */
+/** A parent proxy with the lists of its hosts, ready for look-ups. */
 export interface CompiledParent {
   readonly proxy: ParentProxy
   /** Undefined for all hosts. */
@@ -251,13 +250,13 @@ export function compileParents({ parents, direct }: ParentProxies): CompiledPare
   return { parents: compiled, direct }
 }
 
-/** Whether a host is asked by way of this parent. */
+/** Whether a host is asked through this parent. */
 export function asks({ only, except }: CompiledParent, authority: Authority): boolean {
   if (closestPattern(except, authority) !== undefined) return false
   return only === undefined || closestPattern(only, authority) !== undefined
 }
 
-/** Host and port of each parent proxy by which an authority is asked, in their order; none when it is asked directly. */
+/** Host and port of each parent proxy for an authority, in their order; none when it is asked directly. */
 export function parentsOf(
   authority: Authority,
   compiled: CompiledParents | undefined,
@@ -268,23 +267,23 @@ export function parentsOf(
 }
 
 /*
- * Archives whose files some clients alone may have (`archives[].clients`). Pure.
+ * Archives whose files only some clients may have (`archives[].clients`).
  */
 
 /** An archive with `clients`. */
 export interface Confinement extends Pick<Config['archives'][number], 'origins'> {
-  /** Its preferred origin as it stands in the configuration: it stays the same when others are added before it. */
+  /** The preferred origin as the configuration spells it. Unlike the index, it stays the same when archives are added before it. */
   readonly scope: string
-  /** The setting, for sentences. */
+  /** The setting that has the clients, for sentences. */
   readonly setting: string
   readonly clients: AddressSet
-  /** The setting of the credentials by which its origins are asked; undefined without such. */
+  /** The setting of the credentials with which its origins are asked; undefined when it has none. */
   readonly credentials: string | undefined
 }
 
 export type Confinements = readonly Confinement[]
 
-/** Throws a Failure for a client network that is no CIDR. */
+/** The confined archives of a configuration. Throws a Failure for a client network that is no CIDR. */
 export function confinementsOf({ archives }: Pick<Config, 'archives'>): Confinements {
   return archives.flatMap(({ origins, clients, credentials }, i) => {
     const [first] = origins
@@ -301,14 +300,14 @@ export function confinementsOf({ archives }: Pick<Config, 'archives'>): Confinem
   })
 }
 
-/** A host is confined by https and by http, where both have their usual ports. */
+/** The origin without its scheme, so that it is confined both by https and by http. An unusual port keeps its scheme. */
 function bothSchemes(origin: Place): Place {
   const { scheme, port } = origin
   const usual = port === undefined || (scheme !== undefined && port === defaultPort(scheme))
   return usual ? { ...origin, scheme: undefined, port: undefined } : origin
 }
 
-/** The first that a target lies in. */
+/** The first confined archive that has a target; undefined when none has. */
 export function confinementOf(
   target: TargetUri,
   confinements: Confinements,
@@ -317,17 +316,17 @@ export function confinementOf(
 }
 
 /*
- * Host lists, and the hosts that are this proxy itself. A pattern covers a host by whole labels, in any case. By its own names,
- * addresses and ports the proxy knows its own pages, and requests that lead back to it.
+ * Host lists, and the names, addresses and ports of this proxy. A pattern covers a host by whole labels, in upper or lower case. The
+ * proxy recognises requests for its own pages, and requests that lead back to it, by its own names, addresses and ports.
  */
 
-/** Patterns by the host they name; those with a leading dot apart. */
+/** Patterns by host. Those with a leading dot are in `below`, all others in `exact`. */
 export interface HostList<Pattern extends HostPattern = HostPattern> {
   readonly exact: ReadonlyMap<string, readonly Pattern[]>
   readonly below: ReadonlyMap<string, readonly Pattern[]>
 }
 
-/** Made once for each configuration. */
+/** Prepares patterns for look-ups. */
 export function hostList<Pattern extends HostPattern>(
   patterns: readonly Pattern[],
 ): HostList<Pattern> {
@@ -337,7 +336,7 @@ export function hostList<Pattern extends HostPattern>(
   }
 }
 
-/** Groups patterns by host. Within a host those with a port come first, the others follow in their own order. */
+/** Groups patterns by host. For each host, those with a port come first; otherwise the order stays. */
 function byHost<Pattern extends HostPattern>(
   patterns: readonly Pattern[],
 ): ReadonlyMap<string, readonly Pattern[]> {
@@ -350,7 +349,7 @@ function byHost<Pattern extends HostPattern>(
   return found
 }
 
-/** The patterns that cover a host at any port, the closest first. Addresses have no subdomains. */
+/** The patterns that cover a host at any port, with the closest first. Addresses have no subdomains. */
 export function patternsFor<Pattern extends HostPattern>(
   list: HostList<Pattern>,
   host: string,
@@ -364,7 +363,7 @@ export function patternsFor<Pattern extends HostPattern>(
   }
 }
 
-/** The closest pattern that covers a host at its port; one with a port before one without. */
+/** The closest pattern that covers a host at its port. A pattern with a port is closer than one without. */
 export function closestPattern<Pattern extends HostPattern>(
   list: HostList<Pattern>,
   { host, port }: Authority,
@@ -373,14 +372,14 @@ export function closestPattern<Pattern extends HostPattern>(
 }
 
 export interface Own {
-  /** `index.hostnames` and the machine's own name, lower case; `localhost` is always meant as well. */
+  /** `index.hostnames` and the name of the machine, in lower case. `localhost` always counts too. */
   readonly names: ReadonlySet<string>
-  /** Addresses of the machine as `normaliseAddress` spells them; loopback is always meant as well. */
+  /** Addresses of the machine as `normaliseAddress` spells them. Loopback addresses always count too. */
   readonly addresses: ReadonlySet<string>
   readonly ports: ReadonlySet<number>
 }
 
-/** What the configuration and the machine say at this moment. Addresses come and go, so it has to be asked again. */
+/** The current names and addresses of this proxy. Addresses change, so callers ask again. */
 export function ownIdentity(config: Config, ports: readonly number[]): Own {
   return {
     names: new Set([...config.index.hostnames, hostname()].map(name => name.toLowerCase())),
@@ -389,7 +388,7 @@ export function ownIdentity(config: Config, ports: readonly number[]): Own {
   }
 }
 
-/** IP addresses of this machine, loopback included, in the system's order. */
+/** The IP addresses of this machine, loopback included, in the order of the system. */
 export function machineAddresses(): readonly string[] {
   return Object.values(networkInterfaces())
     .flatMap(addresses => addresses ?? [])
@@ -397,12 +396,12 @@ export function machineAddresses(): readonly string[] {
     .filter(address => address !== undefined)
 }
 
-/** Whether an authority leads to one of our listeners: a host of ours with a port of ours. */
+/** Whether an authority leads to a listener of this proxy: both its host and its port are ours. */
 export function isOwn(authority: Authority, own: Own): boolean {
   return own.ports.has(authority.port) && isOwnHost(authority.host, own)
 }
 
-/** Whether a host is this machine, at any port: other servers may run here, too. */
+/** Whether a host is this machine. Its ports can also belong to other servers. */
 export function isOwnHost(host: string, own: Own): boolean {
   const address = normaliseAddress(host)
   if (address === undefined) {

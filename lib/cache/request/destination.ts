@@ -13,7 +13,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { Response } from '../../http/message/message.ts'
+import type { Request, Response } from '../../http/message/message.ts'
 import {
   type Authority,
   formatAuthority,
@@ -237,3 +237,27 @@ const aboutASite = [
   'Content-Security-Policy',
   'X-Content-Type-Options',
 ]
+
+/** The user of a proxy's URL that names a build; the password is the name. */
+const buildUser = 'build'
+
+/** The build that a request names: in its URL, by the user of the proxy's URL, or in the CONNECT of its tunnel. */
+export function buildOf(
+  { fields, tunnelEnd }: Pick<Request, 'fields' | 'tunnelEnd'>,
+  inUrl: string | undefined,
+): string | undefined {
+  return inUrl ?? tunnelEnd?.label ?? buildNamedByProxyUser(fields)
+}
+
+/**
+ * The build that the user of the proxy's URL names: `Proxy-Authorization: Basic` with `build:NAME` (RFC 7617). Undefined for every
+ * other user. The name may be none.
+ */
+export function buildNamedByProxyUser(fields: Fields): string | undefined {
+  const value = fields.get('Proxy-Authorization')
+  if (value === undefined) return undefined
+  const [, encoded] = /^Basic +([A-Za-z0-9+/=]{1,400})$/i.exec(value) ?? []
+  if (encoded === undefined) return undefined
+  const [user, ...name] = Buffer.from(encoded, 'base64').toString('latin1').split(':')
+  return user === buildUser ? name.join(':') : undefined
+}

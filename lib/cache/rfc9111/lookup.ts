@@ -1,24 +1,24 @@
 /**
- * Decides from its age and freshness whether a stored response answers a request, RFC 9111 sections 4 and 4.2. What the
- * request asks of caches counts too. Asks no origin.
+ * Decides by age, freshness and the directives of the request whether a stored response answers it, RFC 9111 sections 4 and 4.2. This
+ * file asks no origin.
  *
  * # Facts
- * - apt sends `max-age=0` on every index, those named by their digest among them, and nothing on packages. An immutable file
- *   has no newer version, so `max-age=0` is ignored there; `no-cache` is a user's explicit request and counts everywhere.
- * - Many machines update in the same second. What the origin confirmed a moment ago answers all but `no-cache`.
- * - Release and Release.gpg must be of one moment, or the signature does not fit: the origin is asked about both every time.
- * - A flat repository without Release costs twenty 404s an update, all asked with `max-age=0`: a remembered 404 answers them.
- * - A file whose name changes with its content (by digest, below a past date) is immutable and always fresh. So is one whose name
- *   has a version, while an adopted index names its content. Where none does, the origin is asked about it as about other files:
- *   some archives build packages anew under the old name.
- * - Files beside each other can belong together, as a kernel and its initial file system do, and clients take both in one minute.
- *   Below `dists/` they are as fresh as indexes. Elsewhere a tenth of the age a file had when the origin was last asked is enough
- *   (section 4.2.2), because what has just changed has changed with others.
- * - For everything else the configuration says how long the origin need not be asked again. The origin's own max-age or
- *   Expires may shorten that but not lengthen it: content delivery networks give a day to whole sites, Release files among
- *   them, and apt would report expired Release files. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
- * - The configured time runs from the last answer of the origin, the origin's own from when the response was made. A copy
- *   that a content delivery network sends ninety seconds old is still the newest there is.
+ * - apt sends `max-age=0` with every request for an index, also for those named by their digest, and no directive for packages. An
+ *   immutable file has no newer version, so `max-age=0` is ignored there. `no-cache` is a user's explicit request and always counts.
+ * - Many machines update in the same second. A response that the origin confirmed a moment ago answers all requests but `no-cache`.
+ * - Release and Release.gpg must belong together, or the signature does not fit. So the origin is asked about both every time.
+ * - A flat repository without Release causes twenty 404s per update, all for requests with `max-age=0`. Remembered 404s answer them.
+ * - A file whose name changes with its content (by digest, below a past date) is immutable and always fresh. So is a file whose name
+ *   has a version, while an adopted index names its content. Without such an index, the origin is asked about it as about other
+ *   files, because some archives build packages anew under the old name.
+ * - Files in one directory can belong together, such as a kernel and its initial file system, and clients fetch both within a minute.
+ *   Below `dists/` such files are as fresh as indexes. Elsewhere a file is fresh for at most a tenth of the age that it had when the
+ *   origin was last asked (section 4.2.2), because files that belong together change together.
+ * - For all other files the configuration says how long the origin need not be asked again. The origin's max-age or Expires may
+ *   shorten that time but not lengthen it: content delivery networks set a day for whole sites, including Release files, and apt
+ *   would report expired Release files. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
+ * - The configured time runs from the last answer of the origin; the origin's lifetime runs from the making of the response. A copy
+ *   that arrives ninety seconds old from a content delivery network is still the newest one.
  * - A clock may be set back. A copy from the future has an unknown age: it counts as stale, and no age becomes negative.
  */
 import type { LRUCache } from 'lru-cache'
@@ -35,14 +35,14 @@ import type { Config } from '../config/config.ts'
 import { type Entry, neverConfirmed, type Reading } from '../store/entry.ts'
 import type { DelayReason, HitReason, MissReason, StaleReason } from './outcome.ts'
 
-/** A request for a file that the policy has admitted, and all that is known of the file. */
+/** A request for a file that the policy has admitted, and what the proxy knows of the file. */
 export interface FileRequest {
   readonly key: string
   readonly archive: ArchivePath
   readonly stored: Reading
-  /** What an adopted index says the content must be. */
+  /** The content that an adopted index names for the file. */
   readonly claim?: { readonly digest: string } | undefined
-  /** An index that may say so is still being read. */
+  /** Whether an index that may name the file is still being read. */
   readonly awaited?: boolean
   readonly directives: RequestDirectives
   /** Whether the request carries credentials for the origin, in a field or in the URL. */
@@ -50,20 +50,20 @@ export interface FileRequest {
   readonly passthrough: boolean
   readonly now: Milliseconds
   readonly config: { readonly offline: boolean; readonly freshness: FreshnessSettings }
-  /** A command that runs beside the service has no memory of 404s. */
+  /** The remembered 404s. A command that runs beside the service has none. */
   readonly negative?: Pick<NegativeMemory, 'get'> | undefined
-  /** What adopted suites say; a command that runs beside the service does not know. */
+  /** The adopted suites. A command that runs beside the service does not have them. */
   readonly suites?: SuitesSay | undefined
 }
 
 interface SuitesSay {
-  /** From when on the origin is asked about a Release file however fresh the copy is. */
+  /** The moment from which the origin is asked about a Release file even while the copy is fresh. */
   checkFrom(release: Entry): Milliseconds | undefined
   /** Whether an adopted index names this content for this file. */
   confirms(entry: StoredResponse): boolean
 }
 
-/** The keys the origin answered 404 for, each with the moment until which that holds. The moment can be past. */
+/** The keys for which the origin answered 404, each with the moment until which that answer holds. The moment can be past. */
 export type NegativeMemory = LRUCache<string, Milliseconds>
 
 export type StoreReason = Exclude<HitReason, 'validated' | DelayReason | StaleReason>
@@ -78,25 +78,25 @@ export type FailReason = 'only-if-cached' | 'offline'
 export type Decision =
   | { readonly use: 'store'; readonly because: StoreReason; readonly entry: Entry }
   | { readonly use: 'revalidate'; readonly because: RevalidateReason; readonly entry: Entry }
-  /** Fetch it in place of what is stored: an adopted index says that it has other content. */
+  /** Fetch the file in place of the stored one, because an adopted index names other content. */
   | { readonly use: 'replace'; readonly because: 'superseded'; readonly entry: Entry }
-  /** Ask the origin. With `no-store` nothing is stored; with `authorization` and `passthrough` neither, and nothing shared. */
+  /** Ask the origin. The response is stored only with the reasons `absent` and `unreadable`. */
   | { readonly use: 'origin'; readonly because: OriginReason }
   | { readonly use: 'negative'; readonly because: 'not-found-remembered' }
   /** Answer 504 (RFC 9111 section 5.2.1.7). */
   | { readonly use: 'fail'; readonly because: FailReason }
 
-/** What to answer a request from, and why. The pipeline acts on it, and `explain` puts it into words. */
+/** Decides what answers a request, and why. The pipeline carries the decision out, and `explain` puts it into words. */
 export function lookup(request: FileRequest): Decision {
   const decision = withoutAsking(request)
   if (decision.use === 'store' || decision.use === 'negative') return decision
   if (request.config.offline) {
-    // What is stored, of any age. A request that nothing stored may answer fails.
+    // A stored file of any age answers. A request that no stored file may answer fails.
     return decision.use === 'revalidate'
       ? { use: 'store', because: 'offline', entry: decision.entry }
       : { use: 'fail', because: 'offline' }
   }
-  // 5.2.1.7: the client wants what is stored, or 504.
+  // 5.2.1.7: the client wants a stored response or 504.
   return request.directives.onlyIfCached ? { use: 'fail', because: 'only-if-cached' } : decision
 }
 
@@ -104,7 +104,7 @@ function withoutAsking(request: FileRequest): Decision {
   const { stored, directives, archive, claim, config, now } = request
   const settings = config.freshness
   if (request.passthrough) return { use: 'origin', because: 'passthrough' }
-  // Nothing stored was asked for with credentials, so nothing stored is this client's answer.
+  // No stored response was made for a request with credentials, so none answers this client.
   if (request.authorization) return { use: 'origin', because: 'authorization' }
   if (stored === undefined || stored === 'unreadable') return withoutEntry(request)
   if (claim !== undefined && claim.digest !== stored.digest) {
@@ -112,12 +112,12 @@ function withoutAsking(request: FileRequest): Decision {
     const absent = decision.use === 'origin' && decision.because === 'absent'
     return absent ? { use: 'replace', because: 'superseded', entry: stored } : decision
   }
-  // 5.2.1.4: not without successful validation.
+  // 5.2.1.4: a stored response answers only after a successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
-  // An operator wants the origin to be asked, whatever this client would accept and an index says.
+  // After `cachesvc refresh` the origin is asked, whatever the client accepts and an index says.
   if (stored.validated === neverConfirmed)
     return { use: 'revalidate', because: 'stale', entry: stored }
-  // The client may have an index already by which the package has other content now.
+  // The client may already have an index that names other content for the package.
   if (request.awaited) return { use: 'revalidate', because: 'stale', entry: stored }
   const fresh = freshnessOf(stored, archive, { settings, now, claim, suites: request.suites })
   const checkFrom = archive.kind === 'release' ? request.suites?.checkFrom(stored) : undefined
@@ -126,7 +126,7 @@ function withoutAsking(request: FileRequest): Decision {
   if (remaining === Number.POSITIVE_INFINITY) {
     return { use: 'store', because: 'immutable', entry: stored }
   }
-  // The client wants the content its own Release names, and no other.
+  // The client wants exactly the content that its Release file names.
   if (claim !== undefined) return { use: 'store', because: 'as-released', entry: stored }
   const because = objection(request, stored, remaining)
   if (because === undefined) {
@@ -140,24 +140,24 @@ function withoutAsking(request: FileRequest): Decision {
 
 function withoutEntry({ key, stored, negative, directives, config, now }: FileRequest): Decision {
   const until = negative?.get(key) ?? now
-  // A 404 remembered for longer than the setting allows was remembered before the clock was set back.
+  // If a 404 holds for longer than the setting allows, the clock was set back after it was remembered.
   const remembered = until > now && until <= now + config.freshness.negative
   if (remembered && !directives.noCache) return { use: 'negative', because: 'not-found-remembered' }
   if (directives.noStore) return { use: 'origin', because: 'no-store' }
   return { use: 'origin', because: stored === 'unreadable' ? 'unreadable' : 'absent' }
 }
 
-/** Why a copy that can change does not answer as it is; undefined when it does. */
+/** The reason for which a mutable copy needs a validation; undefined when it answers without one. */
 function objection(
   { directives, now }: FileRequest,
   stored: Entry,
   remaining: number,
 ): RevalidateReason | undefined {
   const { maxAge, minFresh, maxStale } = directives
-  // 5.2.1.1. Zero asks for validation, however young the copy is.
+  // 5.2.1.1. Zero asks for a validation of even the youngest copy.
   if (maxAge !== undefined && (maxAge === 0 || currentAge(stored, now) > maxAge)) return 'max-age'
   if (remaining <= 0) {
-    // 5.2.1.2: stale by no more than this will do, if the origin allows it.
+    // 5.2.1.2: the client accepts a copy that is stale by at most this, if the origin allows it.
     const enough = maxStale !== undefined && -remaining <= maxStale && allowsStale(stored)
     return enough ? undefined : 'stale'
   }
@@ -174,20 +174,20 @@ export function allowsStale(stored: Entry): boolean {
 
 export type FreshnessSettings = Pick<Config['freshness'], 'index' | 'other' | 'negative' | 'floor'>
 
-/** What freshness asks of an entry. */
+/** The parts of an entry that freshness depends on. */
 export type StoredResponse = Pick<
   Entry,
   'fields' | 'stored' | 'validated' | 'initialAge' | 'verified'
 >
 
-/** What freshness depends on beside the entry. */
+/** The other values that freshness depends on. */
 interface Circumstances extends Pick<FileRequest, 'now' | 'claim' | 'suites'> {
   readonly settings: FreshnessSettings
 }
 
 /**
- * How long a stored response stays fresh from `now` on: Infinity when it is immutable, zero or negative when it is stale,
- * -Infinity when its age is unknown.
+ * The time for which a stored response stays fresh from `now` on. It is Infinity when the response is immutable, zero or negative when
+ * it is stale, and -Infinity when its age is unknown.
  */
 export function freshnessOf(
   stored: StoredResponse,
@@ -210,8 +210,8 @@ export function freshnessOf(
 }
 
 /**
- * The age of a stored response (4.2.3), whole seconds, never negative: what is sent as Age. While an operator wants the origin to
- * be asked, it counts from when the response was stored.
+ * The age of a stored response (4.2.3) in whole seconds, as sent in the field Age. It is never negative. After `cachesvc refresh` it
+ * counts from the moment when the response was stored, because no validation counts.
  */
 export function currentAge(stored: StoredResponse, now: Milliseconds): Seconds {
   const { initialAge, validated } = stored
@@ -219,7 +219,7 @@ export function currentAge(stored: StoredResponse, now: Milliseconds): Seconds {
   return Math.max(0, initialAge) + Math.floor(residentTime(since, now) / 1000)
 }
 
-/** Whether the origin has confirmed the response within `floor`: too recently to be asked again, even for `max-age=0`. */
+/** Whether the origin confirmed the response less than `floor` ago. Then it is not asked again, even for `max-age=0`. */
 export function isJustValidated(
   stored: StoredResponse,
   floor: Milliseconds,
@@ -228,13 +228,13 @@ export function isJustValidated(
   return !isFromTheFuture(stored, now) && residentTime(stored, now) < floor
 }
 
-/** When a request went out and when the head of its response arrived. */
+/** The moments when a request went out and when the head of its response arrived. */
 export interface ResponseTimes {
   readonly requested: Milliseconds
   readonly received: Milliseconds
 }
 
-/** The age a response has on arrival (4.2.3, corrected_initial_age), whole seconds: `Entry.initialAge`. */
+/** The age of a response on arrival in whole seconds (4.2.3, corrected_initial_age), for `Entry.initialAge`. */
 export function initialAge(response: Fields, { requested, received }: ResponseTimes): Seconds {
   // apparent_age = max(0, response_time - date_value)
   const apparent = received - (dateOf(response, 'date', received) ?? received)
@@ -245,10 +245,10 @@ export function initialAge(response: Fields, { requested, received }: ResponseTi
 }
 
 /**
- * Whether the content can never change. Below a date that holds if the date had passed when the origin was last asked: an
- * archive answers a date to come with the newest it has, and takes in a day's changes some hours late. A version in a name is
- * believed while the origin confirmed the file lately, or an adopted index names its content. No file counts as immutable while an
- * operator wants the origin to be asked.
+ * Whether the content can never change. A file below a date is immutable if the date had passed when the origin was last asked: an
+ * archive answers a future date with its newest files, and takes in the changes of a day some hours late. A name with a version
+ * counts while the origin confirmed the file lately, or an adopted index names its content. After `cachesvc refresh` no file counts
+ * as immutable until the origin has been asked.
  */
 function isImmutable(
   stored: StoredResponse,
@@ -264,14 +264,14 @@ function isImmutable(
   return suites === undefined ? stored.verified?.by === 'index' : suites.confirms(stored)
 }
 
-/** Two days: dated archives have been seen to lag by most of one. */
+/** Two days, because dated archives were observed to lag by most of one day. */
 const SETTLING: Milliseconds = 2 * day
 
 function isFromTheFuture(stored: StoredResponse, now: Milliseconds): boolean {
   return stored.validated > now + CLOCK_CORRECTION
 }
 
-/** A clock moved back by less than this was corrected, not set. */
+/** A clock that moves back by less than this counts as corrected, not as set back. */
 const CLOCK_CORRECTION: Milliseconds = 10_000
 
 /** resident_time (4.2.3) */
@@ -291,8 +291,9 @@ function configuredLifetime(
 }
 
 /**
- * 4.2.2: a tenth of the age that the content had when the origin was last asked, by Last-Modified, else by when it was stored. A
- * response without a validator would be fetched whole each time, so it has no such limit.
+ * 4.2.2: a tenth of the age that the content had when the origin was last asked. The age counts from Last-Modified, else from the
+ * moment when the response was stored. A response without a validator has no such limit, because the origin would send it whole
+ * each time.
  */
 function heuristicLifetime(
   { kind }: ArchivePath,
@@ -306,8 +307,8 @@ function heuristicLifetime(
 }
 
 /**
- * freshness_lifetime as the origin states it (4.2.1): s-maxage, else max-age, else Expires less Date; undefined when it
- * states none. `no-cache` is a lifetime of zero: to be confirmed every time.
+ * The freshness_lifetime that the origin states (4.2.1): s-maxage, else max-age, else Expires minus Date; undefined when it
+ * states none. `no-cache` gives a lifetime of zero, because the response must be confirmed every time.
  */
 function originLifetime(stored: StoredResponse, fields: Fields): Seconds | undefined {
   const { noCache, sMaxAge, maxAge } = responseDirectives(fields)
@@ -315,7 +316,7 @@ function originLifetime(stored: StoredResponse, fields: Fields): Seconds | undef
   if (sMaxAge !== undefined) return sMaxAge
   if (maxAge !== undefined) return maxAge
   if (!fields.has('expires')) return undefined
-  // 5.3: an invalid date, `0` above all, is one in the past.
+  // 5.3: an invalid date, often `0`, counts as a date in the past.
   const expires = dateOf(fields, 'expires', stored.validated)
   if (expires === undefined) return 0
   const date = dateOf(fields, 'date', stored.validated) ?? stored.validated

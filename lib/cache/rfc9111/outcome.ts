@@ -1,12 +1,13 @@
 /**
- * The outcome of a request in a closed set of words. The access log, the counters, the response fields and the tests use them.
+ * The outcomes of requests and their reasons, as closed sets of words. The access log, the counters, the response fields and the tests
+ * use them.
  */
 /**
  * - hit: answered from the store, whether or not the origin was asked first
  * - miss: the content came from the origin for this request, or for another one at the same time
  * - tunnel: a CONNECT that was joined to the far end
  * - intercept: a CONNECT that was intercepted; the requests that came through it have outcomes of their own
- * - refused: the policy refused it, or the head was malformed, or its method is not for archives
+ * - refused: the policy refused the request, its head was malformed, or its method is not for archives
  * - failed: neither the store nor the origin had an answer
  * - operations: a page or figure about the proxy itself
  */
@@ -25,16 +26,16 @@ export type HitReason =
   | StaleReason
 
 /**
- * Why a Release file answers although a newer one is known: the archive has a `delay`, or a `hold`. The origin has been asked as
- * ever.
+ * The reason why a Release file answers although a newer one is known: its archive has a `delay` or a `hold`. The origin was asked as
+ * usual.
  */
 export type DelayReason = 'suite-delayed' | 'suite-held'
 
 /**
- * Why a stored file answers that the origin has not confirmed:
- * - stale-origin-failed, stale-origin-slow: the origin did not say anything of use, or not in time
- * - stale-suite-incomplete: the origin has a new Release file, and not yet all files it names that clients use; or it cannot be
- *   stored, and its signature is required
+ * The reason why a stored file answers that the origin has not confirmed:
+ * - stale-origin-failed, stale-origin-slow: the origin gave no usable answer, or none in time
+ * - stale-suite-incomplete: the origin has a new Release file, but not all files of it that clients use have arrived; or the file
+ *   cannot be stored, and its signature is required
  * - stale-suite-refused: the origin has another Release file that may not be adopted
  */
 export type StaleReason =
@@ -56,10 +57,10 @@ export type MissReason =
   | 'redirected'
   | NearPlace
 
-/** Where content came from that no origin was asked for: the bucket that several nodes share, or the node that was fetching it. */
+/** The source of content that came without asking an origin: the bucket that several nodes share, or the node that was fetching it. */
 export type NearPlace = 'shared-store' | 'peer'
 
-/** The facts every response of the proxy path carries, for the log. */
+/** The facts for the log that every response of the proxy has. */
 export interface OutcomeFacts {
   readonly outcome: Outcome
   readonly because: string
@@ -67,16 +68,16 @@ export interface OutcomeFacts {
   readonly kind?: string
   /** The authority that was asked, without credentials. */
   readonly origin?: string
-  /** The parent proxy by which the origin was asked. */
+  /** The parent proxy through which the origin was asked. */
   readonly parent?: string
   /** Why the response is not stored. */
   readonly notStored?: string | undefined
   /** The build that the request names. */
   readonly build?: string
-  /** Requests inside an intercepted tunnel. */
+  /** The number of requests in an intercepted tunnel. */
   readonly requests?: number
-  /** Bytes from the client through a tunnel. */
+  /** The bytes that the client sent through a tunnel. */
   readonly received?: number
-  /** Why a handshake failed. */
+  /** The code of the error with which a handshake failed. */
   readonly error?: string | undefined
 }

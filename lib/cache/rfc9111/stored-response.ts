@@ -1,46 +1,46 @@
 /**
- * Makes an entry of the origin's response: whether it may be stored, which fields are kept, which Last-Modified clients will
- * see, how old it already was. RFC 9111 section 3, for a shared cache of APT archives.
+ * Makes an entry from the origin's response, RFC 9111 section 3, for a shared cache of APT archives. It decides whether the response
+ * may be stored, which fields are kept, which Last-Modified clients see, and the age of the response on arrival.
  *
  * # Facts
- * - Only the answer to a fetch of ours comes here: a GET without Authorization and without Range, answered 200. A request with
- *   credentials, one with `no-store` for what is not stored, and a host that is only passed through are answered without the
+ * - Only 200 responses to requests of the proxy itself come here: GETs without Range and without Authorization of a client. Requests
+ *   with credentials, requests with `no-store` for files that are not stored, and passed-through hosts are answered without the
  *   store (`lookup`). So of the conditions of section 3 only those about the fields of the response are left.
- * - Nothing asked for with Authorization is stored, even if `public` or `s-maxage` allows it (section 3.5): a subscriber's archive
- *   that says so by mistake would be open to every client of this proxy.
- * - Whether the content is complete only shows at its end: the download checks that.
+ * - No response to a client's Authorization is stored, even if `public` or `s-maxage` allows it (section 3.5). An archive for
+ *   subscribers that says so by mistake would be open to every client of this proxy.
+ * - The download checks that the content is complete, because only its end shows that.
  */
 
 import type { Milliseconds } from '../../async/clock.ts'
 import { responseDirectives } from '../../http/message/cache-control.ts'
 import { formatDate, parseDate } from '../../http/message/date.ts'
 import { Fields, listMembers } from '../../http/message/field.ts'
-import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
+import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import type { Entry, EntryProof } from '../store/entry.ts'
 import { initialAge, type ResponseTimes } from './lookup.ts'
 
-/** Why a response is not stored. */
+/** The reason why the fields of a response forbid storing it. */
 export type UnstorableReason = 'partial' | 'no-store' | 'private' | 'vary'
 
 /**
- * Why the fields of a 200 forbid storing it; undefined when it may be stored. `always`: an operator knows that the owner of the
- * archive lets it be stored, so only what is no whole file is not.
+ * The reason why the fields of a 200 forbid storing it; undefined when it may be stored. With `always`, the operator knows that the
+ * owner of the archive agrees, so every whole file is stored.
  */
 export function unstorable(response: Fields, always = false): UnstorableReason | undefined {
-  // 3.3: no partial content as if it were complete. 200 has no Content-Range; a server that sends one has sent a part.
+  // 3.3: partial content is not stored as if it were complete. A 200 with Content-Range, which it should not have, is a part.
   if (response.has('content-range')) return 'partial'
-  // Against section 3: Gitea marks each package `private`, GitLab and Rails each answer.
+  // This deviates from section 3, because Gitea marks every package `private`, and GitLab and Rails every response.
   if (always) return undefined
   const directives = responseDirectives(response)
-  // "the no-store cache directive is not present in the response". With must-understand it is meant for caches that do not
-  // understand the status (5.2.2.3), and 200 is understood.
+  // "the no-store cache directive is not present in the response". With must-understand, no-store is for caches that do not
+  // understand the status (5.2.2.3), and this one understands 200.
   if (directives.noStore && !directives.mustUnderstand) return 'no-store'
   // "if the cache is shared: the private response directive is either not present or allows a shared cache to store a
-  // modified response": the modified one is without the fields it lists.
+  // modified response". `keptFields` makes the modified response, without the fields that the directive lists.
   if (directives.private) return 'private'
-  // "the response contains at least one of …": 200 is heuristically cacheable, so the list is always met.
-  // 4.1: what we send for the cache is the same for every client (Accept, Accept-Language, Cookie and User-Agent are not passed
-  // on), so a response that varies on named fields matches every next request, and only `*` never does.
+  // "the response contains at least one of …": 200 is heuristically cacheable, so this condition is always met.
+  // 4.1: the proxy sends the same request for every client (it does not pass on Accept, Accept-Language, Cookie and User-Agent), so
+  // a response that varies on named fields matches every later request. Only `*` never matches.
   const vary = response.get('vary')
   return vary !== undefined && listMembers(vary).includes('*') ? 'vary' : undefined
 }
@@ -65,8 +65,8 @@ export function draftEntry(
 }
 
 /**
- * The entry when the content is whole, and what that was verified by. Content that is the same as what was stored already keeps
- * its date and its age in the store: for a client nothing has changed.
+ * The entry of a complete content, with the proof of its verification. If the content equals the stored one, the entry keeps the
+ * stored date and the moment of storing, because nothing has changed for clients.
  */
 export function finishedEntry(
   draft: EntryDraft,
@@ -81,26 +81,26 @@ export function finishedEntry(
 }
 
 /**
- * The fields of an origin's response that an entry keeps: end-to-end ones without those below and without those the origin
- * exempts by `private="…"` or `no-cache="…"` (sections 5.2.2.4 and 5.2.2.7).
+ * The fields of an origin's response that an entry keeps. These are the end-to-end fields except those of `notKept` and those that
+ * the origin exempts by `private="…"` or `no-cache="…"` (sections 5.2.2.4 and 5.2.2.7).
  */
 export function keptFields(response: Fields): Fields {
   const { noCacheFields, privateFields } = responseDirectives(response)
-  return endToEnd(response).where(name => {
+  return endToEndFields(response).where(name => {
     const lower = name.toLowerCase()
     return !notKept.has(lower) && !noCacheFields.includes(lower) && !privateFields.includes(lower)
   })
 }
 
-/** RFC 9110 section 6.6.1: a response without a date that can be read gets the moment at which it was received. */
+/** RFC 9110 section 6.6.1: a response without a readable date gets the moment when it was received. */
 function datedFields(fields: Fields, received: Milliseconds): Fields {
   const dated = parseDate(fields.get('Date') ?? '', received) !== undefined
   return dated ? fields : fields.with('Date', formatDate(received))
 }
 
 /**
- * Framing and cookies; what is made anew for each answer (section 4.2.3 counts Age anew); and what concerns the origin's own
- * site, which is not ours.
+ * The fields that are not kept: framing and cookies, fields that each answer makes anew (section 4.2.3 for Age), and fields about
+ * the origin's own site.
  */
 const notKept: ReadonlySet<string> = new Set([
   ...['content-length', 'content-range', 'accept-ranges', 'set-cookie', 'set-cookie2'],
@@ -108,10 +108,10 @@ const notKept: ReadonlySet<string> = new Set([
   ...['alt-svc', 'strict-transport-security', 'clear-site-data'],
 ])
 
-/** What describes the stored bytes themselves: a 304 does not change it. */
+/** The fields that describe the stored bytes. A 304 does not change them. */
 const unchangeable = ['Last-Modified', 'Content-Type', 'Content-Encoding']
 
-/** The entry after a 304: fields the origin sent anew replace the stored ones (section 3.2). */
+/** The entry after a 304. The fields of the 304 replace the stored ones (section 3.2). */
 export function confirmedEntry(stored: Entry, fields: Fields, given: ResponseTimes): Entry {
   const fresh = keptFields(fields).without(...unchangeable)
   const names = [...fresh].map(([name]) => name)
@@ -125,9 +125,9 @@ export function confirmedEntry(stored: Entry, fields: Fields, given: ResponseTim
 }
 
 /**
- * The origin's date, or, when it gives none, the moment this content first arrived: apt can neither resume nor revalidate
- * without a date. Two contents of one target never share a date: a resumed download could join a half of each. So a date that
- * the stored content has already been given with is moved on by a second.
+ * The origin's date, or, when it sends none, the moment when this content first arrived, because apt can neither resume nor revalidate
+ * without a date. Two contents of one target never share a date, because a resumed download could join parts of both. So a date that
+ * the stored content already has is moved on by a second.
  */
 function lastModifiedFor(
   fields: Fields,
@@ -144,7 +144,7 @@ function lastModifiedFor(
   return formatDate(before !== undefined && same ? Math.max(given, before + 1000) : given)
 }
 
-/** The moment of a date; undefined when there is none, and for one of the last year of all: few dates can come after that. */
+/** The moment of a date; undefined without a date and in the year 9999, after which no date can be written. */
 function dateBeforeEnd(text: string, now: Milliseconds): Milliseconds | undefined {
   const moment = parseDate(text, now)
   return moment !== undefined && moment < Date.UTC(9999, 0) ? moment : undefined

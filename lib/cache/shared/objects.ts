@@ -11,7 +11,7 @@
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { parseUri, type TargetUri } from '../../http/message/target.ts'
-import { isRecord, type JsonObject } from '../../json.ts'
+import { isCount, isRecord, type JsonObject, parsedJson } from '../../json.ts'
 import { checkEntry, type Entry, maxEntryBytes } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
 import type { SuitePointer, SuiteRecord } from './shared-store.ts'
@@ -80,7 +80,7 @@ export function leaseBytes(
 
 export function readLease(bytes: Buffer): LeaseRecord | undefined {
   const { node, peer, id, until } = read(bytes)
-  if (typeof node !== 'string' || typeof id !== 'string' || !isMoment(until)) return undefined
+  if (typeof node !== 'string' || typeof id !== 'string' || !isCount(until)) return undefined
   return { node, id, until, peer: typeof peer === 'string' ? peerOf(peer) : undefined }
 }
 
@@ -103,7 +103,7 @@ export function readSuite(bytes: Buffer, etag: string): SuitePointer | undefined
   const members: readonly unknown[] = release
   const entries = members.flatMap(one => entryIn(one) ?? [])
   if (entries.length < release.length || typeof node !== 'string') return undefined
-  if (!isMoment(date) || !isMoment(adopted)) return undefined
+  if (!isCount(date) || !isCount(adopted)) return undefined
   return { release: entries, date, adopted, node, etag }
 }
 
@@ -113,14 +113,6 @@ function bytesOf(members: JsonObject): Buffer {
 
 /** The members of an object of this format; none of what is something else. */
 function read(bytes: Buffer): JsonObject {
-  try {
-    const found: unknown = JSON.parse(bytes.toString('utf8'))
-    return isRecord(found) && found['format'] === format ? found : {}
-  } catch {
-    return {}
-  }
-}
-
-function isMoment(value: unknown): value is Milliseconds {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+  const found = parsedJson(bytes.toString('utf8'))
+  return isRecord(found) && found['format'] === format ? found : {}
 }

@@ -11,7 +11,7 @@
 import { type Clock, hour, type Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'
 import type { Logger } from '../../log/log.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { blobName, entryObject, types } from './objects.ts'
 import type { Bucket } from './s3/bucket.ts'
@@ -43,7 +43,7 @@ const untilUsable: Milliseconds = 60_000
 export class Renewal {
   readonly #parts: RenewalParts
   /** When objects were renewed last, by name and by `elapsed`: a store may give the same age again. */
-  readonly #renewed = recent<string, Milliseconds>(2000)
+  readonly #renewed = recentEntries<string, Milliseconds>(2000)
   readonly #over = new AbortController()
   #count = 0
   #cancel: () => void = () => {}

@@ -3,7 +3,7 @@
  * writes rest apart: a full store still gives what it has.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import type { Logger } from '../../log/log.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { isDigest } from '../store/disk/disk.ts'
@@ -137,10 +137,11 @@ export class SharedBucket implements SharedStore {
   }
 
   async lease(key: string): Promise<Lease> {
-    if (this.#conditional === 'unknown') await inTime(this.#trial, this.#parts.clock, patience)
+    if (this.#conditional === 'unknown')
+      await resultInTime(this.#trial, this.#parts.clock, patience)
     if (this.#conditional !== 'on' || !this.#usable) return none
     return this.#leases.ask(key, () => {
-      return inTime(this.#uploads.settled(key), this.#parts.clock, uploadTime)
+      return resultInTime(this.#uploads.settled(key), this.#parts.clock, uploadTime)
     })
   }
 
@@ -155,7 +156,9 @@ export class SharedBucket implements SharedStore {
 
   async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<Swapped> {
     if (!this.#usable) return 'away'
-    return (await inTime(this.#suites.swap(id, from, to), this.#parts.clock, patience)) ?? 'away'
+    return (
+      (await resultInTime(this.#suites.swap(id, from, to), this.#parts.clock, patience)) ?? 'away'
+    )
   }
 
   async offer(

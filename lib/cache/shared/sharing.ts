@@ -4,13 +4,13 @@
  */
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import type { TargetUri } from '../../http/message/target.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { SuiteDelays } from '../answer/suite-delays.ts'
 import type { Updates } from '../answer/suite-updates.ts'
-import { isKeepingKey } from '../builds/build.ts'
+import { suiteOfRelease } from '../archive/path.ts'
 import type { Rules } from '../policy/policy.ts'
+import { isKeepingKey } from '../store/key.ts'
 import type { Store } from '../store/store.ts'
-import { suiteOfRelease } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 import { SharedNearer } from './misses/nearer.ts'
 import { Peers } from './misses/peers.ts'
@@ -40,7 +40,7 @@ export function sharing(parts: SharingParts) {
   const { shared, store, pseudonym, rules, clock, log } = parts
   const peers = new Peers({ ...parts, own: () => rules().config.sharedStore.peerUrl })
   const pointers = new Pointers({ ...parts, node: pseudonym })
-  const offered = recent<string, string>(mostOffered)
+  const offered = recentEntries<string, string>(mostOffered)
   store.listen({
     named(entry) {
       const { key, digest } = entry

@@ -9,6 +9,7 @@
  *   when ours is younger. One from the future is of a node whose clock is wrong, and is replaced as well.
  * - Whether a file is shared is asked when its turn comes: an archive may have got `clients` or `credentials` since it was offered.
  */
+
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -17,6 +18,7 @@ import { systemCode } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import type { Content } from '../../http/message/message.ts'
+import { parsedJson } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import {
@@ -338,10 +340,6 @@ function refusal(written: { readonly outcome: 'done' } | BucketRefusal): BucketR
 
 /** The key on a line; undefined for a line that was cut off. */
 function keyOf(line: string): string | undefined {
-  try {
-    const key: unknown = JSON.parse(line)
-    return typeof key === 'string' && key !== '' ? key : undefined
-  } catch {
-    return undefined
-  }
+  const key = parsedJson(line)
+  return typeof key === 'string' && key !== '' ? key : undefined
 }

@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { targetText } from '../../http/server/exchanges.ts'
 import { notStoredReasons } from '../fetch/found.ts'
@@ -330,7 +330,7 @@ export class Holdings {
       this.#running ??= this.#count().finally(() => {
         this.#running = undefined
       })
-      await inTime(this.#running, this.#clock, patience)
+      await resultInTime(this.#running, this.#clock, patience)
     }
     return this.#last?.counted
   }

@@ -1,5 +1,5 @@
 /**
- * Canonical keys: one text for each cached target, RFC 3986 section 6. Pure.
+ * Keys of entries: one canonical text for each cached target, RFC 3986 section 6, and the keys of what is kept for builds. Pure.
  *
  * The canonical URI is also the one the origin is asked for. Were it asked in the client's own spelling, two spellings that
  * share a key but not an answer would let one client choose what another is given.
@@ -99,4 +99,29 @@ function escaped(character: string): string {
   const code = character.codePointAt(0) ?? 0
   const bytes = code < 0x100 ? [code] : Buffer.from(character, 'utf8')
   return [...bytes].map(byte => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
+}
+
+/**
+ * The key of the entry that keeps a content for builds. No request has such a key: a canonical path has no empty segment, and the host
+ * is none (RFC 6761 section 6.4).
+ */
+export function keepingKey(digest: string): string {
+  return `${keepingPrefix}${digest}`
+}
+
+/** The key of a content that was fetched for a build alone. It says nothing of which clients may have the content otherwise. */
+export function fetchedKey(digest: string): string {
+  return `${fetchedPrefix}${digest}`
+}
+
+const keepingPrefix = 'http://builds.cachesvc.invalid//sha256/'
+const fetchedPrefix = 'http://builds.cachesvc.invalid//fetched/'
+
+/** Whether an entry is there for builds alone. */
+export function isKeepingKey(key: string): boolean {
+  return key.startsWith(keepingPrefix) || isFetchedKey(key)
+}
+
+export function isFetchedKey(key: string): boolean {
+  return key.startsWith(fetchedPrefix)
 }

@@ -5,9 +5,14 @@
  * What is put is seen at once and written behind: first a content, then the entries that name it, then a mark that says up to
  * where both survive a power cut. What stands behind the last mark after an unclean stop is hashed before it is used.
  */
-import { type AdminSocket, own, type RequestHandler, wholeDirectory } from '../../admin-socket.ts'
+import {
+  type AdminSocket,
+  type RequestHandler,
+  takeOwnership,
+  wholeDirectory,
+} from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
@@ -193,7 +198,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   try {
     await disk.makeDirectory(directory)
     await checkVersion(disk, layout, log)
-    socket = await own(
+    socket = await takeOwnership(
       {
         directory,
         lock: wholeDirectory,
@@ -274,7 +279,7 @@ export class Store extends ReadableStore {
       return { kind: 'stream', length: end + 1 - first, open: () => download.open(first, end) }
     }
     if (!checks.unproven.has(digest)) return super.content(entry, first, last)
-    return inTime(checks.check(digest, size), clock, longestProof).then(right => {
+    return resultInTime(checks.check(digest, size), clock, longestProof).then(right => {
       return right ? super.content(entry, first, last) : undefined
     })
   }

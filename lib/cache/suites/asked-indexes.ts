@@ -6,16 +6,16 @@
  *   architecture are about as many as the machines that use it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 
 const mostIndexes = 10_000
 const mostArchitectures = 10_000
 
 export class AskedIndexes {
   /** When a client last asked for an index, by the key of the index. */
-  readonly #at = recent<string, Milliseconds>(mostIndexes)
+  readonly #at = recentEntries<string, Milliseconds>(mostIndexes)
   /** How often clients asked, by the key of the architecture's directory. */
-  readonly #times = recent<string, number>(mostArchitectures)
+  readonly #times = recentEntries<string, number>(mostArchitectures)
 
   /** A client asks for the index with this key. */
   note(key: string, now: Milliseconds): void {

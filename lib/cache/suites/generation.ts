@@ -4,8 +4,8 @@
 
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { formatUri, parseUri } from '../../http/message/target.ts'
-import { isRecord } from '../../json.ts'
-import { decodedUrl, parentOf } from '../archive/path.ts'
+import { isRecord, parsedJson } from '../../json.ts'
+import { decodedUrl } from '../archive/path.ts'
 import { isDigest } from '../store/disk/disk.ts'
 import { canonicalUri } from '../store/key.ts'
 import type { SignatureEnd } from './signing/apt-policy.ts'
@@ -208,11 +208,6 @@ export function generationOf(suite?: Suite, release?: string): Generation | unde
   return suite?.generations.find(generation => releaseIn(generation, release) !== undefined)
 }
 
-/** The key of the directory of a Release file or its signature; undefined for other files. */
-export function suiteOfRelease(key: string): string | undefined {
-  return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
-}
-
 /**
  * A suite with a generation that is adopted in place of the last, or once more. Of the past ones the last of each day (UTC) is kept
  * that was the adopted one at some time in the last `days`.
@@ -276,12 +271,7 @@ export function encodeSuite(suite: Suite): string {
 
 /** The suite in a file; undefined when the file is damaged or of another version. */
 export function decodeSuite(text: string): Suite | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  const value = parsedJson(text)
   if (!isSuite(value)) return undefined
   const { at, generations, heldSince, ...state } = value
   return { at, generations, ...(heldSince !== undefined && { heldSince }), ...delayedState(state) }

@@ -9,7 +9,7 @@
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path/posix'
 import { isMainThread, parentPort, workerData } from 'node:worker_threads'
-import { inThread, lowerPriority } from '../../async/thread.ts'
+import { lowerPriority, runInThread } from '../../async/thread.ts'
 import { systemCode } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexedFiles } from '../archive/listed-file.ts'
@@ -33,7 +33,7 @@ const heapMegabytes = 512
 export function namedByOthers(task: PastTask, signal: AbortSignal): Promise<NamedBy> {
   const program = new URL('./past-names.js', import.meta.url)
   const packages = task.packages.map(({ key, url, digest }) => ({ key, url, digest }))
-  return inThread(
+  return runInThread(
     program,
     { task: { ...task, packages }, heapMegabytes, signal },
     (found: NamedBy, resolve: (found: NamedBy) => void) => resolve(found),

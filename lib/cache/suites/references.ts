@@ -10,16 +10,10 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { PackageIndex } from '../archive/listed-file.ts'
-import { decodedUrl, directoriesOf, packageIndexOf } from '../archive/path.ts'
+import { decodedUrl, directoriesOf, packageIndexOf, suiteOfRelease } from '../archive/path.ts'
 import { indexChoices, rootsOf } from '../archive/suite-layout.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import {
-  baseOf,
-  generationOf,
-  type ListedContent,
-  type Suite,
-  suiteOfRelease,
-} from './generation.ts'
+import { baseOf, generationOf, type ListedContent, type Suite } from './generation.ts'
 import { type AdoptedSuites, type Source, standingOf } from './known-suites.ts'
 import { pathName, type Table } from './table.ts'
 

@@ -2,17 +2,17 @@
  * Finds what the adopted indexes of archives say about a file. It is told what is stored and what clients are given
  * (docs/decisions/0030-what-adopted-indexes-say.md).
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { inTime } from '../../async/deadline.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
-import type { Peer } from '../../http/message/message.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
   decodedUrl,
   directoriesOf,
   packageIndexOf,
   parentOf,
+  suiteOfRelease,
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
@@ -32,8 +32,8 @@ import {
   releaseIn,
   releasesOf,
   type Suite,
-  suiteOfRelease,
 } from './generation.ts'
+import { type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
 import { Past } from './past.ts'
 import { References } from './references.ts'
@@ -99,10 +99,10 @@ export class Suites {
   #confirmed = new WeakSet<object>()
   readonly #asked = new AskedIndexes()
   /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
-  readonly #lost = recent<string, Milliseconds>(mostLost)
+  readonly #lost = recentEntries<string, Milliseconds>(mostLost)
 
   /** SHA-512 of contents by their SHA-256; an entry is removed when it could not be found out. */
-  readonly #sha512s = recent<string, Promise<string | undefined>>(mostHashed)
+  readonly #sha512s = recentEntries<string, Promise<string | undefined>>(mostHashed)
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts
@@ -119,6 +119,7 @@ export class Suites {
       onAdopted: suite => {
         this.#agreeing = new WeakMap()
         this.#lost.clear()
+        tables.readAgain()
         this.#confirmed = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
       },
@@ -315,6 +316,18 @@ export class Suites {
   }
 
   /**
+   * The same for a question that no client asked: no agreement is remembered, and no lost table is made again. The stored content may be
+   * hashed, and an adoption that is under way is awaited as for a client.
+   */
+  async look(asked: AskedFile): Promise<Claim | undefined> {
+    const name = this.#nameable(asked)
+    if (name === undefined) return undefined
+    const adopted = this.#adoptedInTime(name, asked)
+    if (adopted !== undefined && !(await adopted)) return undefined
+    return claimOf(await this.#answer(name, asked, []))
+  }
+
+  /**
    * The same while an adoption is under way that may tell: of a file that is not stored, and of a stored package for a client that has
    * updated lately. Undefined when none is. Never rejects.
    */
@@ -335,12 +348,16 @@ export class Suites {
   }
 
   #awaited(name: string, asked: AskedFile): Promise<Claim | undefined> | undefined {
+    return this.#adoptedInTime(name, asked)?.then(done =>
+      done ? this.#find(name, asked) : undefined,
+    )
+  }
+
+  /** Whether the adoption that may tell ends in the time that a request waits; undefined when none is under way. */
+  #adoptedInTime(name: string, asked: AskedFile): Promise<boolean | undefined> | undefined {
     const { clock, wait } = this.#parts
     const adopted = this.#pendingFor(name, asked)?.then(() => true)
-    return (
-      adopted &&
-      inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
-    )
+    return adopted && resultInTime(adopted, clock, wait())
   }
 
   async close(): Promise<void> {
@@ -349,15 +366,12 @@ export class Suites {
   }
 
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
-    if (asked.archive.kind === 'release') return this.#findSignature(asked)
     const [agreeing, confirmed] = [this.#agreeing, this.#confirmed]
-    const found = indexKinds.has(asked.archive.kind)
-      ? this.#findIndex(name, asked.client)
-      : this.#findFile(name, asked.client)
-    const bySha256 = whenReady(found, answer => this.#bySha256(answer, asked.stored))
-    return whenReady(bySha256, answer => {
+    const lost: Source[] = []
+    return whenReady(this.#answer(name, asked, lost), answer => {
+      for (const source of lost) this.#makeAgain(source)
       const { stored, archive } = asked
-      const claim = typeof answer === 'string' ? undefined : answer
+      const claim = claimOf(answer)
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
       if (stored === undefined || !agrees || !archive.immutable) return claim
       const agreement = agreeing.get(stored) ?? { suites: this.#suitesFor(name), by: new Set() }
@@ -368,6 +382,16 @@ export class Suites {
       if (claim !== undefined) confirmed.add(stored)
       return claim
     })
+  }
+
+  /** What indexes say about a file. The sources whose tables are not there are added to `lost`. */
+  #answer(name: string, asked: AskedFile, lost: Source[]): Answer | Promise<Answer> {
+    const { archive, client, stored } = asked
+    if (archive.kind === 'release') return this.#findSignature(asked) ?? 'unnamed'
+    const found = indexKinds.has(archive.kind)
+      ? this.#findIndex(name, client, lost)
+      : this.#findFile(name, client, lost)
+    return whenReady(found, answer => this.#bySha256(answer, stored))
   }
 
   /**
@@ -399,7 +423,7 @@ export class Suites {
       this.#sha512s.set(digest, found)
       void found.then(sha512 => sha512 ?? this.#sha512s.delete(digest))
     }
-    return inTime(found, clock, wait())
+    return resultInTime(found, clock, wait())
   }
 
   /**
@@ -445,21 +469,22 @@ export class Suites {
    * What the Release the client was given says about an index under its plain name. Of a client that was given none lately, such as
    * curl, it is taken that it has the adopted one.
    */
-  #findIndex(name: string, client: Client): Answer | Promise<Answer> {
+  #findIndex(name: string, client: Client, lost: Source[]): Answer | Promise<Answer> {
     const { suite, path = '' } = this.#known.above(name) ?? {}
     const given = suite && this.#given.to(client, suite.at)
     const generation = given === undefined ? suite?.generations[0] : generationOf(suite, given)
     if (suite === undefined || generation === undefined) return 'unnamed'
     const source = { suite, generation, table: generation.release.digest }
-    return this.#ask([source], pathName(path))
+    return this.#ask([source], pathName(path), lost)
   }
 
   /** What the indexes of packages say about a file. */
-  #findFile(name: string, client: Client): Answer | Promise<Answer> {
+  #findFile(name: string, client: Client, lost: Source[]): Answer | Promise<Answer> {
     for (const root of directoriesOf(name)) {
       const sources = this.#known.rootedAt(root)
-      const path = name.slice(root.length + 1)
-      if (sources.length > 0) return this.#ask(this.#ownFirst(sources, client), pathName(path))
+      if (sources.length === 0) continue
+      const path = pathName(name.slice(root.length + 1))
+      return this.#ask(this.#ownFirst(sources, client), path, lost)
     }
     return 'unnamed'
   }
@@ -487,23 +512,22 @@ export class Suites {
   }
 
   /** What the first of these indexes that names a path says about it; at once when the tables are in memory. */
-  #ask(sources: readonly Source[], path: Buffer): Answer | Promise<Answer> {
+  #ask(sources: readonly Source[], path: Buffer, lost: Source[]): Answer | Promise<Answer> {
     for (const source of sources) {
       const table = this.#tables.hot(source.table)
-      if (table === undefined) return this.#askDisk(sources, path)
+      if (table === undefined) return this.#askDisk(sources, path, lost)
       const claim = claimIn(table, source, path)
       if (claim !== undefined) return claim
     }
     return 'unnamed'
   }
 
-  async #askDisk(sources: readonly Source[], path: Buffer): Promise<Answer> {
+  async #askDisk(sources: readonly Source[], path: Buffer, lost: Source[]): Promise<Answer> {
     let answer: Answer = 'unnamed'
     for (const source of sources) {
-      const { table: digest, suite } = source
-      const table = this.#tables.hot(digest) ?? (await this.#tables.load(digest))
+      const table = this.#tables.hot(source.table) ?? (await this.#tables.load(source.table))
       if (table === undefined || table === 'unreadable') {
-        if (table === undefined) this.#makeAgain(digest, suite)
+        if (table === undefined) lost.push(source)
         answer = 'unknown'
         continue
       }
@@ -514,11 +538,11 @@ export class Suites {
   }
 
   /** Has a lost table made by adopting its suite once more. What cannot be made again is not tried again and again. */
-  #makeAgain(digest: string, { at }: Suite): void {
+  #makeAgain({ table, suite }: Source): void {
     const now = this.#parts.clock.elapsed()
-    if ((this.#lost.get(digest) ?? 0) > now) return
-    this.#lost.set(digest, now + pauseAfterLoss)
-    this.#adoptions.queue(at)
+    if ((this.#lost.get(table) ?? 0) > now) return
+    this.#lost.set(table, now + pauseAfterLoss)
+    this.#adoptions.queue(suite.at)
   }
 
   /** Whether a generation may name content with this SHA-256. What comes for one that is not adopted yet is not of it. */
@@ -550,6 +574,10 @@ export class Suites {
   }
 }
 
+function claimOf(answer: Answer): Claim | undefined {
+  return typeof answer === 'string' ? undefined : answer
+}
+
 /** Whether content with this SHA-256 is a Release file of a generation or its signature. */
 function isRelease(generation: Generation, digest: string): boolean {
   return releasesOf(generation).some(
@@ -564,58 +592,4 @@ function suitesOf(sources: readonly Source[]): readonly string[] {
 function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {
   const found = table.find(path)
   return found && { ...found, suite: suite.at, generation }
-}
-
-/** An update takes minutes at most, over the slowest line. */
-const lifetime: Milliseconds = 10 * 60 * 1000
-/** The most that are remembered, two for a client and a suite. */
-const capacity = 32_768
-
-/** Stands in place of the SHA-256 of a Release that the client has from elsewhere. */
-const another = 'another'
-
-/** Where a client is. */
-export type Client = Pick<Peer, 'address' | 'port'>
-
-/**
- * Remembers which Release of a suite a client was given last: its update ends with the indexes that Release names, and for days it
- * installs what they name.
- */
-class GivenReleases {
-  readonly #clock: Clock
-  readonly #given = recent<string, { readonly digest: string; readonly at: Milliseconds }>(capacity)
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /** A client gets the Release with this SHA-256 of the suite in the directory with this key. */
-  note(client: Client, suite: string, digest: string): void {
-    const given = { digest, at: this.#clock.elapsed() }
-    for (const name of namesOf(client, suite)) this.#given.set(name, given)
-  }
-
-  /** A client has a Release of the suite that was not given to it. Nothing is known of what that one names. */
-  noteAnother(client: Client, suite: string): void {
-    this.note(client, suite, another)
-  }
-
-  /** SHA-256 of the Release the client has, no digest for one from elsewhere; undefined when it was given none lately. */
-  to(client: Client, suite: string): string | undefined {
-    for (const name of namesOf(client, suite)) {
-      const given = this.#given.get(name)
-      if (given !== undefined && this.#clock.elapsed() - given.at <= lifetime) return given.digest
-    }
-    return undefined
-  }
-
-  /** Whether the client has a Release of the suite, however old, as far as that is still remembered. */
-  has(client: Client, suite: string): boolean {
-    return namesOf(client, suite).some(name => this.#given.has(name))
-  }
-}
-
-/** The names under which a client is known: its connection, which lasts for an update, and its address, which clients may share. */
-function namesOf({ address, port }: Client, suite: string): readonly string[] {
-  return [`${address} ${port} ${suite}`, `${address} ${suite}`]
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError, systemCode } from '../../errors.ts'
+import { recentEntries } from '../../recent.ts'
 import type { Disk, Layout, Surroundings } from '../store/disk/disk.ts'
 import { mostTableBytes, Table } from './table.ts'
 
@@ -14,6 +15,7 @@ interface TablesParts extends Surroundings {
 }
 
 const suffix = '.table'
+const mostUnfit = 10_000
 
 /** The file of the table of the index with this SHA-256. */
 export function tablePath(layout: Layout, digest: string): string {
@@ -24,6 +26,8 @@ export class Tables {
   readonly #parts: TablesParts
   readonly #memory: LRUCache<string, Table>
   readonly #loads = new SingleFlight<Table | 'unreadable' | undefined>()
+  /** Tables that were missing, damaged or too large when they were read last. */
+  #unfit = recentEntries<string, true>(mostUnfit)
 
   constructor(parts: TablesParts) {
     this.#parts = parts
@@ -38,8 +42,13 @@ export class Tables {
     return this.#memory.get(digest)
   }
 
-  /** The same, read from disk if need be. Undefined when it is missing, damaged or too large; then it is removed. Never rejects. */
-  load(digest: string): Promise<Table | 'unreadable' | undefined> {
+  /**
+   * The same, read from disk if need be. Undefined when it is missing, damaged or too large: adopting its suite makes it again. Until
+   * then it is not read again. Never rejects.
+   */
+  async load(digest: string): Promise<Table | 'unreadable' | undefined> {
+    const unfit = this.#unfit
+    if (unfit.has(digest)) return undefined
     return this.#loads.run(digest, async () => {
       const { disk, layout, log, memory } = this.#parts
       const path = tablePath(layout, digest)
@@ -47,13 +56,18 @@ export class Tables {
         const file = await readSmall(disk, path, mostTableBytes(memory))
         const table = file && Table.read(file)
         if (table !== undefined) this.#memory.set(digest, table)
-        else await disk.remove(path)
+        else unfit.set(digest, true)
         return table
       } catch (error) {
         log.warn('cannot read the table of an index', { digest, because: explainError(error) })
         return 'unreadable'
       }
     })
+  }
+
+  /** An adoption may have made tables again: those that were missing, damaged or too large are read once more. */
+  readAgain(): void {
+    this.#unfit = recentEntries(mostUnfit)
   }
 
   /** Reads these tables as far as memory goes, for `names`. Never rejects. */

@@ -1,9 +1,11 @@
 /**
  * The command `cachesvc verify-repos`: checks everything stored, shows how far it is, removes what is wrong and reports.
  */
+
 import { systemClock } from '../../async/clock.ts'
 import { countOf, size } from '../../figures.ts'
 import { ownersCommand } from '../../files/directory-owner.ts'
+import { jsonText } from '../../json.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { complain, ProgressLine } from '../cli/terminal.ts'
@@ -50,10 +52,8 @@ export async function verifyRepos(
   // Everything wrong was told in the order of the report.
   const fates = await Promise.all(removals)
   const facts = new Map(report.wrong.map((one, i) => [one, fateFacts(fates[i] ?? onlyReported)]))
-  if (json) {
-    const found = verificationResult({ report, facts, directory, dryRun })
-    await print(`${JSON.stringify(found, undefined, 2)}\n`)
-  } else if (report.files === 0) await print(`${directory} holds nothing to check\n`)
+  if (json) await print(jsonText(verificationResult({ report, facts, directory, dryRun })))
+  else if (report.files === 0) await print(`${directory} holds nothing to check\n`)
   else await print(reportText(report, one => fateWords(facts.get(one)?.kept)))
   const refused = report.repositories.some(one => one.refused !== undefined)
   const { unreadable } = report.unchecked

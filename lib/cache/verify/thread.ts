@@ -1,7 +1,7 @@
 /**
  * Runs a check in a thread of its own: hashing and unpacking would keep requests waiting.
  */
-import { inThread } from '../../async/thread.ts'
+import { runInThread } from '../../async/thread.ts'
 import type { LogFacts, Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 import type { Progress, VerificationReport, Wrong } from './report.ts'
@@ -41,7 +41,7 @@ export function verifyInThread(options: ThreadOptions): Promise<VerificationRepo
   const { directory, rate, settings, signal, log, onProgress, onWrong, onWhole } = options
   const task: Task = { directory, rate, settings }
   const program = new URL('./worker.js', import.meta.url)
-  return inThread(program, { task, heapMegabytes, signal }, (message: Message, resolve) => {
+  return runInThread(program, { task, heapMegabytes, signal }, (message: Message, resolve) => {
     if ('progress' in message) onProgress?.(message.progress)
     else if ('wrong' in message) onWrong(message.wrong)
     else if ('whole' in message) onWhole?.(message.whole)

@@ -1,17 +1,17 @@
 /**
- * Reads Cache-Control, Pragma and Age as they came, RFC 9111 section 5: the directives this cache uses. Decides nothing. Durations
- * are seconds.
+ * Reads Cache-Control, Pragma and Age as they came, RFC 9111 section 5: the directives this cache uses. Decides nothing. Durations are
+ * seconds.
  *
- * Of a directive that comes more than once the first counts. Directives that disagree are all reported, and the caller honours
- * the stricter one. What cannot be read as a duration counts as 0: stale (4.2.1). Of a request only the first MOST_ASKED members are read.
+ * When a directive comes more than once the first counts. Directives that disagree are all reported, and the caller honours the stricter
+ * one. A malformed duration counts as 0: stale (4.2.1). Only the first MOST_ASKED members of a request are read.
  */
 import type { Seconds } from '../../async/clock.ts'
 import { type Fields, isToken, listMembers, unquote } from './field.ts'
 
-/** What a request asks of a cache (5.2.1). A duration is undefined when its directive is absent. */
+/** The demands of a request on a cache (5.2.1). A duration is undefined when its directive is absent. */
 export type RequestDirectives = Readonly<ReturnType<typeof asked>>
 
-/** What a response demands of a shared cache (5.2.2). A duration is undefined when its directive is absent. */
+/** The demands of a response on a shared cache (5.2.2). A duration is undefined when its directive is absent. */
 export type ResponseDirectives = Readonly<ReturnType<typeof demanded>>
 
 /** The directives of a request. Pragma: no-cache counts when there is no Cache-Control (5.4). */
@@ -23,7 +23,7 @@ export function requestDirectives(fields: Fields): RequestDirectives {
   return { ...noRequestDirectives, noCache: directives(pragma, MOST_ASKED).has('no-cache') }
 }
 
-/** Directives of a request: there are seven. To read half a million takes a sixth of a second. */
+/** The most directives of a request. The standard has seven. To read half a million takes a sixth of a second. */
 const MOST_ASKED = 1000
 
 function asked(found: Directives) {
@@ -32,13 +32,13 @@ function asked(found: Directives) {
     noStore: found.has('no-store'),
     onlyIfCached: found.has('only-if-cached'),
     maxAge: duration(found, 'max-age'),
-    /** Infinity without an argument: any staleness will do (5.2.1.2). With a malformed one, none. */
+    /** Infinity without an argument: the client accepts any staleness (5.2.1.2). A malformed argument counts as 0. */
     maxStale: isBare(found, 'max-stale') ? Number.POSITIVE_INFINITY : duration(found, 'max-stale'),
     minFresh: duration(found, 'min-fresh'),
   }
 }
 
-/** The directives of a response. Pragma means nothing there. */
+/** The directives of a response. Pragma has no meaning there. */
 export function responseDirectives(fields: Fields): ResponseDirectives {
   const value = fields.get('cache-control')
   return value === undefined ? noResponseDirectives : demanded(directives(value))
@@ -49,13 +49,13 @@ function demanded(found: Directives) {
   const privateFields = fieldNames(found, 'private')
   return {
     noStore: found.has('no-store'),
-    /** True when it names no fields: nothing of the response may be used without asking. */
+    /** True when the directive names no fields: no part of the response may be used without asking the origin. */
     noCache: found.has('no-cache') && noCacheFields.length === 0,
-    /** Fields in lower case that alone must not be used without asking. */
+    /** Names of fields in lower case: only these must not be used without asking the origin. */
     noCacheFields,
-    /** True when it names no fields: a shared cache may not store the response. */
+    /** True when the directive names no fields: a shared cache may not store the response. */
     private: found.has('private') && privateFields.length === 0,
-    /** Fields in lower case that alone a shared cache may not store. */
+    /** Names of fields in lower case: a shared cache may not store only these. */
     privateFields,
     mustRevalidate: found.has('must-revalidate'),
     proxyRevalidate: found.has('proxy-revalidate'),
@@ -72,22 +72,22 @@ export function ageOf(fields: Fields): Seconds {
   return first === undefined ? 0 : (parseDeltaSeconds(first) ?? 0)
 }
 
-/** delta-seconds; too many of them count as 2^31, as the standard has it (1.2.2). Undefined for anything else. */
+/** delta-seconds; undefined for any other text. Too large a number counts as 2^31, as the standard demands (1.2.2). */
 export function parseDeltaSeconds(text: string): Seconds | undefined {
   return DIGITS.test(text) ? Math.min(Number(text), 2 ** 31) : undefined
 }
 
 const DIGITS = /^[0-9]+$/
 
-/** Arguments by directive in lower case, in their order, still quoted; undefined stands for none. */
+/** Arguments by directive in lower case, in their order, still quoted. Undefined stands for a missing argument. */
 type Directives = ReadonlyMap<string, ReadonlyArray<string | undefined>>
 
-/** cache-directive = token [ "=" ( token / quoted-string ) ] (5.2); names are case-insensitive, unknown ones harmless. */
+/** cache-directive = token [ "=" ( token / quoted-string ) ] (5.2). Names are case-insensitive; unknown ones are harmless. */
 function directives(value: string, most?: number): Directives {
   const found = new Map<string, Array<string | undefined>>()
   for (const member of listMembers(value, most)) {
     const equals = member.indexOf('=')
-    // Space before "=" is not allowed; the argument then counts as malformed, but the directive as given.
+    // Space before "=" is not allowed. Then the argument counts as malformed, but the directive counts as given.
     const name = (equals < 0 ? member : member.slice(0, equals)).trimEnd().toLowerCase()
     if (!isToken(name)) continue
     const argument = equals < 0 ? undefined : member.slice(equals + 1)
@@ -114,7 +114,7 @@ function duration(found: Directives, name: string): Seconds | undefined {
   return parseDeltaSeconds(unquote(argument) ?? argument) ?? 0
 }
 
-/** The fields a directive is limited to; none when it is unlimited even once, or its argument cannot be read. */
+/** The fields to which a directive is limited. There are none when it comes once without a limit, or its argument is malformed. */
 function fieldNames(found: Directives, name: string): readonly string[] {
   const names: string[] = []
   for (const argument of found.get(name) ?? []) {

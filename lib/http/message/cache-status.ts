@@ -1,10 +1,10 @@
 /**
- * The Cache-Status field, RFC 9211: one member says what a cache did with a request. A key or detail may contain hostile text,
- * so only tokens are written unquoted, and no character is written that could end the field.
+ * The Cache-Status field, RFC 9211: one member says how a cache handled a request. A key or detail may contain hostile text, so only tokens
+ * are written unquoted, and no character is written that could end the field.
  */
 import type { Seconds } from '../../async/clock.ts'
 
-/** Why a request went forward (RFC 9211 section 2.2). */
+/** Why the cache forwarded a request (RFC 9211 section 2.2). */
 export type ForwardReason =
   | 'bypass'
   | 'method'
@@ -15,16 +15,16 @@ export type ForwardReason =
   | 'stale'
   | 'partial'
 
-/** Hit and forward exclude each other: a hit was answered without asking an origin (2.1, 2.2). */
+/** Hit and forward exclude each other: for a hit the cache asked no origin (2.1, 2.2). */
 export type CacheStatus = Served & Remarks
 
 type Served =
   | { readonly hit: true }
   | {
       readonly hit: false
-      /** Undefined when no origin was asked either, as for a refusal. */
+      /** Undefined when the cache asked no origin, as for a refusal. */
       readonly forward?: ForwardReason | undefined
-      /** Status the origin answered with, when it differs or there is something to learn from it (2.3). */
+      /** The origin's status, when it differs from the answer's or tells the client something (2.3). */
       readonly forwardStatus?: number | undefined
       /** Whether the answer was stored (2.5). */
       readonly stored?: boolean | undefined
@@ -35,13 +35,13 @@ type Served =
 interface Remarks {
   /** How much longer the response is fresh; negative when it is stale (2.4). */
   readonly ttl?: Seconds | undefined
-  /** The cache key (2.7). Left out unless given: it may tell more than the client should know. */
+  /** The cache key (2.7). It is left out unless given, because it may tell more than the client should know. */
   readonly key?: string | undefined
-  /** A word or a sentence of our own about what happened (2.8). */
+  /** A word or a sentence of our own about the outcome (2.8). */
   readonly detail?: string | undefined
-  /** A parameter of our own: by what the content was verified. RFC 9211 section 2 lets a cache add such. */
+  /** A parameter of our own: the method by which the content was verified. RFC 9211 section 2 allows such parameters. */
   readonly verified?: string | undefined
-  /** Likewise: why the answer is not stored. */
+  /** Another parameter of our own: why the answer is not stored. */
   readonly notStored?: string | undefined
 }
 
@@ -81,10 +81,10 @@ function formatString(text: string): string {
   return `"${printable.replace(/["\\]/g, '\\$&')}"`
 }
 
-/** sf-integer: at most 15 digits (RFC 8941 section 3.3.1). What is no finite number is left out. */
+/** sf-integer: at most 15 digits (RFC 8941 section 3.3.1). A number that is not finite is left out. */
 function integer(name: string, value: number | undefined): string {
   if (value === undefined || !Number.isFinite(value)) return ''
   const limit = 999_999_999_999_999
-  // Adding 0 makes 0 of minus 0.
+  // Adding 0 turns minus 0 into 0.
   return `; ${name}=${Math.min(Math.max(Math.trunc(value), -limit), limit) + 0}`
 }

@@ -2,13 +2,13 @@
  * Cookies, RFC 6265: reads Cookie fields and writes Set-Cookie lines.
  *
  * # Facts
- * - A browser may send several cookies of one name (other Path, other Domain); nothing in the field tells them apart.
+ * - A browser may send several cookies of one name (other Path, other Domain); the field does not tell them apart.
  * - Browsers ignore a cookie whose name and value together exceed 4096 bytes, without an error.
  */
 import type { Seconds } from '../../async/clock.ts'
 import { Fields, isToken, sameName, trimWhitespace } from './field.ts'
 
-/** Bytes of name and value that browsers keep. */
+/** The most bytes of name and value together that browsers keep. */
 export const largestCookie = 4096
 
 export interface CookiePair {
@@ -16,12 +16,12 @@ export interface CookiePair {
   readonly value: string
 }
 
-/** Cookies of one line that are looked at. Browsers keep some 180 for a site; a line with more is made to cost time. */
+/** The most cookies of one line that are read. Browsers keep some 180 for a site; only an attacker sends more, to cost time. */
 const MOST_PIECES = 1000
 
 /**
- * The cookies of a request that have `word` in them, in the order they came (5.4), those of one name included. What has no "="
- * is left out. `word` is a global pattern: what it does not find costs one search of the line, however many cookies that has.
+ * The cookies of a request that contain `word`, in the order they came (5.4), also those that share a name. A piece without "=" is left
+ * out. `word` is a global pattern: the pieces without it cost one search of the line, however many there are.
  */
 export function cookiePairs(fields: Fields, word: RegExp): readonly CookiePair[] {
   const pairs: CookiePair[] = []
@@ -34,7 +34,7 @@ export function cookiePairs(fields: Fields, word: RegExp): readonly CookiePair[]
   return pairs
 }
 
-/** The fields less cookies with `word` in them and a name to `drop`. A line with a thousand such cookies goes as a whole. */
+/** The fields without the cookies that contain `word` and whose name `drop` accepts. A line with MOST_PIECES such cookies is left out. */
 export function withoutCookies(
   fields: Fields,
   word: RegExp,
@@ -70,7 +70,7 @@ function lineWithout(line: string, word: RegExp, drop: (name: string) => boolean
     .trim()
 }
 
-/** Where the cookies are that have a word in them. Each byte is looked at a fixed number of times. */
+/** The positions of the cookies that contain a word. Each byte is read a fixed number of times. */
 function piecesOf(line: string, word: RegExp) {
   const pieces: Array<{ readonly start: number; readonly end: number }> = []
   word.lastIndex = 0
@@ -85,15 +85,15 @@ function piecesOf(line: string, word: RegExp) {
 }
 
 export interface CookieOptions {
-  /** Undefined: for as long as the browser runs. 0 or less removes the cookie. */
+  /** Undefined: the cookie lasts until the browser ends. 0 or less removes the cookie. */
   readonly maxAge?: Seconds
   readonly path?: string
-  /** Undefined: this host alone. */
+  /** Undefined: the browser sends the cookie to this host only. */
   readonly domain?: string
   readonly sameSite?: 'Strict' | 'Lax' | 'None'
 }
 
-/** A Set-Cookie value, Secure and HttpOnly. Throws when name or value could be read as anything else. */
+/** A Set-Cookie value, Secure and HttpOnly. Throws when a reader could take name or value for something else. */
 export function setCookie(name: string, value: string, options: CookieOptions = {}): string {
   if (!isToken(name) || !VALUE.test(value)) throw new TypeError(`"${name}" makes no cookie`)
   const { maxAge, path = '/', domain, sameSite = 'Lax' } = options
@@ -104,7 +104,7 @@ export function setCookie(name: string, value: string, options: CookieOptions = 
   return parts.join('; ')
 }
 
-/** The name a Set-Cookie line sets. A cookie without one (`=a=b`) comes back from browsers as its value alone, `a=b`. */
+/** The name that a Set-Cookie line sets. A cookie without one (`=a=b`) comes back from browsers as its value alone, `a=b`. */
 export function setCookieName(line: string): string {
   const pair = line.split(';', 1)[0] ?? ''
   return nameOf(pair.replace(/^[\t =]+/, ''))

@@ -1,6 +1,6 @@
 /**
- * Dates in fields, RFC 9110 section 5.6.7. Strict: the three formats exactly, case included, and only days that exist. The name
- * of the day must be valid but is not compared with the date, because some servers send a wrong one.
+ * Dates in fields, RFC 9110 section 5.6.7. The parser takes exactly the three formats, case included, and only days that exist. The name of
+ * the day must be valid but is not compared with the date, because some servers send a wrong one.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 
@@ -15,13 +15,13 @@ export function parseDate(text: string, now: Milliseconds): Milliseconds | undef
 }
 
 /**
- * IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT`, cut to the whole second: the only format one may write. Throws RangeError for
- * a moment outside the years 0 to 9999, which the format cannot express.
+ * IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT`, cut to the whole second: the only format that a sender may write. Throws a RangeError for a
+ * moment outside the years 0 to 9999, which the format cannot express.
  */
 export function formatDate(moment: Milliseconds): string {
   const date = new Date(moment)
   const year = date.getUTCFullYear()
-  // NaN is refused, too: both comparisons with it are false.
+  // The condition refuses NaN, too: both comparisons with it are false.
   if (!(year >= 0 && year <= 9999)) throw new RangeError(`no HTTP-date can express ${moment}`)
   return date.toUTCString()
 }
@@ -55,7 +55,7 @@ function momentNear(now: Milliseconds, digits: number, parts: Parts): Millisecon
   const horizon = new Date(now)
   horizon.setUTCFullYear(horizon.getUTCFullYear() + 50)
   const last = horizon.getUTCFullYear()
-  // The latest year with these digits that is not after the horizon's, or a century less when the day of the year is.
+  // The latest year with these digits that is not after the horizon. If the day is after the horizon's, it is a century earlier.
   const year = last - ((((last - digits) % 100) + 100) % 100)
   const latest = momentOf(year, parts)
   return latest !== undefined && latest <= horizon.getTime()
@@ -79,7 +79,7 @@ function momentOf(year: number, { month, day, time = '' }: Parts): Milliseconds 
   return date.setUTCHours(hours, minutes, seconds)
 }
 
-/** Days of a month, of the proleptic Gregorian calendar. */
+/** The number of days of a month in the proleptic Gregorian calendar. */
 function daysOf(year: number, month: number): number {
   if (month !== 1) return [3, 5, 8, 10].includes(month) ? 30 : 31
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28

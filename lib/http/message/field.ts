@@ -2,34 +2,34 @@
  * Fields of a message, RFC 9110 section 5.
  *
  * # Facts
- * - Order matters among lines of one name and nowhere else; names are case-insensitive, values are not.
+ * - The order of lines matters only among lines of one name. Names are case-insensitive, values are not.
  * - Several lines of one name mean the same as one line joined by ", " (5.3), except Set-Cookie.
- * - Node hands lines over, and takes them, as one flat list: name, value, name, value.
+ * - Node gives and takes lines as one flat list: name, value, name, value.
  *
  * # Representation
- * That flat list, never changed after it was made. Messages carry a handful of lines, so a scan beats an index, and nothing
- * has to be converted on the way in or out.
+ * Fields keep that flat list and never change it. Messages have few lines, so a scan is faster than an index, and the list needs no
+ * conversion.
  */
 
-/** Makes other fields of fields; for the same ones always the same. */
+/** Makes other fields of fields. It gives the same result for the same fields. */
 type Change = (fields: Fields) => Fields
 
 export class Fields {
   static readonly empty = new Fields([])
 
-  /** All of them; for fields that follow others, those behind. */
+  /** All lines; for fields that follow others, only the lines after those. */
   readonly #own: readonly string[]
-  /** What these begin with, when they follow others. */
+  /** The fields that these follow, if any. */
   readonly #begin: Fields | undefined
   #joined: readonly string[] | undefined
   #lines: string | undefined
   /** Whether `lines` was asked before. */
   #written = false
-  /** Whether every name is a token and every value can be written: a reader of bytes has looked at each of them. */
+  /** Whether every name is a token and every value can be written, because a reader of bytes has checked them. */
   readonly #sound: boolean
-  /** The predicate that `where` was last asked with and that kept all fields. */
+  /** The predicate of the last `where` that kept all fields. */
   #kept: ((name: string) => boolean) | undefined
-  /** What `through` was last asked, and its answer. */
+  /** The last change given to `through`, and its result. */
   #through: { readonly change: Change; readonly fields: Fields } | undefined
 
   private constructor(own: readonly string[], begin?: Fields, sound = false) {
@@ -43,19 +43,19 @@ export class Fields {
     return flat.length === 0 ? Fields.empty : new Fields(flat)
   }
 
-  /** Fields from a flat list whose names are tokens and whose values can be written, by the grammar they were read by. */
+  /** Fields from a flat list. The grammar by which they were read ensures that names are tokens and values can be written. */
   static fromSound(flat: readonly string[]): Fields {
     return flat.length === 0 ? Fields.empty : new Fields(flat, undefined, true)
   }
 
-  /** Fields from pairs; a value of undefined is left out. */
+  /** Fields from pairs. A pair whose value is undefined is left out. */
   static of(...pairs: ReadonlyArray<readonly [name: string, value: string | undefined]>): Fields {
     const flat: string[] = []
     for (const [name, value] of pairs) if (value !== undefined) flat.push(name, value)
     return Fields.fromFlat(flat)
   }
 
-  /** Fields from pairs, for many messages: the lines are made once, and at once. Throws as `lines` does. */
+  /** Fields from pairs for many messages: the lines are made once, now. Throws as `lines` does. */
   static lasting(...pairs: ReadonlyArray<readonly [name: string, value: string]>): Fields {
     const fields = Fields.of(...pairs)
     fields.#lines = inOnePiece(fields.lines)
@@ -69,31 +69,31 @@ export class Fields {
     return this.#joined
   }
 
-  /** What these begin with, when they follow others: one object for messages that begin alike. */
+  /** The fields that these follow, if any. Messages that begin alike share this object. */
   get begin(): Fields | undefined {
     return this.#begin
   }
 
-  /** All of them; for fields that follow others, those behind. */
+  /** All lines; for fields that follow others, only the lines after those. */
   get own(): readonly string[] {
     return this.#own
   }
 
-  /** These fields with others behind them. For messages that begin alike: `lines` and the last `where` of these are kept. */
+  /** These fields followed by others. Messages that begin alike share the `lines` and the last `where` of these fields. */
   followedBy(others: readonly string[]): Fields {
     return new Fields(others, this)
   }
 
   /**
-   * The field lines as they go onto the wire (RFC 9112 section 5), each with its CRLF. Throws a TypeError for a name that is no
-   * token and a value with control characters or characters beyond a byte: no field ends up as two.
+   * The field lines as they go onto the wire (RFC 9112 section 5), each with its CRLF. Throws a TypeError for a name that is no token, and
+   * for a value with control characters or characters beyond a byte: so one field cannot become two.
    */
   get lines(): string {
     if (this.#lines !== undefined) return this.#lines
     const begin = this.#begin
     const lines = linesOf(this.#own, this.#sound)
     if (begin === undefined) {
-      // Fields of many messages are written often.
+      // Fields that many messages share are written often.
       if (this.#written) this.#lines = inOnePiece(lines)
       this.#written = true
       return lines
@@ -102,7 +102,7 @@ export class Fields {
     return begin.#lines + lines
   }
 
-  /** How many field lines there are. */
+  /** The number of field lines. */
   get count(): number {
     return this.flat.length / 2
   }
@@ -119,7 +119,7 @@ export class Fields {
     return combined
   }
 
-  /** The values of this name, a line each, in order. */
+  /** The values of all lines of this name, in order. */
   all(name: string): readonly string[] {
     const flat = this.flat
     const values: string[] = []
@@ -145,12 +145,12 @@ export class Fields {
     return new Fields([...this.flat, name, value])
   }
 
-  /** These fields less every line of the given names. */
+  /** These fields without any line of the given names. */
   without(...names: readonly string[]): Fields {
     return this.where(line => !names.some(name => sameName(line, name)))
   }
 
-  /** The lines whose names are `kept`; these very fields when that is all of them, for they may remember their lines. */
+  /** The lines whose names `kept` accepts. If it accepts all, the answer is this object, which may remember its lines. */
   where(kept: (name: string) => boolean): Fields {
     const begin = this.#begin
     if (begin !== undefined && (begin.#kept === kept || begin.where(kept) === begin)) {
@@ -163,7 +163,7 @@ export class Fields {
     return this.#sound ? Fields.fromSound(flat) : Fields.fromFlat(flat)
   }
 
-  /** These fields after a change. What came of the last one is kept: many messages may have the same fields. */
+  /** These fields after a change. The last result is kept, because many messages may have the same fields. */
   through(change: Change): Fields {
     if (this.#through?.change !== change) this.#through = { change, fields: change(this) }
     return this.#through.fields
@@ -176,7 +176,7 @@ export class Fields {
   }
 }
 
-/** The lines that are `kept`; this very list when that is all of them. */
+/** The lines whose names `kept` accepts; the given list when it accepts all. */
 function linesWhere(from: readonly string[], kept: (name: string) => boolean): readonly string[] {
   let flat: string[] | undefined
   for (let i = 0; i + 1 < from.length; i += 2) {
@@ -201,12 +201,14 @@ function linesOf(flat: readonly string[], sound: boolean): string {
   return lines
 }
 
-/** The same text in one piece of memory, instead of a tree of pieces that every message would walk through again. */
+/** The same text in one piece of memory. A text joined of pieces is a tree, which every message would walk through again. */
 function inOnePiece(lines: string): string {
   return Buffer.from(lines, 'latin1').toString('latin1')
 }
 
-/** Whether a field value (5.5) or a reason phrase can be written: no control character but tab, nothing beyond a byte. */
+/**
+ * Whether a field value (5.5) or a reason phrase can be written: it has no control character except tab, and no character beyond a byte.
+ */
 export function isWritable(text: string): boolean {
   return WRITABLE.test(text)
 }
@@ -226,8 +228,8 @@ export function isToken(text: string): boolean {
 }
 
 /**
- * Members of a comma-separated list (5.6.1), trimmed, empty ones dropped; commas inside quoted strings do not separate. The first
- * `most` of them: a parser that refuses or ignores longer lists need not read half a million members of a stranger.
+ * The first `most` members of a comma-separated list (5.6.1), trimmed, without empty ones. Commas inside quoted strings do not separate.
+ * With `most` a parser that refuses longer lists need not read half a million members.
  */
 export function listMembers(value: string, most = Number.POSITIVE_INFINITY): readonly string[] {
   const members: string[] = []
@@ -251,7 +253,7 @@ export function splitUnquoted(value: string, separator: ',' | ';'): readonly str
   return pieces
 }
 
-/** Where the next separator outside quoted strings stands; the length without one. */
+/** The position of the next separator outside quoted strings; the length when there is none. */
 function separatorFrom(value: string, start: number, separator: number): number {
   let quoted = false
   for (let i = start; i < value.length; i += 1) {
@@ -267,12 +269,12 @@ const COMMA = 0x2c
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** Text without optional whitespace (OWS: spaces and tabs, nothing else) at its ends (5.6.3). */
+/** Text without optional whitespace (OWS: spaces and tabs only) at its ends (5.6.3). */
 export function trimWhitespace(text: string): string {
   return trimmed(text, 0, text.length)
 }
 
-/** What stands from `from` to before `to`, without whitespace at its ends. */
+/** The text from `from` to before `to`, without whitespace at its ends. */
 function trimmed(text: string, from: number, to: number): string {
   let start = from
   let end = to
@@ -287,7 +289,7 @@ function isWhitespace(code: number): boolean {
 
 const QUOTED = /^"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"$/
 
-/** What a quoted-string means (5.6.4), its escapes undone; undefined when `text` is not exactly one quoted-string. */
+/** The meaning of a quoted-string (5.6.4), without its escapes; undefined when `text` is not exactly one quoted-string. */
 export function unquote(text: string): string | undefined {
   if (!QUOTED.test(text)) return undefined
   return text.slice(1, -1).replace(/\\(.)/g, '$1')

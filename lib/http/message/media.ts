@@ -1,5 +1,5 @@
 /**
- * Media types, RFC 9110 section 8.3. Reads what is written and guesses nothing from names or content.
+ * Media types, RFC 9110 section 8.3. Reads the written type, and guesses nothing from names or content.
  */
 import { isToken, splitUnquoted, unquote } from './field.ts'
 
@@ -12,10 +12,10 @@ export function mediaTypeOf(text: string): string | undefined {
   return parameters.every(isParameter) ? mediaType.toLowerCase() : undefined
 }
 
-/** Characters: no type needs more, and to read half a million parameters takes a tenth of a second. */
+/** The most characters. No type needs more, and to read half a million parameters takes a tenth of a second. */
 const LONGEST = 1024
 
-/** parameters = *( OWS ";" OWS [ parameter ] ) (5.6.6): empty ones are allowed, space around "=" is not. */
+/** parameters = *( OWS ";" OWS [ parameter ] ) (5.6.6): a parameter may be empty; space around "=" is not allowed. */
 function isParameter(text: string): boolean {
   if (text === '') return true
   const equals = text.indexOf('=')

@@ -1,6 +1,6 @@
 /**
- * Messages as values, RFC 9110 section 6: the Request a handler gets and the Response it returns. Knows no sockets; `server.ts`
- * turns bytes into a Request and a Response into bytes.
+ * Messages as values, RFC 9110 section 6: the Request a handler gets and the Response it returns. Knows no sockets; `server.ts` turns bytes
+ * into a Request and a Response into bytes.
  */
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Pace } from '../../bytes/pace.ts'
@@ -17,15 +17,15 @@ export type Content =
 
 export interface StreamedContent {
   readonly kind: 'stream'
-  /** Bytes, when it is known before the first of them; otherwise the message is chunked or ends with its connection. */
+  /** The length in bytes. When it is undefined, the message is chunked or ends with its connection. */
   readonly length: number | undefined
-  /** Begins the content; called at most once. The reader closes it, at its end or early. */
+  /** Begins the content; called at most once. The reader closes the source, at its end or early. */
   readonly open: () => Source
-  /** Trailer fields (6.5), asked for after the last block; sent only where the framing has room for them. */
+  /** Trailer fields (6.5), asked for after the last block. They are sent only where the framing has room for them. */
   readonly trailers?: () => Fields
 }
 
-/** Sends an interim response (15.2). Does nothing once the final one has begun, nor for HTTP/1.0 clients. */
+/** Sends an interim response (15.2). It does nothing for HTTP/1.0 clients, or once the final response has begun. */
 export type SendInterim = (status: number, fields: Fields) => void
 
 export const noContent: Content = { kind: 'none' }
@@ -36,11 +36,13 @@ export interface Peer {
   readonly port: number
 }
 
-/** The place of a connection among those of its client, when that has limits of its own. */
+/** The place of a connection among those of its client, when the client has limits of its own. */
 export interface ClientPlace {
-  /** Whether a request on this connection may be answered. When the client has too many, it waits a moment for another one to end. */
+  /**
+   * Whether a request on this connection may be answered. When the client has too many connections, it waits a moment for another to end.
+   */
   admits(): boolean | Promise<boolean>
-  /** At which pace its client gets content; undefined when it has no limit. */
+  /** The pace at which the client gets content; undefined when it has no limit. */
   readonly pace: Pace | undefined
 }
 
@@ -51,13 +53,13 @@ export interface Request {
   readonly target: Target
   readonly version: '1.0' | '1.1'
   readonly fields: Fields
-  /** What the client sends after its fields; reading it may throw when the client goes away. */
+  /** The bytes that the client sends after its fields. Reading may throw when the client disconnects. */
   readonly content: AsyncIterable<Buffer>
-  /** Trailer fields of the content, none before it has been read to its end. Absent where there cannot be any. */
+  /** Trailer fields of the content. There are none before it has been read to its end. Absent for requests that cannot have any. */
   readonly trailers?: (() => Fields) | undefined
   readonly interim?: SendInterim | undefined
   readonly client: Peer
-  /** The client's connection, which ends when that is closed; requests of a server have it. */
+  /** The client's connection as a lifetime, which ends when it closes. Requests of a server have it. */
   readonly connection?: Lifetime
   /** The local address and port the client connected to. */
   readonly local: Peer
@@ -65,45 +67,45 @@ export interface Request {
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: TunnelEnd
-  /** The place of the connection among those of its client, when that has limits of its own. */
+  /** The place of the connection among those of its client, when the client has limits of its own. */
   readonly clientPlace?: ClientPlace
   /** Whether the connection was cut because the client read too slowly, or not at all. */
   readonly slowClient?: boolean
-  /** The person or program for whom a handler has let it through, as the handler notes it. */
+  /** The person or program for which a handler has admitted the request, noted by the handler. */
   holder?: object | undefined
-  /** Moment the head had arrived, milliseconds since the epoch. */
+  /** Moment the head had arrived, in milliseconds since the epoch. */
   readonly received: number
-  /** Fires when the client has gone or the exchange is over. */
+  /** Fires when the client has disconnected or the exchange is over. */
   readonly signal: AbortSignal
-  /** Ends as `signal` fires, without the cost of a signal; requests of a server have it. */
+  /** Ends as `signal` fires, without the cost of a signal. Requests of a server have it. */
   readonly lifetime?: Lifetime
 }
 
-/** Where a tunnel leads, and what the handler that opened it notes for the requests within. */
+/** The target of a tunnel, with the label that the handler which opened it gives to the requests inside. */
 export interface TunnelEnd extends Authority {
   readonly label?: string
 }
 
 export interface Response {
   readonly status: number
-  /** Reason phrase (RFC 9112 section 4) when it is to differ from the standard one. */
+  /** Reason phrase (RFC 9112 section 4) when it differs from the standard one. */
   readonly reason?: string | undefined
-  /** All fields but Content-Length, Transfer-Encoding, Connection and Date, which the server writes. */
+  /** All fields except Content-Length, Transfer-Encoding, Connection and Date, which the server writes. */
   readonly fields: Fields
   readonly content: Content
-  /** Length announced for content that is not sent: the answer to HEAD, or 304. Ignored otherwise. */
+  /** The length announced for content that is not sent, in an answer to HEAD or in a 304. It is ignored otherwise. */
   readonly announcedLength?: number | undefined
   /** Outcome, reason and figures for the access log and the counters. */
   readonly facts?: Facts | undefined
 }
 
-/** Bytes of the content; undefined when only its end will tell. */
+/** Bytes of the content; undefined when only its end shows its length. */
 export function lengthOf(content: Content): number | undefined {
   if (content.kind === 'none') return 0
   return content.kind === 'bytes' ? content.bytes.length : content.length
 }
 
-/** A function from request to response. Throwing a Failure answers with its public text; anything else is a 500. */
+/** A function from request to response. When it throws a Failure the answer is its public text; any other error is a 500. */
 export type Handler = (request: Request) => Response | Promise<Response>
 
 /** The result of an exchange, reported once, after the last byte or when the connection broke. */
@@ -119,7 +121,8 @@ export interface Exchange {
 }
 
 /**
- * Content-Length, RFC 9110 section 8.6, of all its field lines, joined: bytes, or what is wrong with the value. Several equal lengths are one, as the section allows.
+ * Reads Content-Length, RFC 9110 section 8.6, from the joined value of all its lines. The answer is a number of bytes, or the fault of the
+ * value. Several equal lengths count as one, as the section allows.
  */
 export function parseContentLength(value: string): number | Problem {
   if (DIGITS.test(value)) return Number(value)
@@ -130,5 +133,5 @@ export function parseContentLength(value: string): number | Problem {
   return DIGITS.test(first) ? Number(first) : { problem: 'its length is too large to be counted' }
 }
 
-/** Up to 2^53: what is more could not be counted exactly. */
+/** Numbers up to 2^53: larger ones could not be counted exactly. */
 const DIGITS = /^(?:\d{1,15}|[0-8]\d{15})$/

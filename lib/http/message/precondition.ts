@@ -1,7 +1,7 @@
 /**
- * Conditional requests, RFC 9110 section 13. Knows the request's fields and the validators of what would be sent.
+ * Conditional requests, RFC 9110 section 13. Knows the request's fields and the validators of the response that would be sent.
  *
- * Section 13.2.1 is the caller's: preconditions count only when the answer without them would be 2xx or 412.
+ * The caller applies section 13.2.1: preconditions count only when the answer without them would be 2xx or 412.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseDate } from './date.ts'
@@ -27,7 +27,7 @@ export type Outcome =
   | { readonly proceed: true }
   | { readonly proceed: false; readonly status: 304 | 412 }
 
-/** Evaluates the preconditions of a request, in the order of section 13.2.2; If-Range, its last step, is below. */
+/** Evaluates the preconditions of a request, in the order of section 13.2.2. `ifRangeHolds` is its last step. */
 export function evaluatePreconditions(
   request: { readonly method: string; readonly fields: Fields },
   selected: SelectedRepresentation,
@@ -41,11 +41,11 @@ export function evaluatePreconditions(
   if (role === 'origin') {
     const ifMatch = fields.get('if-match')
     const ifUnmodifiedSince = fields.get('if-unmodified-since')
-    // 1. If-Match, when true go on to step 3, when false answer 412.
+    // 1. If-Match: when true, go on to step 3; when false, answer 412.
     if (ifMatch !== undefined) {
       if (!anyMatches(ifMatch, validators, strongMatch)) return failed
     }
-    // 2. If-Match absent: If-Unmodified-Since, when true go on, when false answer 412.
+    // 2. If-Match absent, If-Unmodified-Since: when true, go on; when false, answer 412.
     else if (ifUnmodifiedSince !== undefined) {
       if (isUnmodifiedSince(ifUnmodifiedSince, validators, now) === false) return failed
     }
@@ -53,24 +53,24 @@ export function evaluatePreconditions(
 
   const reading = method === 'GET' || method === 'HEAD'
   const ifNoneMatch = fields.get('if-none-match')
-  // 3. If-None-Match, when true go on to step 5, when false answer 304 to GET and HEAD, 412 to others.
+  // 3. If-None-Match: when true, go on to step 5; when false, answer 304 to GET and HEAD, and 412 to others.
   if (ifNoneMatch !== undefined) {
     if (!anyMatches(ifNoneMatch, validators, weakMatch)) return proceeds
     return reading ? notModified : failed
   }
-  // 4. GET or HEAD, If-None-Match absent: If-Modified-Since, when true go on, when false answer 304.
+  // 4. GET or HEAD, If-None-Match absent, If-Modified-Since: when true, go on; when false, answer 304.
   const ifModifiedSince = reading ? fields.get('if-modified-since') : undefined
   if (ifModifiedSince !== undefined && isUnmodifiedSince(ifModifiedSince, validators, now)) {
     return notModified
   }
-  // 5. If-Range is `ifRangeHolds`, asked where ranges are chosen.
+  // 5. The caller applies If-Range with `ifRangeHolds` where it chooses ranges.
   return proceeds
 }
 
 /**
- * Whether If-Range lets the Range of a GET count (13.1.5); true when there is no If-Range. It holds only when the
- * representation is certain to be the same to the byte: a weak entity tag never does, a date only when it equals a strong
- * Last-Modified exactly, earlier or later is not enough.
+ * Whether If-Range lets the Range of a GET count (13.1.5); true when there is no If-Range. It holds only when every byte of the
+ * representation is certain to be the same. So a weak entity tag never holds, and a date holds only when it equals a strong Last-Modified
+ * exactly.
  */
 export function ifRangeHolds(fields: Fields, validators: Validators, now: Milliseconds): boolean {
   const value = fields.get('if-range')
@@ -87,7 +87,7 @@ const proceeds: Outcome = { proceed: true }
 const notModified: Outcome = { proceed: false, status: 304 }
 const failed: Outcome = { proceed: false, status: 412 }
 
-/** "*" matches any current representation, a list one whose tag it holds; without a representation nothing matches. */
+/** "*" matches any current representation, and a list matches one whose tag it holds. Without a representation nothing matches. */
 function anyMatches(
   value: string,
   validators: Validators | undefined,
@@ -101,7 +101,7 @@ function anyMatches(
   return current !== undefined && tags.some(tag => match(tag, current))
 }
 
-/** Undefined when the field does not count: it is no single valid date, or there is no modification date (13.1.3, 13.1.4). */
+/** Undefined when the field does not count: it is not one valid date, or there is no modification date (13.1.3, 13.1.4). */
 function isUnmodifiedSince(
   value: string,
   validators: Validators | undefined,

@@ -1,9 +1,9 @@
 /**
- * Range requests in bytes, RFC 9110 section 14: what a Range field selects, and what Content-Range says. Puts
- * several ranges into one message.
+ * Range requests in bytes, RFC 9110 section 14: which bytes a Range field selects, and what Content-Range says. Puts several ranges into
+ * one message.
  *
- * A server may ignore any Range (14.2). This one ignores what is malformed, in another unit, or asks for very many pieces;
- * ranges that overlap or nearly touch are sent once, so no request costs more than its content.
+ * A server may ignore any Range (14.2). This one ignores a Range that is malformed, in another unit, or has very many pieces. It sends
+ * ranges that overlap or nearly touch once, so no request costs more than its content.
  */
 import { type Fields, listMembers } from './field.ts'
 
@@ -14,22 +14,22 @@ export interface ByteRange {
 }
 
 export type Selection =
-  /** 200 with everything. */
+  /** Status 200 with the whole content. */
   | { readonly send: 'whole' }
-  /** 206: one range as it is, several as multipart/byteranges. */
+  /** Status 206: one range as it is, several as multipart/byteranges. */
   | { readonly send: 'ranges'; readonly ranges: readonly [ByteRange, ...ByteRange[]] }
-  /** 416 with `unsatisfiedRange`. */
+  /** Status 416 with `unsatisfiedRange`. */
   | { readonly send: 'unsatisfiable' }
 
-/** More specs than this and the field is ignored. Download managers send a few, attackers hundreds (17.15). */
+/** A field with more ranges is ignored. Download managers send a few, attackers hundreds (17.15). */
 export const maxRanges = 16
 
-/** Gaps smaller than this are sent along: the head of one more part costs about as much (15.3.7.2). */
+/** A gap smaller than this many bytes is sent, too: the head of one more part costs about as much (15.3.7.2). */
 const PART_OVERHEAD = 80
 
 /**
- * What to send of a representation of `size` bytes. `conditionHolds` is the answer of `ifRangeHolds`. Ranges come in the
- * order they were asked for, merged where they overlap or nearly touch.
+ * Selects the bytes to send of a representation of `size` bytes. `conditionHolds` is the answer of `ifRangeHolds`. The ranges are in the
+ * order in which they were asked for, merged where they overlap or nearly touch.
  */
 export function selectRange(
   request: { readonly method: string; readonly fields: Fields },
@@ -39,7 +39,7 @@ export function selectRange(
   const value = request.fields.get('range')
   // Range is defined for GET only (14.2).
   if (value === undefined || request.method !== 'GET' || !conditionHolds) return whole
-  // No range can be named inside nothing, yet clients that always send Range expect the empty file, not an error.
+  // No range is satisfiable without a byte, but clients that always send Range expect the empty file, not an error.
   if (size === 0) return whole
 
   // ranges-specifier = range-unit "=" range-set; units are case-insensitive (14.1).
@@ -57,17 +57,17 @@ export function contentRange(range: ByteRange, size: number): string {
   return `bytes ${range.first}-${range.last}/${size}`
 }
 
-/** Content-Range of a 416: what the size really is (14.4). */
+/** Content-Range of a 416, which tells the real size (14.4). */
 export function unsatisfiedRange(size: number): string {
   return `bytes */${size}`
 }
 
-/** What a received Content-Range says. `size` undefined: the sender does not know it. */
+/** The meaning of a received Content-Range. `size` is undefined when the sender does not know it. */
 export type ContentRange =
   | { readonly kind: 'range'; readonly range: ByteRange; readonly size: number | undefined }
   | { readonly kind: 'unsatisfied'; readonly size: number }
 
-/** A received Content-Range; undefined when malformed, in another unit or contradictory: content is not combined then (14.4). */
+/** A received Content-Range. Undefined when it is malformed, in another unit or contradictory; then content is not combined (14.4). */
 export function parseContentRange(value: string): ContentRange | undefined {
   const found = CONTENT_RANGE.exec(value)
   if (found === null) return undefined
@@ -104,8 +104,8 @@ function rangeSet(text: string, size: number): readonly ByteRange[] | undefined 
 const SPEC = /^([0-9]*)-([0-9]*)$/
 
 /**
- * int-range = first-pos "-" [ last-pos ], suffix-range = "-" suffix-length (14.1.1). What is not satisfiable begins at the end or
- * behind it (14.1.2). Numbers too large to be exact are larger than any size, which is all that matters.
+ * int-range = first-pos "-" [ last-pos ], suffix-range = "-" suffix-length (14.1.1). A range that is not satisfiable begins at the end or
+ * after it (14.1.2). A number too large to be exact is larger than any size, which is enough.
  */
 function rangeOf(text: string, size: number): ByteRange | undefined {
   const [, first = '', last = ''] = SPEC.exec(text) ?? []
@@ -118,7 +118,7 @@ function rangeOf(text: string, size: number): ByteRange | undefined {
   return { first: range.first, last: Math.min(range.last, size - 1) }
 }
 
-/** Merges what overlaps or is nearer than a part's overhead; each result stands where its earliest member stood. */
+/** Merges ranges that overlap or are nearer than a part's overhead. Each result takes the place of its earliest member. */
 function coalesce(ranges: readonly ByteRange[]): readonly ByteRange[] {
   if (ranges.length < 2) return ranges
   const placed = ranges.map((range, place) => ({ ...range, place }))
@@ -143,7 +143,7 @@ interface ByteRangesInput {
   readonly size: number
   /** Content-Type of the representation, repeated in every part; undefined when it has none. */
   readonly contentType: string | undefined
-  /** 1 to 70 letters, digits or hyphens, random enough not to occur in the content: 16 random bytes in hex will do. */
+  /** 1 to 70 letters, digits or hyphens, random enough not to occur in the content: 16 random bytes in hex are enough. */
   readonly boundary: string
 }
 
@@ -152,16 +152,15 @@ interface ByteRangesFrame {
   readonly contentType: string
   /** The ranges, each with the head that is sent before its bytes. */
   readonly parts: ReadonlyArray<{ readonly head: Buffer; readonly range: ByteRange }>
-  /** What is sent after the bytes of the last range. */
+  /** The bytes sent after the last range. */
   readonly end: Buffer
   /** Bytes of all heads, all ranges and the end together. */
   readonly length: number
 }
 
 /**
- * The frame of multipart/byteranges content, RFC 9110 section 14.6: the bytes before, between and after the ranges. Knows
- * positions and lengths, not the content.
- * Throws RangeError when the boundary or the content type cannot be written safely.
+ * The frame of multipart/byteranges content, RFC 9110 section 14.6: the bytes before, between and after the ranges. It knows positions and
+ * lengths, not the content. Throws a RangeError when the boundary or the content type cannot be written safely.
  */
 export function frameByteRanges(input: ByteRangesInput): ByteRangesFrame {
   const { ranges, size, contentType, boundary } = input
@@ -172,7 +171,7 @@ export function frameByteRanges(input: ByteRangesInput): ByteRangesFrame {
   }
   const typeLine = contentType === undefined ? '' : `Content-Type: ${contentType}\r\n`
   const parts = ranges.map((range, place) => {
-    // The line break before a delimiter belongs to the delimiter; nothing stands before the first (RFC 2046 section 5.1.1).
+    // The line break before a delimiter belongs to the delimiter. The first delimiter has none (RFC 2046 section 5.1.1).
     const lines = `${place === 0 ? '' : '\r\n'}--${boundary}\r\n${typeLine}`
     const head = Buffer.from(
       `${lines}Content-Range: ${contentRange(range, size)}\r\n\r\n`,
@@ -188,5 +187,5 @@ export function frameByteRanges(input: ByteRangesInput): ByteRangesFrame {
   return { contentType: `multipart/byteranges; boundary=${boundary}`, parts, end, length }
 }
 
-/** Fewer characters than RFC 2046 allows, so that it never has to be quoted. */
+/** These are fewer characters than RFC 2046 allows, so that the boundary never needs quotes. */
 const BOUNDARY = /^[0-9A-Za-z-]{1,70}$/

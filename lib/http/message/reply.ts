@@ -5,7 +5,7 @@
 import { Fields } from './field.ts'
 import { lengthOf, noContent, parseContentLength, type Response } from './message.ts'
 
-/** A plain-text answer. The sentence is what a person reads in a terminal, so it ends with a line feed. */
+/** A plain-text answer. A person may read the sentence in a terminal, so it ends with a line feed. */
 export function textResponse(
   status: number,
   sentence: string,
@@ -32,7 +32,7 @@ export function announcedLengthOf(fields: Fields): Pick<Response, 'announcedLeng
   return typeof length === 'number' ? { announcedLength: length } : {}
 }
 
-/** The response to HEAD, made of that to GET: without content, whose length is announced (RFC 9110 section 9.3.2). */
+/** The response to HEAD, made of the response to GET: it has no content, but announces its length (RFC 9110 section 9.3.2). */
 export function withoutContent(response: Response): Response {
   if (response.content.kind === 'none') return response
   const length = lengthOf(response.content)

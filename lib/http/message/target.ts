@@ -1,9 +1,9 @@
 /**
- * Request targets in their four forms, RFC 9112 section 3.2, and authorities, RFC 3986 section 3.2. Pure: text in, values out.
- * Bytes of the path are kept as they came; canonical keys are made elsewhere.
+ * Request targets in their four forms, RFC 9112 section 3.2, and authorities, RFC 3986 section 3.2. It turns text into values, without I/O.
+ * The bytes of the path stay as they came; other files make canonical keys.
  *
- * When two readers see different hosts in one text, a request can evade the policy. So an authority is read in one way or
- * refused: no second "@", no backslash, no percent-encoding, no zone, no abbreviated or octal IPv4 address.
+ * When two readers see different hosts in one text, a request can evade the policy. So an authority has one reading or is refused: it has
+ * no second "@", no backslash, no percent-encoding, no zone, and no abbreviated or octal IPv4 address.
  */
 import { isIPv4, SocketAddress } from 'node:net'
 import { LRUCache } from 'lru-cache'
@@ -17,12 +17,12 @@ export interface Authority {
   readonly port: number
 }
 
-/** An absolute http or https URI, taken apart. */
+/** The parts of an absolute http or https URI. */
 export interface TargetUri extends Authority {
   readonly scheme: Scheme
   /** `user:password` as it stood in the URI, still percent-encoded. Never log it. */
   readonly userinfo?: string
-  /** Path with its leading slash, bytes as they came. */
+  /** Path with its leading slash; its bytes are as they came. */
   readonly path: string
   /** Query without its question mark; undefined when there was no question mark. */
   readonly query?: string | undefined
@@ -39,7 +39,7 @@ export interface Problem {
   readonly problem: string
 }
 
-/** The target of a request line, in the form its method calls for (RFC 9112 section 3.2), or what is wrong with it. */
+/** The target of a request line, in the form that its method requires (RFC 9112 section 3.2), or its fault. */
 export function parseTarget(method: string, text: string): Target | Problem {
   // authority-form is only used for CONNECT, and CONNECT uses nothing else (3.2.3).
   if (method === 'CONNECT') {
@@ -60,7 +60,7 @@ export function parseTarget(method: string, text: string): Target | Problem {
   return 'problem' in uri ? uri : { form: 'absolute', uri }
 }
 
-/** An absolute http or https URI (RFC 9110 section 4.2). A fragment is refused: take it off first where it is allowed. */
+/** An absolute http or https URI (RFC 9110 section 4.2). A fragment is refused; a caller that allows one removes it first. */
 export function parseUri(text: string): TargetUri | Problem {
   return unfitText(text) ?? parseAbsolute(text)
 }
@@ -85,7 +85,7 @@ export function parseAuthority(text: string, defaultPort: number | undefined): A
   return authorityOf(text.slice(0, colon), text.slice(colon + 1), defaultPort)
 }
 
-/** The Host field (RFC 9110 section 7.2). None or an empty one says that the target has no authority: undefined. */
+/** The Host field (RFC 9110 section 7.2). A missing or empty one says that the target has no authority: undefined. */
 export function parseHost(
   value: string | undefined,
   defaultPort: number,
@@ -100,7 +100,7 @@ export function formatAuthority(authority: Authority, scheme?: Scheme): string {
   return implied ? host : `${host}:${authority.port}`
 }
 
-/** The URI as text, without its userinfo: fit for logs, pages and keys. */
+/** The URI as text, without its userinfo, so it is fit for logs, pages and keys. */
 export function formatUri(uri: TargetUri): string {
   return `${uri.scheme}://${formatAuthority(uri, uri.scheme)}${pathAndQuery(uri)}`
 }
@@ -113,7 +113,7 @@ export function pathAndQuery(of: {
   return of.query === undefined ? of.path : `${of.path}?${of.query}`
 }
 
-/** The path and the query that a target names; `*` for one that names none. */
+/** The path and the query of a target; the path is `*` when the target has none. */
 export function originForm(target: Target): {
   readonly path: string
   readonly query?: string | undefined
@@ -148,7 +148,7 @@ function parseTunnelEnd(text: string): Authority | Problem {
 function unfitText(text: string): Problem | undefined {
   // A request target carries no fragment (RFC 9112 section 3.2).
   if (text.includes('#')) return refuse('A target has no fragment: "#" must be written as %23.')
-  // RFC 3986 section 2: visible ASCII only. Characters it leaves out but clients send in paths, such as "|", stay.
+  // RFC 3986 section 2 allows visible ASCII only. Characters that it leaves out but clients send in paths, such as "|", are accepted.
   return NOT_VISIBLE.test(text)
     ? refuse('A target consists of visible ASCII characters; others must be percent-encoded.')
     : undefined
@@ -166,7 +166,7 @@ function parseAbsolute(text: string): TargetUri | Problem {
   const authority = rest.slice(0, end)
   const at = authority.indexOf('@')
   const userinfo = authority.slice(0, Math.max(at, 0))
-  // A second "@" fails here or in the host; either way there is no doubt which of them counts.
+  // A second "@" fails here or in the host, so a target with two is refused.
   if (!USERINFO.test(userinfo)) return refuse('The user information before "@" is malformed.')
   const result = parseAuthority(authority.slice(at + 1), defaultPort(scheme))
   if ('problem' in result) return result
@@ -199,7 +199,7 @@ function splitPath(text: string): { readonly path: string; readonly query?: stri
   return { path: mark === 0 ? '/' : text.slice(0, mark), query: text.slice(mark + 1) }
 }
 
-/** `host` undefined: what stood in the brackets is no address. */
+/** `host` is undefined when the text in the brackets is no address. */
 function authorityOf(
   host: string | undefined,
   port: string,
@@ -216,12 +216,12 @@ function authorityOf(
 
 const PORT = /^\d{1,5}$/
 
-/** A zone names an interface of the machine that wrote it and means nothing to us (RFC 6874 section 4). */
+/** A zone names an interface of the machine that wrote it, and has no meaning here (RFC 6874 section 4). */
 function isPlainIPv6(text: string): boolean {
   return isIP(text) === 6 && !text.includes('%')
 }
 
-/** Lower case, no trailing dot, IPv6 in its one canonical spelling (RFC 5952): equal hosts become equal text. */
+/** The host in lower case, without a trailing dot, and IPv6 in its canonical spelling (RFC 5952): equal hosts become equal text. */
 function canonicalHost(host: string): string | Problem {
   if (host.includes(':')) return new SocketAddress({ address: host, family: 'ipv6' }).address
   if (host === '') return refuse('The host is empty.')
@@ -247,20 +247,20 @@ function refuse(problem: string): Problem {
   return { problem }
 }
 
-/** How many targets are remembered, and up to which length: together some megabytes at the very worst. */
+/** How many targets are remembered, and the longest in characters. Together they take some megabytes at most. */
 const remembered = 4096
 const longest = 1024
 
 /**
- * Reads request targets and remembers those in demand, so that equal texts are one `Target`: what a caller works out for
- * a target can keep it beside the object (a WeakMap), and it is kept no longer than the target is.
+ * Reads request targets and remembers frequent ones, so that equal texts give one `Target`. A caller can keep a result for a target in a
+ * WeakMap, where it lasts no longer than the target.
  */
 export class TargetReader {
   readonly #known = new LRUCache<string, Target>({ max: remembered })
 
-  /** What `parseTarget` says. */
+  /** Answers as `parseTarget` does. */
   read(method: string, text: string): Target | Problem {
-    // The method decides on the form; what is not GET is rare.
+    // The method decides the form; methods other than GET are rare.
     if (method !== 'GET' || text.length > longest) return parseTarget(method, text)
     const known = this.#known.get(text)
     if (known !== undefined) return known

@@ -2,12 +2,13 @@
  * Trace Context of the W3C (Recommendation of 23 November 2021): which `traceparent` and `tracestate` may be passed on.
  *
  * # Facts
- * - One `traceparent` at most; a reader of an invalid one must begin a trace of its own and must not read `tracestate` (3.3, 4.3).
- * - Of versions to come the first four parts are read as those of version 00, and more may follow behind a hyphen (4.3).
+ * - A message has at most one `traceparent`. The reader of an invalid one must begin its own trace and must not read `tracestate` (3.3,
+ *   4.3).
+ * - A reader treats the first four parts of a later version as those of version 00. More may follow after a hyphen (4.3).
  */
 import { type Fields, sameName } from './field.ts'
 
-/** Characters of a version to come; version 00 has 55. */
+/** The most characters, for later versions; version 00 has 55. */
 const LONGEST = 256
 
 const PARENT =

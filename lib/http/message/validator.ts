@@ -9,7 +9,7 @@ import type { Fields } from './field.ts'
 /** entity-tag = [ "W/" ] DQUOTE *etagc DQUOTE (8.8.3) */
 export interface EntityTag {
   readonly weak: boolean
-  /** The opaque part without its quotes; nothing in it has a meaning, not even a backslash. */
+  /** The opaque part without its quotes. No character in it has a meaning, not even a backslash. */
   readonly opaque: string
 }
 
@@ -19,13 +19,13 @@ export interface Validators {
   /** Moment of Last-Modified, whole seconds in milliseconds since the epoch. */
   readonly lastModified?: Milliseconds | undefined
   /**
-   * Moment of the Date that came with `lastModified`, by which its strength is judged (8.8.2.2). Absent: the caller guarantees
-   * that the representation did not change twice within that second.
+   * Moment of the Date that came with `lastModified`, which decides whether that is strong (8.8.2.2). When it is absent, the caller
+   * guarantees that the representation did not change twice within that second.
    */
   readonly date?: Milliseconds | undefined
 }
 
-/** The validators a response carries in ETag, Last-Modified and Date; what is malformed counts as missing. */
+/** The validators that a response carries in ETag, Last-Modified and Date. A malformed one counts as missing. */
 export function validatorsOf(fields: Fields, now: Milliseconds): Validators {
   const [etag, lastModified, date] = [
     fields.get('etag'),
@@ -39,7 +39,7 @@ export function validatorsOf(fields: Fields, now: Milliseconds): Validators {
   }
 }
 
-/** An entity tag as a field value; undefined for anything else. "W/" is case-sensitive. */
+/** An entity tag as a field value; undefined for any other text. "W/" is case-sensitive. */
 export function parseEntityTag(text: string): EntityTag | undefined {
   const found = ENTITY_TAG.exec(text)
   if (found === null) return undefined
@@ -54,13 +54,13 @@ export function formatEntityTag(tag: EntityTag): string {
 }
 
 /**
- * "*" or the list of entity tags in If-Match or If-None-Match (13.1.1); undefined when any of it is malformed, or when there are
- * more than MOST_TAGS: to read a quarter of a million takes a seventh of a second.
+ * "*" or the list of entity tags in If-Match or If-None-Match (13.1.1). Undefined when a part of it is malformed, or when there are more
+ * than MOST_TAGS tags: to read a quarter of a million takes a seventh of a second.
  */
 export function parseEntityTags(value: string): '*' | readonly EntityTag[] | undefined {
   if (value === '*') return '*'
   const tags: EntityTag[] = []
-  // Entity tags may hold commas, and backslashes that escape nothing: the list reader for quoted strings would misread them.
+  // Entity tags may hold commas, and backslashes that escape nothing, so the list reader for quoted strings would misread them.
   for (let i = skip(value, 0, ', \t'); i < value.length; i = skip(value, i, ', \t')) {
     const open = value.startsWith('W/', i) ? i + 2 : i
     const close = value.indexOf('"', open + 1)
@@ -73,7 +73,7 @@ export function parseEntityTags(value: string): '*' | readonly EntityTag[] | und
   return tags.length === 0 ? undefined : tags
 }
 
-/** A client that holds several states of a representation names some, RFC 9110 section 13.1.2. */
+/** The most tags of a list. A client that holds several states of a representation names a few, RFC 9110 section 13.1.2. */
 const MOST_TAGS = 1000
 
 function skip(value: string, from: number, characters: string): number {
@@ -82,17 +82,17 @@ function skip(value: string, from: number, characters: string): number {
   return i
 }
 
-/** Strong comparison (8.8.3.2): equal, and neither is weak. */
+/** Strong comparison (8.8.3.2): the tags are equal, and neither is weak. */
 export function strongMatch(a: EntityTag, b: EntityTag): boolean {
   return !a.weak && !b.weak && a.opaque === b.opaque
 }
 
-/** Weak comparison (8.8.3.2): equal, weak or not. */
+/** Weak comparison (8.8.3.2): the tags are equal; both may be weak. */
 export function weakMatch(a: EntityTag, b: EntityTag): boolean {
   return a.opaque === b.opaque
 }
 
-/** Whether Last-Modified is strong (8.8.2.2): a second older than its Date, so that a change within its second would have shown. */
+/** Whether Last-Modified is strong (8.8.2.2): it is a second older than its Date, so a change within its second would have shown. */
 export function isLastModifiedStrong(validators: Validators): boolean {
   if (validators.lastModified === undefined) return false
   return validators.date === undefined || validators.date - validators.lastModified >= 1000

@@ -1,6 +1,6 @@
 /**
- * A gateway's work, RFC 9110 section 7.6: a request as it came in goes out to an origin, the response comes back, both
- * streamed, neither changed but for the fields of one hop. The caller has decided which fields go out.
+ * A gateway, RFC 9110 section 7.6: it sends a request on to an origin and returns the response. Both are streamed, and neither is changed
+ * except for the fields of one hop. The caller has decided which fields the origin gets.
  */
 
 import type { Socket } from 'node:net'
@@ -20,19 +20,19 @@ import { hasContent } from '../message/upgrade.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { responseText } from '../wire/framing.ts'
-import { endToEnd } from './hop-by-hop.ts'
+import { endToEndFields } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
 
 export interface Forwarding {
   readonly origin: OriginClient
   readonly uri: TargetUri
-  /** IP address of the client, so that clients take turns at connections. */
+  /** The client's IP address, so that clients take turns at connections. */
   readonly client: string | undefined
-  /** The line whose connections it uses. */
+  /** The line whose connections the request uses. */
   readonly line: ConnectionLine
-  /** Whom a connection belongs to that authentication binds. */
+  /** The owner of a connection that authentication binds. */
   readonly owner: ConnectionOwner | undefined
-  /** Host field for the origin; that of the URI when undefined. */
+  /** The Host field for the origin; undefined: that of the URI. */
   readonly host: string | undefined
   /** The fields the origin gets. */
   readonly fields: Fields
@@ -41,7 +41,7 @@ export interface Forwarding {
   /** Makes the trailer fields fit to be sent. */
   readonly trailers: (fields: Fields) => Fields
   readonly clock: Clock
-  /** Memory for small contents that wait until they are whole. While none is left they are sent as they come. */
+  /** Memory for small contents that wait until they are complete. When none is left, contents are sent as they arrive. */
   readonly room: Allowance
   /** The longest silence of the client within its content. */
   readonly contentTime: Milliseconds
@@ -59,12 +59,12 @@ export class ContentTooSlow extends Failure {
   }
 }
 
-/** The time an origin has to say whether it wants the content, when the client asked (RFC 9110 section 10.1.1). */
+/** The time in which an origin has to say whether it wants the content, when the client asked (RFC 9110 section 10.1.1). */
 const CONTINUE_TIME: Milliseconds = 2000
 
-/** Sends a request on and settles with the response, its content still to be read. Rejects with an OriginFailure. */
+/** Sends a request on and resolves to the response, whose content is still to be read. Rejects with an OriginFailure. */
 export function forward(request: Request, to: Forwarding): Promise<Response> {
-  // Most requests have no content, and none is waited for.
+  // Most requests have no content, so they wait for none.
   if (!hasContent(request)) return exchange(request, noContent, to)
   return contentOf(request, to).then(content => exchange(request, content, to))
 }
@@ -79,15 +79,15 @@ interface UpgradeForwarding extends Forwarding {
   readonly head: Buffer
   /** The longest silence in both directions. */
   readonly idle: Milliseconds
-  /** Ends the tunnel. */
+  /** Ends the tunnel when it fires. */
   readonly signal: AbortSignal
-  /** Makes the fields of the answer that agrees fit for the client. */
+  /** Makes the fields of a positive answer fit for the client. */
   readonly agreed: (fields: Fields) => Fields
 }
 
 /**
- * Sends the opening handshake of a WebSocket on. When the origin agrees, both connections are joined and the answer comes
- * when that is over; when it refuses, its response is the answer. Throws an OriginFailure before the client has heard anything.
+ * Sends the opening handshake of a WebSocket on. When the origin agrees, both connections are joined, and the promise resolves when the
+ * tunnel is over. When the origin refuses, its response is the answer. Throws an OriginFailure before a byte has gone to the client.
  */
 export async function forwardUpgrade(
   request: Request,
@@ -104,7 +104,7 @@ export async function forwardUpgrade(
     throw new OriginFailure('ORIGIN_MALFORMED', origin, { problem, address })
   }
   client.setKeepAlive(true, 60_000)
-  const fields = endToEnd(to.agreed(answer.fields))
+  const fields = endToEndFields(to.agreed(answer.fields))
   const head = { status: 101, reason: undefined, fields, length: undefined, hasContent: false }
   client.write(responseText(head, 'Connection: Upgrade\r\nUpgrade: websocket\r\n'), 'latin1')
   const report = await join({ client, head: to.head, far, idle, clock, signal: to.signal })
@@ -137,7 +137,7 @@ function outgoing(request: Request, to: Forwarding, content: Content): OriginReq
   }
 }
 
-/** Content so small waits in memory until it is whole, so that a client that sends it slowly holds no connection. */
+/** Content up to this size in bytes waits in memory until it is complete, so that a client that sends slowly holds no connection. */
 const SMALL = 64 * 1024
 
 async function contentOf(request: Request, to: Forwarding): Promise<Content> {
@@ -146,7 +146,7 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
   const waits = length !== undefined && length <= SMALL && !request.fields.has('Expect')
   if (waits && to.room.take(length)) {
     const give = () => to.room.give(length)
-    // The bytes are held until the origin has them, and they may wait for a connection to it.
+    // The bytes are held until the exchange is over, because they may wait for a connection to the origin.
     if (request.lifetime !== undefined) request.lifetime.onceOver(give)
     else if (request.signal.aborted) give()
     else request.signal.addEventListener('abort', give, { once: true })
@@ -165,7 +165,7 @@ async function whole(request: Request, to: Forwarding): Promise<Buffer> {
   const blocks: Buffer[] = []
   const source = contentInTime(request, to)
   try {
-    // A copy: a block from a socket is a view of a larger buffer.
+    // A block from a socket is a view of a larger buffer, so it is copied.
     for await (const block of iterate(source)) blocks.push(Buffer.from(block))
   } catch (error) {
     if (error instanceof Failure) throw error
@@ -174,7 +174,7 @@ async function whole(request: Request, to: Forwarding): Promise<Buffer> {
   return Buffer.concat(blocks)
 }
 
-/** Content of a client, each piece of which has its time. */
+/** The content of a client, with a time limit for each piece. */
 function contentInTime({ content }: Request, { clock, contentTime }: Forwarding): Source {
   const blocks = content[Symbol.asyncIterator]()
   const alarm = new Alarm(clock)
@@ -208,20 +208,20 @@ function contentInTime({ content }: Request, { clock, contentTime }: Forwarding)
 
 /** The fields of a response that go on to the client; its length is written anew. */
 function forwarded(fields: Fields): Fields {
-  return endToEnd(fields, 'content-length')
+  return endToEndFields(fields, 'content-length')
 }
 
 function answerOf(request: Request, response: OriginResponse): Response {
   const { status, content, length, trailers } = response
   const fields = response.fields.through(forwarded)
   const reason = response.reason !== '' && isWritable(response.reason) ? response.reason : undefined
-  // Each answer is written out: a copy of a common part costs as much as all of this.
+  // Each answer is written out: a copy of a common part would cost as much as the rest of this function.
   if (request.method === 'HEAD' || status === 204 || status === 304) {
     content.close()
     const bare = { status, reason, fields, facts: undefined, content: noContent }
     return { ...bare, ...announcedLengthOf(response.fields) }
   }
-  // Bytes that are here need no source, and leave in one write with the head.
+  // Bytes that are in memory need no source, and leave in one write with the head.
   const bytes = content.whole?.()
   if (bytes !== undefined) {
     return { status, reason, fields, facts: undefined, content: { kind: 'bytes', bytes } }
@@ -230,6 +230,6 @@ function answerOf(request: Request, response: OriginResponse): Response {
   const stream: Content =
     trailers === undefined
       ? { kind: 'stream', length, open }
-      : { kind: 'stream', length, open, trailers: () => endToEnd(trailers()) }
+      : { kind: 'stream', length, open, trailers: () => endToEndFields(trailers()) }
   return { status, reason, fields, facts: undefined, content: stream }
 }

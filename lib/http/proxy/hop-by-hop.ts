@@ -1,25 +1,25 @@
 /**
- * What a proxy does with fields that concern its own hop, RFC 9110 section 7.6: those of one connection only, which are not
- * forwarded (7.6.1), and Via, which says whom a message has passed (7.6.3).
+ * The fields that concern a proxy's own hop, RFC 9110 section 7.6: fields of one connection only, which are not forwarded (7.6.1), and Via,
+ * which lists the intermediaries of a message (7.6.3).
  *
  * # Facts
- * - Connection names further fields of the same message that go no further. The sender of the message writes it, and so can
- *   aim at a field that a server behind the proxy relies on: Content-Length, to change where the message ends; Host or
- *   Authorization, to change who is asked or who asks; X-Forwarded-For, to look like the proxy itself.
- * - The RFC says to drop what is named, and also that a sender must not name fields meant for all recipients.
+ * - Connection names further fields of the same message that are not forwarded. The sender of the message writes it, and so can aim at a
+ *   field that a server behind the proxy relies on: Content-Length, to change where the message ends; Host or Authorization, to change who
+ *   is asked or who asks; X-Forwarded-For, to look like the proxy itself.
+ * - The RFC says that a proxy drops the named fields, and also that a sender must not name fields meant for all recipients.
  *
  * # Rule
- * What is named is dropped, except the fields in PROTECTED, which are never a connection option in good faith. Callers add
- * fields of their own after this step, never before, so nothing they add can be named away.
+ * The proxy drops the named fields, except those in PROTECTED, which no sender names in good faith. Callers add fields of their own after
+ * this step, never before, so Connection cannot remove them.
  */
 import { type Fields, isToken, listMembers, sameName, trimWhitespace } from '../message/field.ts'
 
-/** The fields that may be forwarded and stored, order kept: all but the hop-by-hop ones and `besides`, in lower case. */
-export function endToEnd(fields: Fields, besides?: string): Fields {
+/** The fields that may be forwarded and stored, in their order: all except the hop-by-hop ones and `besides`, a name in lower case. */
+export function endToEndFields(fields: Fields, besides?: string): Fields {
   const named = new Set(connectionOptions(fields))
   const lengths = lengthsOf(named, besides)
   return fields.where(name => {
-    // Most names are as long as none of these, and need no copy in lower case.
+    // Most names have a length that no dropped name has, and need no copy in lower case.
     if (!lengths.has(name.length)) return true
     const lower = name.toLowerCase()
     if (HOP_BY_HOP.has(lower) || lower === besides) return false
@@ -45,23 +45,23 @@ export function hasConnectionOption(fields: Fields, option: string): boolean {
   return connectionOptions(fields).includes(option.toLowerCase())
 }
 
-/** Dropped whether or not Connection names them, because old senders forget to. */
+/** These fields are dropped even when Connection does not name them, because old senders forget to. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding'],
   'upgrade',
-  // These are for the next proxy only (11.7): we are that proxy, or have no business passing them on.
+  // These are for the next proxy only (11.7): either we are that proxy, or we must not pass them on.
   ...['proxy-authenticate', 'proxy-authorization', 'proxy-authentication-info'],
 ])
 
 const LENGTHS: ReadonlySet<number> = new Set([...HOP_BY_HOP].map(name => name.length))
 
-/** Kept though Connection names them. */
+/** These fields stay although Connection names them. */
 const PROTECTED: ReadonlySet<string> = new Set([
-  // Where the message ends and what it carries.
+  // These say where the message ends and what it carries.
   ...['content-length', 'content-type', 'content-encoding', 'content-range'],
-  // Who is asked, by whom, on whose behalf.
+  // These say who is asked, by whom, and on whose behalf.
   ...['host', 'authorization', 'www-authenticate', 'cookie', 'set-cookie', 'via', 'forwarded'],
-  // What may be stored and what a stored answer is compared with.
+  // These say what may be stored, and what a stored answer is compared with.
   ...['age', 'cache-control', 'date', 'etag', 'expires', 'last-modified', 'pragma', 'range'],
   'vary',
 ])
@@ -70,26 +70,24 @@ function isProtected(name: string): boolean {
   return PROTECTED.has(name) || name.startsWith('if-') || name.startsWith('x-forwarded-')
 }
 
-/*
- * Via: a member is `[protocol-name "/"] protocol-version received-by [comment]`; a comment may hold commas and further comments.
- */
+/* Via: a member is `[protocol-name "/"] protocol-version received-by [comment]`. A comment may hold commas and further comments. */
 
-/** More intermediaries than any way to an origin has: a message that has passed so many runs in a circle that changes its names. */
+/** No path to an origin has so many intermediaries. A message that has passed more runs in a circle that changes its names. */
 const mostPassed = 20
-/** Characters of a chain. */
+/** The most characters of a chain. */
 const longestChain = 2048
-/** Characters of a Via, comments included, that are read. To read a megabyte takes a quarter of a second. */
+/** The most characters of a Via that are read, comments included. To read a megabyte takes a quarter of a second. */
 const longestRead = 8192
 
-/** The intermediaries that a message has passed, without comments, as they go on to the next one; undefined when there are none. */
+/** The intermediaries that a message has passed, without comments, as the next one gets them; undefined when there are none. */
 export function viaChain(fields: Fields): string | undefined {
   const value = fields.get('via')
   return value === undefined ? undefined : chainOf(members(value))
 }
 
 /**
- * The same for a request that stands for those of several clients: only the last intermediaries with names like these. With any other
- * name a client could have the request refused for all of them, by a server that takes the name for its own.
+ * The chain of a request made for several clients: only the last intermediaries with names like these. With any other name a client could
+ * make a server that has this name refuse the request for all of them.
  */
 export function sharedChain(fields: Fields, names: RegExp): string | undefined {
   const value = fields.get('via')
@@ -103,14 +101,14 @@ function chainOf(passed: readonly Member[]): string | undefined {
   return chain.length === 0 ? undefined : chain.join(', ')
 }
 
-/** These fields with us as the last intermediary. `version` is that of the message we received. */
+/** These fields with our name as the last intermediary. `version` is that of the message we received. */
 export function appendVia(fields: Fields, version: string, pseudonym: string): Fields {
   return fields.plus('Via', `${version} ${pseudonym}`)
 }
 
 /**
- * Whether a message runs in a circle: it has come through us before, under this pseudonym in any case, or through more
- * intermediaries than a way can have.
+ * Whether a message runs in a circle: it has passed us before under this pseudonym, in any case of letters, or it has passed more
+ * intermediaries than a path can have.
  */
 export function runsInCircle(fields: Fields, pseudonym: string): boolean {
   const value = fields.get('via')
@@ -121,7 +119,7 @@ export function runsInCircle(fields: Fields, pseudonym: string): boolean {
   return passed.length > mostPassed || (viaChain(fields)?.length ?? 0) > longestChain
 }
 
-/** Who received the message, by a Via field value: pseudonyms, or host and port, as written. Malformed members are left out. */
+/** The receivers of the message by a Via field value: pseudonyms, or host and port, as written. Malformed members are left out. */
 export function parseVia(value: string): readonly string[] {
   return members(value).map(({ receivedBy }) => receivedBy)
 }
@@ -141,7 +139,7 @@ function members(value: string): readonly Member[] {
   return found
 }
 
-/** Comments nest, and a backslash takes the meaning from the next character (5.6.5). One that never ends takes the rest. */
+/** Removes comments. They nest, and a backslash escapes the next character (5.6.5). A comment that never ends takes the rest. */
 function withoutComments(value: string): string {
   let depth = 0
   let kept = ''

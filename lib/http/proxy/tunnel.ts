@@ -1,10 +1,10 @@
 /**
- * Two connections joined, byte for byte, until both sides have ended (RFC 9110 section 9.3.6). `join` knows neither CONNECT
- * nor WebSocket: who joins has said what had to be said before. `openTunnel` answers CONNECT and joins.
+ * Two joined connections: `join` passes bytes between them until both sides have ended (RFC 9110 section 9.3.6). It knows neither CONNECT
+ * nor WebSocket: its caller has written the answers that go before. `openTunnel` answers CONNECT and joins.
  *
- * Each side's end is passed on while the other direction goes on (half-close), for as long as something is said there. A side
- * that does not take what it is sent stops the other from sending. Silence in both directions ends the tunnel, and so does an
- * error or the signal; then both connections are destroyed. What the far side sends is read into blocks and written from them.
+ * The end of one side is passed on while the other direction goes on (half-close), for as long as bytes move there. A side that does not
+ * take its bytes stops the other from sending. Silence in both directions ends the tunnel, and so does an error or the signal; then both
+ * connections are destroyed. Bytes of the far side are read into blocks and written from them.
  */
 import type { Socket } from 'node:net'
 import { Alarm } from '../../async/alarm.ts'
@@ -17,21 +17,21 @@ import type { Reader, Transport } from '../client/connection.ts'
 import { mostCopied } from '../client/upload.ts'
 import { leaveReads, takeReads } from '../server/connections.ts'
 
-/** Why a tunnel ended: both sides were done, nothing was said, a connection broke, or we were told to stop. */
+/** Why a tunnel ended: both sides ended, no byte moved, a connection broke, or the signal fired. */
 export type TunnelEnd = 'ended' | 'idle' | 'client-broke' | 'far-broke' | 'aborted'
 
 export interface TunnelOptions {
   readonly client: Socket
-  /** Bytes the client sent before the tunnel stood; they go first. */
+  /** Bytes that the client sent before the tunnel existed; they go first. */
   readonly head?: Buffer
   readonly far: Transport
   /** The longest time without a byte in either direction. */
   readonly idle: Milliseconds
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** At which pace the client gets what the far side sends. */
+  /** The pace at which the client gets the bytes of the far side. */
   readonly pace?: Pace | undefined
-  /** Called with the number of bytes as they are passed on, either way. */
+  /** Called with the number of bytes when they have been passed on, in either direction. */
   readonly onBytes?: (count: number) => void
 }
 
@@ -43,22 +43,22 @@ interface TunnelReport {
   readonly because: TunnelEnd
 }
 
-/** Joins two connections and settles when the tunnel is over and both are closed or closing; never throws. */
+/** Joins two connections and resolves when the tunnel is over and both are closed or closing. Never throws. */
 export function join(options: TunnelOptions): Promise<TunnelReport> {
   return new Promise(resolve => new Tunnel(options, resolve).begin())
 }
 
 /**
- * So many bytes wait for the client before the far side is stopped: one piece is taken while the next is read. The second when
- * blocks are scarce.
+ * Bytes that may wait for the client before the far side is stopped: the client takes one piece while the next is read. `mostUntakenScarce`
+ * holds when blocks are scarce.
  */
 const mostUntaken = 2 * socketBlock
 const mostUntakenScarce = 64 * 1024
-/** The bytes that wait for the far side before the client is stopped. */
+/** Bytes that may wait for the far side before the client is stopped. */
 const mostUntakenUp = 64 * 1024
-/** What a piece that keeps a block counts for at least. */
+/** The least that a piece counts when it keeps a block, in bytes. */
 const leastUntaken = 256 * 1024
-/** The time for a further byte once one side has ended and nothing waits to be taken by the other. */
+/** The time for a further byte after one side has ended while no byte waits for the other. */
 const halfClosed: Milliseconds = 15_000
 
 class Tunnel implements Reader {
@@ -72,7 +72,7 @@ class Tunnel implements Reader {
   #untaken = 0
   #untakenUp = 0
   #openDirections = 2
-  /** Whether what the client has got is to be paid for first. */
+  /** Whether the client's pace does not allow more bytes yet. */
   #held = false
   #over = false
 
@@ -106,7 +106,7 @@ class Tunnel implements Reader {
     if (far.socket.readableEnded) this.ended()
   }
 
-  /** Reads of the far side go to the client as they lie in memory. */
+  /** Bytes of the far side go to the client from the memory they were read into. */
   room(): Buffer {
     return this.#landing.room(this.#options.pace?.part)
   }
@@ -158,7 +158,7 @@ class Tunnel implements Reader {
     this.#landing.close()
   }
 
-  /** What the client has sent, and what it sends. */
+  /** Passes on the bytes that the client has sent and will send. */
   #beginUp(head: Buffer | undefined): void {
     const { client } = this.#options
     client.once('end', this.#endUp)
@@ -168,7 +168,7 @@ class Tunnel implements Reader {
     if (client.readableEnded) this.#endUp()
   }
 
-  /** The bytes lie in memory that all connections share: they leave at the end of the turn, or are copied. */
+  /** The bytes lie in memory that all connections share, so they leave at the end of the turn, or are copied. */
   readonly #passUp = (bytes: Buffer): boolean => {
     const { client, far } = this.#options
     const { length } = bytes
@@ -207,9 +207,9 @@ class Tunnel implements Reader {
     const { client, far, idle } = this.#options
     const waits = client.writableLength + far.socket.writableLength > 0
     const half = this.#openDirections < 2 && halfClosed < idle
-    // The silence is ours when the client has to wait.
+    // The pace caused the silence when the client has to wait.
     if (this.#held) this.#watch()
-    // What was sent to a side that has not ended may still be taken, as slowly as in any tunnel.
+    // A side that has not ended may still take the waiting bytes, as slowly as in any tunnel.
     else if (half && waits) this.#alarm.set(idle - halfClosed, () => this.#finish('idle'))
     else this.#finish('idle')
   }
@@ -241,15 +241,15 @@ class Tunnel implements Reader {
 }
 
 interface OpenTunnelOptions extends Omit<TunnelOptions, 'far'> {
-  /** Connects to the far side; ends the attempt when the signal fires. */
+  /** Connects to the far side. The attempt ends when the signal fires. */
   readonly dial: (signal: AbortSignal) => Promise<Transport>
 }
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
 
 /**
- * Answers CONNECT: dials, says 200 only when the far side is connected, and joins. Throws what `dial` throws, with nothing
- * written to the client, who can still be told in HTTP. A client that leaves meanwhile ends the attempt.
+ * Answers CONNECT: dials, writes 200 only when the far side is connected, and joins. Throws what `dial` throws before it has written a byte
+ * to the client, so the caller can still answer in HTTP. A client that disconnects meanwhile ends the attempt.
  */
 export async function openTunnel(options: OpenTunnelOptions): Promise<TunnelReport> {
   const { client, dial, signal, ...rest } = options

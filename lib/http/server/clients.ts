@@ -1,48 +1,51 @@
 /**
- * What each client of a service may have at a time: how many connections, and how many bytes a second on all of them. A client is an
- * IPv4 address or the /64 of an IPv6 address. Nothing is kept of clients without a limit.
+ * The limits of each client of a service: how many connections it may have at a time, and how many bytes a second on all of them. A client
+ * is an IPv4 address or the /64 of an IPv6 address. Nothing is kept of clients without a limit.
  *
  * # Facts
  * - apt has a connection for each archive, keeps it when nothing is under way, and opens it anew when it was closed meanwhile. So a client
- *   that has no connection left loses an idle one, and not the new one.
- * - apt tries again 1, 2 and 4 seconds after 429 with a text, as after 503, and shows the reason phrase. A connection that is closed
- *   without an answer it opens twice for each try, stops its pipelines, and shows no reason. So the request on a connection too many
- *   waits for a moment and is then answered (docs/decisions/0050).
- * - A connection that says nothing is no better for being too many. So there is a bound for those as well, beyond which they are closed.
+ *   that has used up its connections loses an idle one, and not the new one.
+ * - After 429 with a text apt tries again after 1, 2 and 4 seconds, as after 503, and shows the reason phrase. When a connection closes
+ *   without an answer apt opens it twice for each try, stops its pipelines, and shows no reason. So a request on a connection beyond the
+ *   limit waits for a moment and then gets an answer (docs/decisions/0050).
+ * - A connection beyond the limit may send no request at all. So these connections have a limit as well; further ones are closed.
  */
 import type { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { burst, Pace } from '../../bytes/pace.ts'
 import { networkOf, normaliseAddress } from '../../ip.ts'
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import type { ClientPlace } from '../message/message.ts'
 
 export interface ClientLimits {
-  /** Connections at a time; undefined: any number. */
+  /** The number of connections at a time; undefined is no limit. */
   readonly connections?: number | undefined
-  /** Bytes a second; undefined: as many as go. */
+  /** Bytes a second; undefined is no limit. */
   readonly rate?: number | undefined
 }
 
 export interface ClientsOptions {
   readonly clock: Clock
-  /** The limits that hold for an address at this moment; undefined when it has none. */
+  /** The limits of an address at this moment; undefined when it has none. */
   readonly limitsOf: (address: string) => ClientLimits | undefined
   /** Called for each connection that was answered or closed because it was one too many. */
   readonly onTooMany: (address: string) => void
 }
 
-/** How long a request on a connection too many waits, and how often it looks. With the time of an origin it is below the 30 seconds of apt. */
+/**
+ * How long a request on a connection beyond the limit waits, and how often it looks for a free place. Together with the time of an origin
+ * it is below the 30 seconds that apt waits.
+ */
 const patience: Milliseconds = 5000
 const interval: Milliseconds = 250
-/** Connections beyond the limit that wait for their answer or their end: as many as the limit, and so many at least. */
+/** Connections beyond the limit that may wait for an answer: as many as the limit, and at least this number. */
 const leastBeyond = 16
-/** Clients that have gone before what they got was paid for. */
+/** How many clients are remembered that disconnected before their pace allowed again what they had received. */
 const mostOwing = 4096
 
-/** What is known of the connection that has a place. */
+/** The connection that has a place. */
 interface Holder {
-  /** Whether nothing is under way on it, nor about to be. */
+  /** Whether no request is under way on it and no head is awaited. */
   idle(): boolean
   end(): void
 }
@@ -50,26 +53,26 @@ interface Holder {
 export class Clients {
   readonly #options: ClientsOptions
   readonly #present = new Map<string, Client>()
-  /** When what clients got that have gone is paid for: otherwise a new connection would be a way around the rate. */
+  /** By network, the time until which a client that disconnected has used up its rate. Otherwise a new connection would evade the rate. */
   #owing: LRUCache<string, Milliseconds> | undefined
 
   constructor(options: ClientsOptions) {
     this.#options = options
   }
 
-  /** Clients with limits that are connected. */
+  /** The number of clients with limits that are connected. */
   get size(): number {
     return this.#present.size
   }
 
-  /** Clients of which something waits for their rate. */
+  /** The number of clients for which something waits for the rate. */
   get waiting(): number {
     let count = 0
     for (const { pace } of this.#present.values()) if (pace.waits) count += 1
     return count
   }
 
-  /** A place for a connection of a client; undefined for a client without limits. The connection is to be closed at once when there is none. */
+  /** A place for a connection of a client; undefined for a client without limits. With 'none' the caller closes the connection at once. */
   enter(address: string): ConnectionPlace | 'none' | undefined {
     const { limitsOf, onTooMany } = this.#options
     if (isUnlimited(limitsOf(address))) return undefined
@@ -97,7 +100,7 @@ export class Clients {
   #gone(name: string, { pace }: Client): void {
     this.#present.delete(name)
     if (pace.paid <= this.#options.clock.elapsed() - burst) return
-    this.#owing ??= recent(mostOwing)
+    this.#owing ??= recentEntries(mostOwing)
     this.#owing.set(name, pace.paid)
   }
 }
@@ -119,7 +122,7 @@ class Client {
   readonly options: ClientOptions
   readonly pace: Pace
   readonly #counted = new Set<ConnectionPlace>()
-  /** The places whose requests wait for one within the limit, in their order. */
+  /** The places whose requests wait to be within the limit, in their order. */
   readonly #waiting = new Set<Waiting>()
   #beyond = 0
 
@@ -138,7 +141,7 @@ class Client {
     return place
   }
 
-  /** Whether the place is within the limit, for which an idle connection may have to go. */
+  /** Whether the place is within the limit. An idle connection may be ended for it. */
   counts(place: ConnectionPlace): boolean {
     if (this.#counted.has(place)) return true
     if (this.#counted.size >= this.#most && !this.#endIdle()) return false
@@ -147,7 +150,7 @@ class Client {
     return true
   }
 
-  /** Whether the place comes to be within the limit in time. */
+  /** Whether the place gets within the limit before `patience` has passed. */
   await(place: ConnectionPlace): Promise<boolean> {
     const { clock } = this.options
     return new Promise(settle => {
@@ -156,7 +159,7 @@ class Client {
     })
   }
 
-  /** When there is none for the first that waits there is none for those behind it: looking for an idle connection takes time. */
+  /** Admits waiting places. When the first gets no place, those behind it get none either: the search for an idle connection takes time. */
   #look(): void {
     const { clock, onTooMany } = this.options
     let full = false
@@ -185,7 +188,7 @@ class Client {
     return this.options.limits().connections ?? Number.POSITIVE_INFINITY
   }
 
-  /** Ends the oldest idle connection. Until its client has closed it, it is one beyond the limit. */
+  /** Ends the oldest idle connection. Until its client has closed it, it counts as one beyond the limit. */
   #endIdle(): boolean {
     for (const place of this.#counted) {
       if (!place.endIdle()) continue
@@ -197,7 +200,7 @@ class Client {
   }
 }
 
-/** A place whose request waits, and until when. */
+/** A place whose request waits, and the time until which it does. */
 interface Waiting {
   readonly place: ConnectionPlace
   readonly until: Milliseconds
@@ -210,7 +213,7 @@ export class ConnectionPlace implements ClientPlace {
   #holder: Holder | undefined
   /** The answer to the requests that wait on this connection. */
   #waiting: Promise<boolean> | undefined
-  /** Whether a request was refused because of it: the connection ends with the answer. */
+  /** Whether a request was refused because of this place. The connection ends with that answer. */
   refused = false
   #left = false
 
@@ -228,7 +231,7 @@ export class ConnectionPlace implements ClientPlace {
     return options.limits().rate === undefined ? undefined : pace
   }
 
-  /** Notes which connection has it. */
+  /** Notes which connection has this place. */
   give(holder: Holder): void {
     this.#holder = holder
   }
@@ -240,14 +243,14 @@ export class ConnectionPlace implements ClientPlace {
     return this.#waiting
   }
 
-  /** Whether it was idle, and ends now. */
+  /** Ends the connection if it is idle. Answers whether it was. */
   endIdle(): boolean {
     if (this.#holder?.idle() !== true) return false
     this.#holder.end()
     return true
   }
 
-  /** The connection has closed. */
+  /** To be called when the connection has closed. */
   leave(): void {
     if (this.#left) return
     this.#left = true

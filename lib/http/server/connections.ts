@@ -1,6 +1,6 @@
 /**
  * Keeps the client connections of one server: the address of each client, its requests under way, and how to end it. Reads accepted
- * connections into memory that all of them share (`sharingReads`, docs/decisions/0035).
+ * connections into memory that all of them share (`shareReadMemory`, docs/decisions/0035).
  */
 import type { IncomingMessage } from 'node:http'
 import { Socket, type SocketConstructorOpts } from 'node:net'
@@ -15,60 +15,60 @@ import { checkRequest, type Refusal } from '../wire/request-head.ts'
 import type { Clients, ConnectionPlace } from './clients.ts'
 import {
   bytesTaken,
-  confirmedSince,
+  confirmedMovement,
   connectionPorts,
   longestPause,
   type MovedBytes,
-  movedSince,
-  notLooked,
+  movementSince,
   readUnconfirmed,
   type UnconfirmedBytes,
+  unobservedMovement,
 } from './movement.ts'
 import type { HttpServerLimits, HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
 
-/** What is known of one client connection for as long as it lasts. */
+/** The state of one client connection while it lasts. */
 export interface Connection extends Ends {
-  /** Requests that came so far. */
+  /** The number of requests that have come so far. */
   requests: number
-  /** The exchanges under way, in the order they came; each is told when the connection has gone. */
+  /** The requests under way, in the order they came. Each learns of it when the connection closes. */
   readonly underWay: Members<LiveRequest>
   /**
-   * Told when bytes that Node's server was given are with the kernel. Node forgets those of the later responses of a pipeline
-   * when the connection closes: whatever is left is told then.
+   * The listeners for bytes that Node's server has and the kernel has not taken. When a connection closes Node forgets the listeners of the
+   * later responses of a pipeline, so the rest of this set is called then.
    */
   readonly untaken: Set<WriteListener>
   /** The content that is being received, or was received last. */
   content: ContentReading | undefined
-  /** Called when no request is under way: refuses a head that came after good requests, or ends the connection. */
+  /** Called when no request is under way: it refuses a head that came after good requests, or ends the connection. */
   afterLast: (() => void) | undefined
-  /** Whether its last request has come (RFC 9112 section 9.6): nothing that follows is looked at. */
+  /** Whether the last request has come (RFC 9112 section 9.6). The server ignores the bytes that follow. */
   over: boolean
   /** Whether a CONNECT handler has taken it over; time limits are then the handler's. */
   takenOver: boolean
-  /** Where its requests are read, as long as it is on the fast path. */
+  /** The reader of its requests while it is on the fast path. */
   fast: RequestReading | undefined
-  /** How far its bytes had moved when we last looked. */
+  /** How far its bytes had moved at the last look. */
   moved: MovedBytes
 }
 
-/** What is known of content that is being received. */
+/** Content that is being received. */
 interface ContentReading {
   /** Whether `refuse` was called. */
   readonly malformed: boolean
-  /** No more is read, and its handler is told why. False when it was complete. */
+  /** Stops reading and tells the handler why. False when the content was complete. */
   refuse(problem: string): boolean
 }
 
-/** What is known of a request that is being received. */
+/** The reader of requests on a connection. */
 export interface RequestReading {
   /** Whether a head has begun, or the first one is awaited. */
   readonly awaitsHead: boolean
   /** Answers a client whose head has taken `limit` or longer, and ends the connection; 0 is no limit. */
   refuseSlowHead(now: Milliseconds, limit: Milliseconds): void
-  /** The same for content; its time begins when its head has ended. */
+  /** Does the same for content, whose time begins when its head has ended. */
   refuseSlowContent(now: Milliseconds, limit: Milliseconds): void
-  /** No further request is looked at; what comes is read and dropped. */
+  /** Ignores further requests: the bytes that follow are read and dropped. */
   stop(): void
 }
 
@@ -82,7 +82,7 @@ type ClientTimes = Pick<
 interface Look {
   readonly now: Milliseconds
   readonly times: ClientTimes
-  /** Asks the kernel what clients have not confirmed. */
+  /** Asks the kernel how many bytes clients have not confirmed. */
   readonly ask: () => UnconfirmedBytes
 }
 
@@ -98,8 +98,8 @@ export class Connections {
   }
 
   /**
-   * Enters a new connection; it leaves by itself when it closes, and what was under way on it is told. Its client is its peer unless told.
-   * It is closed at once when its client may not have one more.
+   * Enters a new connection, which leaves the table when it closes; then its requests under way end. The client is the peer unless `client`
+   * is given. The connection is closed at once when its client may not have one more.
    */
   add(
     socket: Socket,
@@ -125,7 +125,7 @@ export class Connections {
     return connection
   }
 
-  /** Enters a TLS connection that lies in another one; `end` is where the CONNECT on that one wanted to go. */
+  /** Enters a TLS connection inside another one. `end` is the target of the CONNECT on the outer one. */
   addWithin(below: Connection, socket: Socket, end: TunnelEnd): Connection {
     const { client, local, clientPlace } = below
     const ends = { client, local, secure: true, tunnelEnd: end }
@@ -143,12 +143,12 @@ export class Connections {
       over: false,
       takenOver: false,
       fast: undefined,
-      moved: notLooked,
+      moved: unobservedMovement,
     }
     const connection: Connection = { ...ends, ...begun }
     this.#open.set(socket, connection)
     lingerAtEnd(socket, this.#clock, () => {
-      lookAtNoMore(connection)
+      ignoreFurtherRequests(connection)
       if (connection.fast === undefined) socket.resume()
     })
     socket.once('close', () => {
@@ -164,29 +164,29 @@ export class Connections {
     return this.#open.get(socket)
   }
 
-  /** Clients' connections; one within another is not another one. */
+  /** The number of clients' connections. A connection within another does not count. */
   get count(): number {
     let count = 0
     for (const { tunnelEnd } of this.#open.values()) if (tunnelEnd === undefined) count += 1
     return count
   }
 
-  /** Ends the connections on which nothing is under way, but for those whose first request, or the rest of one, is to come. */
+  /** Ends the connections on which no request is under way, except those that await a first request or the rest of a head. */
   endIdle(): void {
     for (const [socket, connection] of this.#open) {
       if (connection.underWay.size === 0 && !awaitsRequest(connection)) socket.destroySoon()
     }
   }
 
-  /** Ends all connections on which nothing is under way. */
+  /** Ends all connections on which no request is under way. */
   endSilent(): void {
     for (const [socket, { underWay }] of this.#open) if (underWay.size === 0) socket.destroySoon()
   }
 
   /**
-   * Cuts slow clients from now on, with one timer for all; the returned function stops it. Node's server has timers for heads
-   * and idle connections, but they start again with each byte a client sends, so a client that never reads and sends an empty
-   * line now and then would never be cut.
+   * Cuts slow clients from now on, with one timer for all; the returned function stops it. Node's server has timers for heads and idle
+   * connections, but each byte from the client restarts them. A client that never reads and sends an empty line now and then would never be
+   * cut.
    */
   watch(times: ClientTimes): () => void {
     const clock = this.#clock
@@ -196,7 +196,7 @@ export class Connections {
     let cancel = (): void => undefined
     const look = (): void => {
       const now = clock.elapsed()
-      // Read once for all connections, and only when there is one that seems to stand still.
+      // The kernel's table is read once for all connections, and only when a connection seems to stand still.
       let unconfirmed: UnconfirmedBytes | undefined
       const ask = (): UnconfirmedBytes => {
         unconfirmed ??= readUnconfirmed()
@@ -220,7 +220,7 @@ export class Connections {
       read: socket.bytesRead,
       waits: socket.writableLength > 0,
     }
-    connection.moved = movedSince(connection.moved, bytes, when)
+    connection.moved = movementSince(connection.moved, bytes, when)
     const limit = underWay.size > 0 ? stalled : fast === undefined ? 0 : idle
     const still = (part: number): boolean => {
       const { takenSince, allSince, fastBefore } = connection.moved
@@ -233,7 +233,7 @@ export class Connections {
       const unconfirmed = ask().get(connectionPorts(socket))
       if (unconfirmed !== undefined) {
         const confirmed = bytes.taken - unconfirmed
-        connection.moved = confirmedSince(connection.moved, confirmed, when)
+        connection.moved = confirmedMovement(connection.moved, confirmed, when)
       }
     }
     if (still(1)) {
@@ -245,7 +245,7 @@ export class Connections {
     if (fast.awaitsHead) fast.refuseSlowHead(now, times.headTime)
   }
 
-  /** The requests under way on all connections, each with what cuts its connection. */
+  /** The requests under way on all connections, each with a function that cuts its connection. */
   *underWay(): Generator<{ readonly request: LiveRequest; readonly cut: () => void }> {
     for (const [socket, connection] of this.#open) {
       for (const request of connection.underWay) {
@@ -254,19 +254,19 @@ export class Connections {
     }
   }
 
-  /** Cuts every connection, whatever is under way. */
+  /** Cuts every connection, also those with requests under way. */
   destroyAll(): void {
     for (const [socket, connection] of this.#open) cut(socket, connection)
   }
 }
 
-/** Tells what is under way before Node does: it calls a write back without an error when its socket has been destroyed. */
+/** Ends the requests under way before Node calls their write listeners: for a destroyed socket it calls them without an error. */
 function cut(socket: Socket, connection: Connection): void {
   socket.destroy()
   tell(connection)
 }
 
-/** One for all: making an error costs more than many a connection. */
+/** All connections share one error, because making an error is expensive. */
 const closed = new Error('the connection of the client has closed')
 
 function tell({ underWay }: Connection): void {
@@ -274,8 +274,8 @@ function tell({ underWay }: Connection): void {
   underWay.clear()
 }
 
-/** Makes the request that came last the last one (RFC 9112 section 9.6): what follows is not processed. */
-export function lookAtNoMore(connection: Connection): void {
+/** Makes the newest request the last one (RFC 9112 section 9.6): the server ignores the bytes that follow. */
+export function ignoreFurtherRequests(connection: Connection): void {
   connection.over = true
   connection.afterLast = undefined
   connection.fast?.stop()
@@ -285,8 +285,8 @@ function awaitsRequest({ fast, requests }: Connection): boolean {
   return fast?.awaitsHead ?? requests === 0
 }
 
-/** Does it when no request is under way. */
-export function afterLast(connection: Connection, act: () => void): void {
+/** Calls `act` when no request is under way. */
+export function callAfterLastRequest(connection: Connection, act: () => void): void {
   if (connection.underWay.size === 0) act()
   else connection.afterLast = act
 }
@@ -296,7 +296,7 @@ export function peerOf(socket: Socket): Peer {
   return { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 }
 }
 
-/** An address as `Peer` wants it: IPv4-mapped IPv6 as IPv4, without a zone. */
+/** An address in the form of `Peer`: IPv4-mapped IPv6 becomes IPv4, and the zone is left out. */
 function plainAddress(address: string | undefined): string {
   if (address === undefined) return ''
   const zone = address.indexOf('%')
@@ -304,19 +304,19 @@ function plainAddress(address: string | undefined): string {
   return bare.startsWith('::ffff:') && bare.includes('.') ? bare.slice(7) : bare
 }
 
-/** How long a client may take to end its side when all is written. */
+/** The time in which a client may end its side after everything is written. */
 const patience: Milliseconds = 2000
 
 /**
- * The end of a connection, so that its client receives all that was written to it (RFC 9112 section 9.6).
+ * Ends a connection so that its client receives everything that was written to it (RFC 9112 section 9.6).
  *
  * # Facts
- * - The kernel answers bytes that lie unread when a connection is closed, or that come later, with a reset, and drops what it still had
- *   to send. A client that sends a pipeline, or asks at the moment of the end, then loses the tail of a response, or sees an error.
- * - Node's server and ours end a connection by `destroySoon`, which closes it when the last byte is with the kernel.
+ * - When a connection is closed with unread bytes, or bytes come later, the kernel sends a reset and drops what it still had to send. A
+ *   client that sends a pipeline, or asks at the moment of the end, then loses the tail of a response, or sees an error.
+ * - Node's server and ours end a connection by `destroySoon`, which closes it when the kernel has the last byte.
  *
- * Makes `destroySoon` end our side only, and close the connection when the client has ended its side too, at the latest after
- * `patience`. `begin` is called first: from then on what the client sends is to be read and dropped.
+ * So `destroySoon` here ends our side only. It closes the connection when the client has ended its side too, and after `patience` at the
+ * latest. It calls `begin` first: from then on the bytes of the client are to be read and dropped.
  */
 function lingerAtEnd(socket: Socket, clock: Clock, begin: () => void): void {
   let ending = false
@@ -335,32 +335,28 @@ function lingerAtEnd(socket: Socket, clock: Clock, begin: () => void): void {
   }
 }
 
-/** What is known of a connection when it is entered. */
+/** The facts known of a connection when it is entered. */
 interface NewConnection {
   readonly secure: boolean
   readonly client?: Peer
-  /** Its place among those of its client, if it has one already. */
+  /** Its place among the connections of its client, if it has one already. */
   readonly place?: ConnectionPlace | 'none' | undefined
 }
 
 /** Both ends of the connection a request came on. */
 export interface Ends extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
   readonly clientPlace?: ConnectionPlace
-  /** Ends when it is closed. */
+  /** The lifetime ends when the connection is closed. */
   readonly life: Lifetime
 }
 
-/** What the bytes of a request said. */
+/** The parts of a request that are read from its bytes. */
 type ReadRequest = Pick<
   Request,
   'method' | 'target' | 'version' | 'fields' | 'content' | 'trailers' | 'interim'
 >
 
-/**
- * A request on a connection, as its handler sees it, and whether its client is still connected.
- *
- * Its lifetime ends with the exchange, or when the client has gone.
- */
+/** A request on a connection, as its handler sees it. Its lifetime ends with the exchange, or when the client has disconnected. */
 export class LiveRequest extends Lifetime implements Request, Member {
   place = 0
   readonly id: string
@@ -416,7 +412,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
   }
 }
 
-/** One for all: making an error for each request costs more than many a request. */
+/** All requests share one error, because making an error is expensive. */
 const over = new Error('the exchange is over')
 
 interface NodeRequestParts {
@@ -426,7 +422,7 @@ interface NodeRequestParts {
   readonly interim?: SendInterim
 }
 
-/** The request that Node's parser has read, and what is wrong when its head breaks a rule that parser does not know. */
+/** The request that Node's parser has read, and a refusal when its head breaks a rule that parser does not know. */
 export function nodeRequest(
   message: IncomingMessage,
   ends: Ends,
@@ -457,7 +453,7 @@ export function nodeRequest(
   return { request, refusal }
 }
 
-/** Names of requests for logs and error pages: a word that no other run uses, and a number. */
+/** Makes names of requests for logs and error pages: a word that no other run uses, and a number. */
 export function requestIds(random: (size: number) => Buffer): () => string {
   const run = random(4).toString('hex')
   let count = 0
@@ -469,15 +465,15 @@ export function requestIds(random: (size: number) => Buffer): () => string {
 
 /*
  * The shared memory of reads. Node makes 64 KiB of memory for each read of a connection that it accepts, even if five bytes come.
- * For connections that a program opens there is the option `onread`; for those it accepts there is none, so what Node accepted is
- * moved to a socket that has it.
+ * Connections that a program opens have the option `onread`; accepted ones do not. So an accepted connection is moved to a socket that has
+ * the option.
  *
- * - A read is synchronous: what lies in the shared memory is understood or copied before another connection can be read.
- * - The memory is these sockets' own: the handler of a request may have a connection to an origin give what it kept
- *   (`Transport.resume`), which writes to the memory of those connections before the next request is understood.
+ * - A read is synchronous: the bytes in the shared memory are understood or copied before another connection can be read.
+ * - Only these sockets use the memory. Connections to origins have memory of their own: the handler of a request may make such a connection
+ *   deliver the bytes it kept (`Transport.resume`) before the next request is understood.
  */
 
-/** Bytes of the memory, and how many of them a read may bring as a rule: what Node offers for one as well. */
+/** Bytes of the memory, and the usual number that one read may bring, which is also Node's. */
 const sharedBytes = 256 * 1024
 const usualBytes = 64 * 1024
 
@@ -492,12 +488,12 @@ function shared() {
 }
 
 /**
- * Understands or copies the bytes of a read before it returns. True: many more are to come, and the next read may bring as many as
- * there is memory for.
+ * Understands or copies the bytes of a read before it returns. True when many more are expected: the next read may then fill all of the
+ * memory.
  */
 type Taker = (bytes: Buffer) => boolean
 
-/** What Node keeps of a socket and does not document. */
+/** Undocumented members of a Node socket. */
 interface Inside {
   _handle: Handle | null
   /** The server that counts the connection until it has closed. */
@@ -511,14 +507,14 @@ interface Handle {
 }
 
 class AcceptedSocket extends Socket {
-  /** Who is given the bytes of a read; without one they are copied into the stream. */
+  /** The function that gets the bytes of a read; without one they are copied into the stream. */
   taker: Taker | undefined
 
   constructor(handle: Handle) {
     const { all, usual } = shared()
     let next = usual
     const onread = {
-      // Asked for before the first read, and after each for the next.
+      // Node calls this before the first read, and after each read for the next.
       buffer: () => next,
       callback: (count: number) => {
         const bytes = all.subarray(0, count)
@@ -531,8 +527,8 @@ class AcceptedSocket extends Socket {
   }
 }
 
-/** Moves a connection that was accepted this moment to a socket that reads into the shared memory; others stay as they are. */
-export function sharingReads(accepted: Socket): Socket {
+/** Moves a connection that was just accepted to a socket that reads into the shared memory. Any other connection is returned unchanged. */
+export function shareReadMemory(accepted: Socket): Socket {
   const inside = accepted as unknown as Inside
   const { _handle: handle, _server } = inside
   if (typeof handle?.useUserBuffer !== 'function') return accepted
@@ -545,14 +541,14 @@ export function sharingReads(accepted: Socket): Socket {
   return socket
 }
 
-/** Has `take` told of each read, and lets the bytes flow. */
+/** Gives the bytes of each read to `take`, and starts reading. */
 export function takeReads(socket: Socket, take: Taker): void {
   if (socket instanceof AcceptedSocket) socket.taker = take
   else socket.on('data', take)
   socket.resume()
 }
 
-/** Leaves what is read from now on to the stream. */
+/** From now on the bytes of each read go to the stream. */
 export function leaveReads(socket: Socket, take: Taker): void {
   if (socket instanceof AcceptedSocket) socket.taker = undefined
   else socket.off('data', take)

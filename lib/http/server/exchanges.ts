@@ -1,7 +1,6 @@
 /**
- * Calls the handler of each request, sends its response and reports the exchange, its record for the log: on the fast path and
- * through Node's server. Answers the handler's failure and ends the connection. Content shares the turns of the event loop with new
- * connections (`LoopShare`).
+ * Calls the handler of each request, sends its response and reports the exchange for the log, on the fast path and through Node's server.
+ * Answers for a handler that fails, and ends connections. Content shares the turns of the event loop with new connections (`LoopShare`).
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -10,7 +9,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { type Pace, PacedSource } from '../../bytes/pace.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
-import { ofBytes, type Source } from '../../bytes/source.ts'
+import { bytesSource, type Source } from '../../bytes/source.ts'
 import type { Fields } from '../message/field.ts'
 import {
   type Exchange,
@@ -23,16 +22,16 @@ import {
 import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
 import { type OutgoingHead, responseText } from '../wire/framing.ts'
-import { type Connection, type LiveRequest, lookAtNoMore } from './connections.ts'
+import { type Connection, ignoreFurtherRequests, type LiveRequest } from './connections.ts'
 import type { HttpServerOptions } from './options.ts'
 import { MalformedContent } from './request-content.ts'
 
 export class Exchanges {
   readonly #options: HttpServerOptions
   readonly #share: LoopShare
-  /** Whether the server is about to stop: the last answer on each connection says that the connection ends, and ends it. */
+  /** Whether the server is about to stop. Then the last answer on each connection announces its end and ends it. */
   ending = false
-  /** Whether a connection ends when nothing is under way on it. */
+  /** Whether a connection ends when no request is under way on it. */
   draining = false
 
   constructor(options: HttpServerOptions, share: LoopShare) {
@@ -64,7 +63,7 @@ export class Exchanges {
       : this.#options.onFailure(request, error)
   }
 
-  /** Calls the handler unless `way` has the response, sends the response, reports the exchange, and calls `done`. Never throws. */
+  /** Sends `response`, or the handler's when it is undefined, reports the exchange and calls `done`. Never throws. */
   answer(
     request: LiveRequest,
     connection: Connection,
@@ -74,11 +73,11 @@ export class Exchanges {
     const { out, response = this.#ask(request) } = way
     const { clientPlace } = connection
     const begin = (ready: Response): void => {
-      // Requests in the pipeline were accepted before the server began to stop: the last response closes the connection.
+      // Requests in the pipeline were accepted before the server began to stop, so only the last response closes the connection.
       const ends = this.ending || clientPlace?.refused === true
       if (ends && connection.underWay.newest === request) {
         out.last()
-        lookAtNoMore(connection)
+        ignoreFurtherRequests(connection)
       }
       const pace = clientPlace?.pace
       const paced = pace === undefined ? ready : pacedResponse(ready, pace)
@@ -93,7 +92,7 @@ export class Exchanges {
     } else begin(response)
   }
 
-  /** To be called after each response: does what waits until no request is under way. */
+  /** To be called after each response. It does what waits until no request is under way. */
   settle(connection: Connection, socket: Socket): void {
     if (connection.underWay.size > 0) return
     const { afterLast } = connection
@@ -124,8 +123,8 @@ export function malformedResponse({
 }
 
 /**
- * The record of an exchange for the log. `duration` is milliseconds, `sent` bytes of content. No cookie, no credential, no
- * query secret: the logger redacts, and only the fields named here are ever read. The object is the caller's.
+ * The record of an exchange for the log. `duration` is in milliseconds, `sent` in bytes of content. It holds no cookie, credential or query
+ * secret: the logger redacts, and only the fields named here are read. The caller may change the object.
  */
 export function accessFacts(exchange: Exchange): Record<string, unknown> {
   const { request, response } = exchange
@@ -140,12 +139,12 @@ export function accessFacts(exchange: Exchange): Record<string, unknown> {
     complete: exchange.complete ? undefined : false,
     slow: request.slowClient ? true : undefined,
     agent: request.fields.get('User-Agent'),
-    // Last: V8 hands each member behind a spread to its runtime.
+    // This comes last, because V8 hands each member behind a spread to its runtime.
     ...response.facts,
   }
 }
 
-/** What a request asks for, as it was written. */
+/** The target of a request, as it was written. */
 export function targetText({ target, fields }: Request): string {
   switch (target.form) {
     case 'absolute':
@@ -159,7 +158,7 @@ export function targetText({ target, fields }: Request): string {
   }
 }
 
-/** What became of a response. */
+/** The outcome of a response. */
 interface Sent {
   /** Bytes of content the kernel took for the client. */
   readonly bytes: number
@@ -171,11 +170,11 @@ interface Sent {
 const nothing: Sent = { bytes: 0, complete: false }
 
 /**
- * Sends a response: framing (RFC 9112 section 6) and back-pressure. If the content breaks off, it cuts the connection, so that
- * no client takes a part for the whole.
+ * Sends a response: framing (RFC 9112 section 6) and back-pressure. If the content breaks off, it cuts the connection, so that no client
+ * takes a part for the whole.
  *
- * Writes the response. Calls `done` once, when its last byte is with the kernel or the connection has gone; who watches the
- * connections (connections.ts) sees to it that one of the two comes. Never throws.
+ * Calls `done` once, when the kernel has the last byte or the connection has closed. The watch over the connections (connections.ts)
+ * ensures that one of the two happens. Never throws.
  */
 export function send(
   out: ResponseWriter,
@@ -209,17 +208,17 @@ function announcedBy({ status, announcedLength }: Response): number | undefined 
   return status === 204 ? undefined : announcedLength
 }
 
-/** What is not sent lets go of its memory and of its connection. */
+/** Releases the memory and the connection of a response that is not sent. */
 function discard({ content }: Response): void {
   if (content.kind === 'stream') content.open().close()
 }
 
-/** Statuses whose responses end with their fields (RFC 9110 section 6.4.1). */
+/** Whether a response with this status may have content (RFC 9110 section 6.4.1). */
 function mayHaveContent(status: number): boolean {
   return status >= 200 && status !== 204 && status !== 304
 }
 
-/** The end of a response, with the content when all of it is in memory. */
+/** Ends a response, with its content when all of it is in memory. */
 function finish(
   out: ResponseWriter,
   request: LiveRequest,
@@ -233,7 +232,7 @@ function finish(
     done(sent)
   }
   request.onceOver(() => tell(nothing))
-  // After an error the connection closes, and that ends the request.
+  // After an error the connection closes, which ends the request.
   out.end(bytes, error => {
     if (!error) tell({ bytes: bytes?.length ?? 0, complete: true })
   })
@@ -253,7 +252,7 @@ class Streaming {
   #asking = false
   #looping = false
   #broken: Error | undefined
-  /** The end has been written. */
+  /** Whether the end has been written. */
   #ended = false
   #over = false
 
@@ -273,12 +272,12 @@ class Streaming {
   }
 
   run(): void {
-    // A response behind another on its connection never hears of its own writes when that connection breaks.
+    // A response behind another one gets no event for its own writes when the connection breaks.
     this.#request.onceOver(() => this.#finish({ complete: false }))
     this.#ask()
   }
 
-  /** Asks for pieces until enough of them wait. A loop, because a source may answer at once. */
+  /** Asks for pieces until enough of them wait. It is a loop, because a source may answer at once. */
   #ask(): void {
     if (this.#looping) return
     this.#looping = true
@@ -310,7 +309,7 @@ class Streaming {
     this.#out.write(piece.bytes, error => {
       piece.release()
       this.#share.wait(-size)
-      // The client's connection has broken, which says nothing of the content.
+      // The client's connection has broken, which says nothing about the content.
       if (error) return this.#finish({ complete: false })
       this.#taken += size
       if (this.#over) return
@@ -357,17 +356,20 @@ class Streaming {
   }
 }
 
-/** Writes one response, on the fast path or through Node. Its methods are called in this order: `last` if need be, `head`, any number of `write`, `trailers` if need be, `end`. */
+/**
+ * Writes one response, on the fast path or through Node. Its methods are called in this order: `last` if needed, `head`, any number of
+ * `write`, `trailers` if needed, `end`.
+ */
 export interface ResponseWriter {
-  /** The connection ends with this response. */
+  /** Makes the connection end with this response. */
   last(): void
-  /** Throws for fields that cannot be written; nothing has left then. */
+  /** Throws for fields that cannot be written; then no byte has left. */
   head(head: OutgoingHead): void
   /** Whether the content goes in chunks (RFC 9112 section 7.1), so that there is room for trailer fields. */
   readonly chunked: boolean
   write(block: Buffer, taken: WriteListener): void
   trailers(fields: Fields): void
-  /** The end, with the content when it is all in memory. */
+  /** Ends the response; `bytes` is the content when all of it is in memory. */
   end(bytes: Buffer | undefined, taken: WriteListener): void
   /** Cuts the connection, so that the client does not take a part for the whole. */
   destroy(): void
@@ -377,7 +379,7 @@ export interface ResponseWriter {
 export class NodeResponseWriter implements ResponseWriter {
   readonly #out: ServerResponse
   readonly #untaken: Set<WriteListener>
-  /** Only the end of the connection tells the end of the content. */
+  /** Whether only the end of the connection marks the end of the content. */
   #untilClose = false
 
   /** `untaken` is that of the connection. */
@@ -423,24 +425,24 @@ export class NodeResponseWriter implements ResponseWriter {
   destroy(): void {
     const { socket } = this.#out
     if (socket === null) {
-      // Behind another response: the connection ends when that one is sent. Node 24 does not see to it.
+      // This response waits behind another one. The connection ends when that one is sent; Node 24 does not do this.
       this.#out.once('socket', assigned => assigned.destroy())
     } else if (this.#untilClose && !(socket instanceof TLSSocket)) {
-      // A plain end would look like that of the content. TLS leaves out its own end (close_notify).
+      // A plain end would look like the end of the content. TLS leaves out its own end (close_notify).
       socket.resetAndDestroy()
     }
     this.#out.destroy()
   }
 }
 
-/** A short response as bytes, for a connection that Node's server has handed over; the connection ends after it. */
+/** A short response as bytes, for a connection that Node's server has handed over. The connection ends after it. */
 export function wholeResponse({ status, reason, fields, content }: Response): Buffer {
   const bytes = content.kind === 'bytes' ? content.bytes : Buffer.alloc(0)
   const head = { status, reason, fields, length: bytes.length, hasContent: true }
   return Buffer.concat([Buffer.from(responseText(head, 'Connection: close\r\n'), 'latin1'), bytes])
 }
 
-/** The links of early hints (RFC 8297), the one interim response that is passed on; none for others. */
+/** The links of early hints (RFC 8297), the only interim response that is passed on. Other responses have none. */
 export function hintsOf(status: number, fields: Fields): readonly string[] {
   return status === 103 ? fields.all('Link') : []
 }
@@ -450,12 +452,12 @@ export function interimSender(out: ServerResponse): SendInterim {
   return (status, fields) => {
     const links = hintsOf(status, fields)
     if (links.length === 0) return
-    // Behind another response Node would write the hints into this one (it has no socket yet).
+    // Node would write the hints into the response before this one, which has no socket yet.
     if (out.socket === null || out.headersSent || out.req.httpVersionMinor === 0) return
     try {
       out.writeEarlyHints({ link: [...links] })
     } catch {
-      // Node refuses links it cannot read; a hint that does not arrive is no loss.
+      // Node refuses links it cannot read; the hints are then left out.
     }
   }
 }
@@ -466,30 +468,30 @@ export function pacedResponse(response: Response, pace: Pace): Response {
   if (content.kind === 'none') return response
   const open =
     content.kind === 'bytes'
-      ? () => new PacedSource(ofBytes(content.bytes), pace)
+      ? () => new PacedSource(bytesSource(content.bytes), pace)
       : () => new PacedSource(content.open(), pace)
   const stream = content.kind === 'bytes' ? { length: content.bytes.length } : content
   return { ...response, content: { ...stream, kind: 'stream', open } }
 }
 
 /*
- * Shares the turns of the event loop between content and new connections, and memory between those that take their content slowly.
+ * Shares the turns of the event loop between content and new connections, and memory among clients that read their content slowly.
  *
  * # Facts
- * - Node 20 accepts one connection a turn (later versions accept all). With a block to write for every client before it, each
- *   turn lasts as long as all these writes, and the last of fifty clients waits for fifty such turns.
- * - So content gets a bounded share of a turn, and none of a turn in which a connection arrived, for at most `longestHold`: many
+ * - Node 20 accepts one connection a turn (later versions accept all). With a block to write for every client before it, each turn lasts as
+ *   long as all these writes, and the last of fifty clients waits for fifty such turns.
+ * - So content gets a bounded share of a turn, and none of a turn in which a connection arrived, for at most `longestHold`. Many
  *   connections slow downloads and never stop them. The first piece of a response does not wait.
- * - What a connection has not taken waits in memory. With hundreds of slow clients each has little of it: what is made beyond the
- *   blocks there are for it (bytes/block-pool.ts) V8 collects, four times a second with a tenth of all time.
+ * - Bytes that a connection has not taken wait in memory. With hundreds of slow clients each may have few of them. Pieces beyond the
+ *   available blocks (bytes/block-pool.ts) are garbage for V8, which collected four times a second and used a tenth of all time.
  */
 
-/** What a write costs besides its bytes, in bytes: the call, the wake-up, the steps around it. */
+/** The cost of a write besides its bytes, in bytes: the call, the wake-up, the steps around it. */
 const perWrite = 256 * 1024
 /** Bytes of content written in one turn, `perWrite` included: one or two milliseconds. */
 const share = 8 * 1024 * 1024
 const longestHold: Milliseconds = 50
-/** Bytes that may wait in one connection before it is given more; the second when more than `plenty` wait in all. */
+/** Bytes that may wait in one connection before it gets more. `fewUntaken` holds when more than `plenty` wait in all connections. */
 const mostUntaken = 512 * 1024
 const fewUntaken = 64 * 1024
 const plenty = 32 * 1024 * 1024
@@ -509,7 +511,7 @@ export class LoopShare {
     this.#clock = clock
   }
 
-  /** A connection arrived in this turn. */
+  /** To be called when a connection arrives in this turn. */
   arrive(): void {
     this.#arrived = true
     this.#count()
@@ -522,17 +524,17 @@ export class LoopShare {
     else this.#waiting.push({ bytes, go })
   }
 
-  /** So many bytes were handed to a connection; a negative number: they were taken, or it has closed. */
+  /** Adds bytes that were handed to a connection. A negative number says that they were taken or that the connection has closed. */
   wait(bytes: number): void {
     this.#untaken += bytes
   }
 
-  /** Whether a connection in which so many bytes wait may be given more. */
+  /** Whether a connection in which so many bytes wait may get more. */
   mayAsk(untaken: number): boolean {
     return untaken < (this.#untaken < plenty ? mostUntaken : fewUntaken)
   }
 
-  /** A piece larger than the share may go when nothing else has gone. */
+  /** A piece larger than the share may go when nothing else has gone in this turn. */
   #granted(bytes: number): boolean {
     const cost = bytes + perWrite
     if (this.#left < cost && this.#left < share) return false
@@ -540,7 +542,7 @@ export class LoopShare {
     return true
   }
 
-  /** `setImmediate` runs once a turn, after what has arrived was read. */
+  /** `setImmediate` runs once a turn, after the read of what has arrived. */
   #count(): void {
     if (this.#counting) return
     this.#counting = true

@@ -1,12 +1,12 @@
 /**
- * Reads the content of a request into memory, with limits for its size, its time, and the memory of all such requests together,
- * so that many clients at once cannot fill the memory.
+ * Reads the content of a request into memory. It limits the size, the time, and the memory of all such requests together, so that many
+ * clients at once cannot fill the memory.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
+import { withDeadline } from '../../async/deadline.ts'
 import type { Request } from '../message/message.ts'
 
-/** Bytes that all requests gathered at a time may hold. */
+/** The memory in bytes that all gathered requests share. */
 export class Allowance {
   readonly #most: number
   #held = 0
@@ -32,33 +32,33 @@ export class Allowance {
 
 export interface GatherLimits {
   readonly clock: Clock
-  /** Undefined for content so small that it needs none. */
+  /** The shared memory; undefined for content so small that it needs no limit. */
   readonly room?: Allowance
-  /** Bytes of the whole content. */
+  /** The most bytes of the whole content. */
   readonly size: number
-  /** For all of it to arrive. */
+  /** The time for all of it to arrive. */
   readonly time: Milliseconds
 }
 
-export type Gathered = Buffer | 'too-large' | 'late' | 'no-room'
+export type GatheredContent = Buffer | 'too-large' | 'late' | 'no-room'
 
 class TooSlow extends Error {}
 
-/** The client went away while its content was read. */
+/** The client disconnected while its content was read. */
 export class ClientGone extends Error {}
 
-/** Gathers the content of a request. Throws a ClientGone, or what reading throws when the client goes away. */
-export async function gather(request: Request, limits: GatherLimits): Promise<Gathered> {
+/** Gathers the content of a request. Throws a ClientGone, or what reading throws when the client disconnects. */
+export async function gather(request: Request, limits: GatherLimits): Promise<GatheredContent> {
   const { clock, room, size, time } = limits
   const blocks: Buffer[] = []
   let read = 0
-  const gathering = async (stop: AbortSignal): Promise<Gathered> => {
+  const gathering = async (stop: AbortSignal): Promise<GatheredContent> => {
     for await (const block of request.content) {
       if (stop.aborted) return 'late'
       if (read + block.length > size) return 'too-large'
       if (room?.take(block.length) === false) return 'no-room'
       read += block.length
-      // A copy of what is a small part of a larger buffer, which it would keep.
+      // A block that is a small part of a larger buffer is copied, because it would keep that buffer in memory.
       const fills = block.length > 0.8 * block.buffer.byteLength
       blocks.push(fills ? block : Buffer.from(block))
     }
@@ -66,7 +66,7 @@ export async function gather(request: Request, limits: GatherLimits): Promise<Ga
     return only !== undefined && more.length === 0 ? only : Buffer.concat(blocks, read)
   }
   try {
-    return await within(
+    return await withDeadline(
       {
         clock,
         after: time,

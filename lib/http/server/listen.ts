@@ -7,7 +7,7 @@ import type { InheritedSocket } from '../../systemd.ts'
 import { formatAuthority } from '../message/target.ts'
 import type { HttpServer } from './server.ts'
 
-/** Where to listen; without an address on all the machine has. */
+/** An address to listen on; without `address` the server listens on all addresses of the machine. */
 export interface ListenAddress {
   readonly address: string | undefined
   readonly port: number
@@ -18,7 +18,7 @@ export interface SocketPath {
   readonly path: string
 }
 
-/** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when another process listens there. */
+/** Starts listening. Throws a Failure that names the place and the reason. `inUse` is the advice for a port that another process uses. */
 export async function startListening(
   server: HttpServer,
   place: ListenAddress | InheritedSocket,
@@ -33,7 +33,7 @@ export async function startListening(
   }
 }
 
-/** Where a listener could not be opened, and why. */
+/** The Failure that says where a listener could not be opened, and why. */
 export function cannotListen(
   cause: unknown,
   place: ListenAddress | InheritedSocket,
@@ -52,25 +52,23 @@ export function cannotListen(
   return new Failure(`cannot listen on ${where}: ${reason}`, { code: 'LISTEN', cause })
 }
 
-/**
- * The addresses as a drop-in of a socket unit of systemd, systemd.socket(5). It takes the place of the addresses the unit has.
- */
+/** The addresses as a drop-in of a socket unit of systemd, systemd.socket(5). The drop-in replaces the addresses of the unit. */
 export function socketUnit(listen: ReadonlyArray<ListenAddress | SocketPath>): string {
   const places = listen.map(place => {
-    // In units `%` begins what systemd replaces.
+    // systemd replaces specifiers, which begin with `%`.
     if ('path' in place) return place.path.replaceAll('%', '%%')
     const { address, port } = place
     return address === undefined ? `${port}` : formatAuthority({ host: address, port })
   })
   const lines = ['ListenStream=', ...places.map(place => `ListenStream=${place}`)]
-  // The unit starts before the network is up, when an address of this machine may not be there yet.
+  // The unit starts before the network is up, when the machine may not have the address yet.
   if (listen.some(place => 'port' in place)) lines.push('FreeBind=yes')
   return `[Socket]\n${lines.join('\n')}\n`
 }
 
 /**
- * What to do where systemd listens elsewhere than the configuration says; undefined where they agree. `unit` and `socket`, the unit that
- * listens, have no suffix.
+ * The advice when systemd listens elsewhere than the configuration says; undefined when both agree. `unit`, and `socket` that listens for
+ * it, are names without a suffix.
  */
 export function otherSockets(
   given: ReadonlyArray<ListenAddress | SocketPath>,
@@ -94,7 +92,7 @@ function placesText(places: ReadonlyArray<ListenAddress | SocketPath>): string {
     .join(', ')
 }
 
-/** Whether an address stands for all of the machine. */
+/** Whether an address stands for all addresses of the machine. */
 export function anyAddress(address: string): boolean {
   return address === '::' || address === '0.0.0.0'
 }

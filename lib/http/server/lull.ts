@@ -1,22 +1,22 @@
 /**
- * When a server that is to stop refuses new clients: not before what was under way has ended. A slow client then keeps no other
- * client out, and the next process can listen soon after the moment at which this one stops listening.
+ * The moment when a server that is to stop refuses new clients: after the requests under way have ended. A slow client then keeps no other
+ * client out, and the next process can listen soon after this one stops listening.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'
 
-/** What is under way. `begun` is by the monotonic clock. */
+/** A request under way. `begun` is a time of the monotonic clock. */
 export interface UnderWay {
   readonly begun: Milliseconds
 }
 
 /** The longest time between the end of listening and the moment at which the rest is cut. */
 const longestRest: Milliseconds = 5000
-/** Requests of this age end soon, as most do. */
+/** A request younger than this will probably end soon, as most requests do. */
 const young: Milliseconds = 1000
 const betweenLooks: Milliseconds = 50
 
-/** Divides the time for stopping: `serving` new clients as well, then the `rest` without them. */
+/** Divides the time for stopping: during `serving` new clients are served as well, during `rest` they are not. */
 export function stopTimes(drain: Milliseconds): {
   readonly serving: Milliseconds
   readonly rest: Milliseconds
@@ -26,8 +26,8 @@ export function stopTimes(drain: Milliseconds): {
 }
 
 /**
- * Resolves when nothing is under way that was when it was called, and all that has begun since is young; when `deadline` fires at the
- * latest. At once when nothing is under way.
+ * Resolves when the requests under way at the call have ended and all later ones are young, or when `deadline` fires. It resolves at once
+ * when no request is under way.
  */
 export async function untilLull(
   underWay: () => Iterable<UnderWay>,

@@ -1,14 +1,14 @@
 /**
- * How far the bytes of a connection have moved: whether a client that seems to stand still reads slowly, or not at all.
+ * How far the bytes of a connection have moved. It tells a client that reads slowly from one that does not read at all.
  *
  * # Facts
- * - `Socket.bytesWritten` and `writableLength` count whole writes. A write can be 1 MiB, and a client that reads 20 KB/s needs 52 s
- *   for it. The handle below the socket knows the rest of a write that the kernel has not taken (`writeQueueSize`); Node's own timer
- *   for sockets looks there as well.
- * - TLS has a handle of its own above that of TCP; the one of TCP counts.
- * - The kernel takes more only when a third of its send buffer is free. The buffer grows to 4 MiB, so a client that reads 20 KB/s
- *   makes room once a minute. What the client has confirmed moves far sooner. Only the kernel knows it: it stands in /proc/net/tcp,
- *   which lists every connection, so that is read only before a connection is cut. Elsewhere than on Linux it is unknown.
+ * - `Socket.bytesWritten` and `writableLength` count whole writes. A write can be 1 MiB, and a client that reads 20 KB/s needs 52 s for it.
+ *   The handle below the socket knows how much of a write the kernel has not taken (`writeQueueSize`); Node's own timer for sockets reads
+ *   it as well.
+ * - A TLS socket has a handle of its own above the handle of TCP. Only the handle of TCP counts these bytes.
+ * - The kernel takes more only when a third of its send buffer is free. The buffer grows to 4 MiB, so a client that reads 20 KB/s makes
+ *   room once a minute. The bytes that the client has confirmed move far sooner. Only the kernel knows them, in /proc/net/tcp, which lists
+ *   every connection; so it is read only before a connection is cut. Other systems than Linux do not tell.
  */
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -16,22 +16,22 @@ import type { Milliseconds } from '../../async/clock.ts'
 
 /** How far the bytes of a connection have moved. The times are of the monotonic clock. */
 export interface MovedBytes {
-  /** Bytes that had left when the client last took as many as it must within `taking`, or nothing waited for it. */
+  /** Bytes that had left when the client last took as many as it must within `taking`, or when no byte waited for it. */
   readonly taken: number
   readonly takenSince: Milliseconds
-  /** Bytes that have moved either way, and since when there have been no more. */
+  /** Bytes that have moved in either direction, and the time since which none has. */
   readonly all: number
   readonly allSince: Milliseconds
-  /** Bytes that the client had confirmed when the kernel was first asked after `takenSince`, and last; undefined: it was not asked. */
+  /** Bytes that the client had confirmed when the kernel was first asked after `takenSince`, and when last; undefined: it was not asked. */
   readonly confirmed: { readonly first: number; readonly last: number } | undefined
-  /** Since when bytes have moved or waited without a break, and how many had been taken before. */
+  /** The time since which bytes have moved or waited without a break, and how many had been taken before it. */
   readonly began: { readonly at: Milliseconds; readonly taken: number }
-  /** Whether the client has read so much since then that it may pause for `longestPause` times its limit. */
+  /** Whether the client has read so much since `began` that it may pause for `longestPause` times its limit. */
   readonly fastBefore: boolean
 }
 
-/** Of a connection that was not looked at yet, or not while a handler had it. */
-export const notLooked: MovedBytes = {
+/** The state of a connection before the first look, and after a handler had it. */
+export const unobservedMovement: MovedBytes = {
   taken: -1,
   takenSince: 0,
   all: -1,
@@ -42,15 +42,15 @@ export const notLooked: MovedBytes = {
 }
 
 /**
- * Bytes a second that a client has to take of what waits for it unless told. Slower ones are cut like those that take nothing: each
- * holds a connection and memory. A modem takes three times as much.
+ * The default for the bytes a second that a client has to take. A slower client is cut like one that takes nothing: it holds a connection
+ * and memory. A modem takes three times as much.
  */
-export const usualSlowest = 1024
+const defaultSlowestRate = 1024
 /**
- * A client that was told to read slowly may read some megabytes at once and then nothing for minutes (`curl --limit-rate`). So a client
- * that has read so many bytes a second on average may pause longer, for so many times the limit. What the kernel at its end takes
- * before any reader is there (128 KiB) pays for a few seconds. A longer pause gives an attacker nothing: who wants to hold a connection does
- * so for less by reading 1 KiB a second.
+ * A client that limits its rate may read some megabytes at once and then nothing for minutes (`curl --limit-rate`). So a client that has
+ * read so many bytes a second on average may pause longer, for `longestPause` times the limit. The kernel of the client takes 128 KiB
+ * before any program reads, which pays for a few seconds. A longer pause gives an attacker nothing: an attacker holds a connection at less
+ * cost by reading 1 KiB a second.
  */
 const fastOnAverage = 16 * 1024
 export const longestPause = 6
@@ -59,20 +59,20 @@ export const longestPause = 6
 interface Bytes {
   readonly taken: number
   readonly read: number
-  /** Whether more waits to be taken. */
+  /** Whether more bytes wait for the client. */
   readonly waits: boolean
 }
 
 interface When {
   readonly now: Milliseconds
-  /** In which the client has to take `least` bytes. */
+  /** The time in which the client has to take `least` bytes. */
   readonly taking: Milliseconds
-  /** Bytes a second that it has to take. */
+  /** Bytes a second that the client has to take. */
   readonly slowest?: number | undefined
 }
 
-/** How far the bytes have moved now, by what the kernel has taken. */
-export function movedSince(
+/** The movement up to now, by the bytes that the kernel has taken. */
+export function movementSince(
   before: MovedBytes,
   { taken, read, waits }: Bytes,
   when: When,
@@ -82,15 +82,16 @@ export function movedSince(
   const allSince = all === before.all ? before.allSince : now
   const goesOn = before.taken < 0 || !waits || taken - before.taken >= least(when)
   if (!goesOn) return { ...before, all, allSince }
-  // What the kernel holds of a response is not confirmed when the last of it has been taken: only a look that finds nothing new ends it.
+  // When the kernel has taken the last byte of a response, the client may not have confirmed it. So a break begins only when a look finds
+  // no byte moved.
   const [first, rests] = [before.taken < 0, !waits && allSince !== now]
   const began = first ? { at: now, taken: 0 } : rests ? { at: now, taken } : before.began
   return { taken, takenSince: now, all, allSince, confirmed: undefined, began, fastBefore: false }
 }
 
-/** The same, by the bytes that the client has confirmed. */
-export function confirmedSince(before: MovedBytes, confirmed: number, when: When): MovedBytes {
-  const { now, slowest = usualSlowest } = when
+/** The movement up to now, by the bytes that the client has confirmed. */
+export function confirmedMovement(before: MovedBytes, confirmed: number, when: When): MovedBytes {
+  const { now, slowest = defaultSlowestRate } = when
   const { first, last } = before.confirmed ?? { first: confirmed, last: confirmed }
   const allSince = confirmed > last ? now : before.allSince
   const { at, taken } = before.began
@@ -103,11 +104,11 @@ export function confirmedSince(before: MovedBytes, confirmed: number, when: When
 }
 
 /** Bytes that a client has to take within `taking`, and at least one. */
-function least({ taking, slowest = usualSlowest }: When): number {
+function least({ taking, slowest = defaultSlowestRate }: When): number {
   return Math.max(1, Math.floor((taking / 1000) * slowest))
 }
 
-/** What Node keeps of a socket and does not document. */
+/** Undocumented members of a Node socket. */
 interface Handle {
   readonly bytesWritten?: number
   readonly writeQueueSize?: number
@@ -123,15 +124,15 @@ export function bytesTaken(socket: Socket): number {
     : bytesWritten - writeQueueSize
 }
 
-/** Bytes that the kernel holds of each connection until the client confirms them, by `connectionPorts`. */
+/** Bytes of each connection that the kernel holds until the client confirms them, by `connectionPorts`. */
 export type UnconfirmedBytes = ReadonlyMap<string, number>
 
-/** The two ports of a connection, as a key. Connections that share both ports at different addresses are left out of `UnconfirmedBytes`. */
+/** A key made of both ports of a connection. `UnconfirmedBytes` leaves out connections that share both ports at different addresses. */
 export function connectionPorts({ localPort = 0, remotePort = 0 }: Socket): string {
   return `${localPort} ${remotePort}`
 }
 
-/** Reads what the kernel holds of the connections of this machine; empty where it does not tell. */
+/** Reads how many bytes the kernel holds of each connection of this machine; empty where the system does not tell. */
 export function readUnconfirmed(): UnconfirmedBytes {
   const found = new Map<string, number>()
   const twice = new Set<string>()

@@ -11,40 +11,43 @@ import type { Clients } from './clients.ts'
 export interface HttpServerOptions {
   readonly handler: Handler
   readonly connect: ConnectHandler
-  /** Answers a request for WebSocket; others for a change are ignored and end the connection. Without it all are ignored. */
+  /**
+   * Answers a request for WebSocket. Other requests for a protocol change are ignored and end the connection. Without this handler all
+   * requests for a change are ignored.
+   */
   readonly upgrade?: ConnectHandler
-  /** The answer when a handler throws. */
+  /** Makes the answer when a handler throws. */
   readonly onFailure: (request: Request, error: unknown) => Response
-  /** Told once of every exchange when it is over. `error` is what broke the content off on our side. */
+  /** Called once for every exchange when it is over. `error` is the reason when the content broke off on our side. */
   readonly onExchange: (exchange: Exchange, error?: unknown) => void
-  /** Told of every head that was refused before it became a Request. */
+  /** Called for every head that was refused before it became a Request. */
   readonly onMalformed: (client: Peer, status: number, problem: string) => void
   readonly requestId: () => string
   readonly clock: Clock
   readonly limits: HttpServerLimits
   /** Whether plain requests take the fast path (../fast-path.ts). Other requests go to Node's server. */
   readonly fastPath?: boolean
-  /** A field that makes the only difference between most requests, on whichever connection they come. */
+  /** The name of a field whose value is the only difference between most requests, on any connection. */
   readonly varying?: string
-  /** Makes it a TLS listener. */
+  /** With these options the listener is one for TLS. */
   readonly tls?: TlsOptions
-  /** Whether connections of a peer begin with the PROXY protocol (proxy-protocol.ts); of a listener without TLS. */
+  /** Whether connections of this peer begin with the PROXY protocol (proxy-protocol.ts). Only a listener without TLS uses it. */
   readonly introduces?: (address: string) => boolean
-  /** What each client may have; all servers of a service share it. */
+  /** What each client may use. All servers of a service share it. */
   readonly clients?: Clients
 }
 
-/** A certificate with its key, PEM; after the certificate may follow those between it and its root. */
+/** A certificate with its key, in PEM. Certificates between it and its root may follow it. */
 export interface KeyAndCertificate {
   readonly key: string
   readonly cert: string
 }
 
-/** What a listener for TLS needs. */
+/** The certificates of a listener for TLS. */
 export interface TlsOptions {
-  /** For clients that name no host, and for hosts `contextFor` has nothing for. */
+  /** Serves clients that name no host, and hosts for which `contextFor` has none. */
   readonly identity: KeyAndCertificate
-  /** What answers for the host a client names (SNI). Undefined: `identity` does. */
+  /** The certificate for the host that a client names (SNI); undefined: `identity` serves the host. */
   readonly contextFor: (host: string) => Promise<SecureContext | undefined>
 }
 
@@ -55,21 +58,23 @@ export interface HttpServerLimits {
   readonly connections: number
   /** Requests under way on one connection before it is cut; apt sends ten. */
   readonly pipelined: number
-  /** For a whole head to arrive. */
+  /** Time for a whole head to arrive. */
   readonly headTime: Milliseconds
-  /** For a whole request, content included; 0 for any time. */
+  /** Time for a whole request to arrive, content included; 0 is no limit. */
   readonly requestTime: Milliseconds
-  /** Between requests. */
+  /** Time between requests. */
   readonly idle: Milliseconds
-  /** Without the client taking what waits for it, or while it takes less than `slowest`; 0 for any time. */
+  /** Time in which the client takes none of the waiting bytes, or takes them more slowly than `slowest`; 0 is no limit. */
   readonly taking: Milliseconds
-  /** Bytes a second; 1 KiB unless told, 0 for any that moves. */
+  /** Bytes a second that the client has to take, 1024 if undefined. With 0 any movement is enough. */
   readonly slowest?: number
-  /** Without a byte moving either way while a request is under way; 0 for any time. */
+  /** Time without a byte in either direction while a request is under way; 0 is no limit. */
   readonly stalled: Milliseconds
 }
 
-/** Answers CONNECT or a change of protocol (RFC 9110 sections 9.3.6, 7.8): refuses it, or reports when the connection has ended. */
+/**
+ * Answers CONNECT or a protocol change (RFC 9110 sections 9.3.6, 7.8). It refuses the request, or reports when the connection has ended.
+ */
 export type ConnectHandler = (
   request: Request,
   socket: Socket,
@@ -79,16 +84,16 @@ export type ConnectHandler = (
 
 /** The report of a connection that a handler took over. */
 export interface TakenOver {
-  /** Status that was sent before the handler took the connection over. */
+  /** The status that was sent before the handler took the connection over. */
   readonly status: number
-  /** Bytes sent to the client afterwards. */
+  /** The number of bytes sent to the client afterwards. */
   readonly sent: number
   readonly facts: Response['facts']
 }
 
 /**
- * Takes a connection on which TLS was begun after a CONNECT and answers the requests that come through it; their `tunnelEnd`
- * is `end`. Settles with the number of requests when the connection has closed. The server's limits and its end hold for it
- * as for any other.
+ * Takes a connection on which TLS was begun after a CONNECT, and answers the requests that come through it. Their `tunnelEnd` is `end`. The
+ * promise settles with the number of requests when the connection has closed. The server's limits and its stop apply to the connection as
+ * to any other.
  */
 export type Adopt = (socket: TLSSocket, end: TunnelEnd) => Promise<number>

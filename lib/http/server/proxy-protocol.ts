@@ -1,12 +1,13 @@
 /**
- * The PROXY protocol, version 2 (HAProxy, proxy-protocol.txt, section 2.2): the first bytes of a connection, in which a load balancer
- * names the client it has accepted. Version 1, in text, is refused.
+ * The PROXY protocol, version 2 (HAProxy, proxy-protocol.txt, section 2.2): the first bytes of a connection, in which a load balancer names
+ * the client it has accepted. Version 1, in text, is refused.
  *
  * # Facts
- * - Whether a connection begins so must be agreed with the peer, never guessed (section 2): where it is optional, a client that the
- *   balancer passes through as it is could name itself. So such a peer is refused without it, and any other with it.
- * - Command LOCAL is a connection of the balancer itself, such as a health check: its own address counts.
- * - Further facts about the connection may follow the addresses (TLV, section 2.2). They are passed over.
+ * - Both sides must agree whether a connection begins with the protocol; a receiver must not guess (section 2). If it were optional, a
+ *   client whose bytes the balancer passes on unchanged could name itself. So a trusted peer without the protocol is refused, and any other
+ *   peer with it.
+ * - Command LOCAL marks a connection of the balancer itself, such as a health check. Then the balancer's own address counts.
+ * - Further facts about the connection may follow the addresses (TLV, section 2.2). The reader skips them.
  */
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -15,9 +16,9 @@ import { normaliseAddress } from '../../ip.ts'
 import type { Peer } from '../message/message.ts'
 import { leaveReads, takeReads } from './connections.ts'
 
-/** From the connection to the end of these bytes: a balancer sends them at once, and one packet may be lost. */
+/** The time from the start of the connection to the end of these bytes. A balancer sends them at once, and one packet may be lost. */
 const TIME: Milliseconds = 5000
-/** Bytes of addresses and further facts. */
+/** The most bytes of addresses and further facts. */
 const LARGEST = 4096
 
 const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1')
@@ -25,16 +26,16 @@ const FIXED = 16
 const TCP4 = 0x11
 const TCP6 = 0x21
 
-/** A connection of the balancer itself. */
+/** The introduction of a connection of the balancer itself. */
 export const localIntroduction: Buffer = Buffer.concat([SIGNATURE, Buffer.from([0x20, 0, 0, 0])])
 
 export type Introduction =
-  /** `client` is undefined for a connection of the balancer itself. What follows begins at `end`. */
+  /** `client` is undefined for a connection of the balancer itself. The client's own bytes begin at `end`. */
   | { readonly client: Peer | undefined; readonly end: number }
   | { readonly problem: string }
   | 'incomplete'
 
-/** Reads the first bytes of a connection. Never waits for more when they are wrong already. */
+/** Reads the first bytes of a connection. The answer is not 'incomplete' when they are wrong already. */
 export function readIntroduction(bytes: Buffer): Introduction {
   const begin = bytes.subarray(0, SIGNATURE.length)
   if (!begin.equals(SIGNATURE.subarray(0, begin.length))) {
@@ -76,8 +77,8 @@ function addressIn(bytes: Buffer): string {
 }
 
 /**
- * Waits for the first bytes of a connection that has just been accepted, and calls one of the two: `introduced` with the client and what
- * has been read behind, or `refused` with a reason. Neither when the connection ends before.
+ * Waits for the first bytes of a connection that has just been accepted. It calls `introduced` with the client and the bytes read after the
+ * introduction, or `refused` with a reason. It calls neither when the connection ends first.
  */
 export function awaitIntroduction(
   socket: Socket,

@@ -1,13 +1,13 @@
 /**
- * The content of a request, block by block, as its handler reads it (RFC 9110 section 6.4). What is not read stays in the
- * kernel. Leaving early does not cut the connection, so that an answer given before the end of an upload can still be sent.
+ * The content of a request, which its handler reads block by block (RFC 9110 section 6.4). Bytes that the handler does not read stay in the
+ * kernel. A handler that leaves early does not cut the connection, so an answer given before the end of an upload can still be sent.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../message/field.ts'
 
-/** Chunks that are none (RFC 9112 section 7.1), content that ends before its length, or that took too long. */
+/** The content has malformed chunks (RFC 9112 section 7.1), ends before its length, or came too slowly. */
 export class MalformedContent extends Failure {
   /** `problem` is a code of Node's parser. */
   constructor(problem: string) {
@@ -20,7 +20,7 @@ export class MalformedContent extends Failure {
   }
 }
 
-/** To be read once. `next` throws when the client goes away in the middle, or sends a malformed chunk. */
+/** The content can be read once. `next` throws when the client goes away before the end, or sends a malformed chunk. */
 export class RequestContent implements AsyncIterableIterator<Buffer, undefined> {
   readonly #message: IncomingMessage
   readonly #begin: () => void
@@ -29,7 +29,7 @@ export class RequestContent implements AsyncIterableIterator<Buffer, undefined> 
   #wake: () => void = () => {}
   #stopListening: () => void = () => {}
 
-  /** `begin` is called when the first block is asked for: the moment to send 100 (Continue). */
+  /** `begin` is called when the handler asks for the first block: the moment to send 100 (Continue). */
   constructor(message: IncomingMessage, begin: () => void = () => {}) {
     this.#message = message
     this.#begin = begin
@@ -64,7 +64,7 @@ export class RequestContent implements AsyncIterableIterator<Buffer, undefined> 
     return this.#malformed !== undefined
   }
 
-  /** The parser has refused the rest: no more is read. False when the content was complete. */
+  /** Stops reading, because the parser has refused the rest. False when the content was complete. */
   refuse(problem: string): boolean {
     if (this.#message.complete) return false
     this.#malformed = new MalformedContent(problem)
@@ -72,7 +72,7 @@ export class RequestContent implements AsyncIterableIterator<Buffer, undefined> 
     return true
   }
 
-  /** The trailer fields (RFC 9110 section 6.5); none before the content has ended. */
+  /** The trailer fields (RFC 9110 section 6.5). There are none before the content has ended. */
   trailers(): Fields {
     return this.#message.complete ? Fields.fromFlat(this.#message.rawTrailers) : Fields.empty
   }
@@ -90,7 +90,7 @@ export class RequestContent implements AsyncIterableIterator<Buffer, undefined> 
     const onBroken = (): void => this.#stop('broken')
     message.on('readable', onReadable).on('end', onEnd).on('close', onBroken).on('error', onBroken)
     this.#stopListening = () => {
-      // 'error' keeps its listener: without one it would end the process.
+      // The listener for 'error' stays: an error without a listener would end the process.
       message.off('readable', onReadable).off('end', onEnd).off('close', onBroken)
     }
     this.#begin()

@@ -1,12 +1,12 @@
 /**
- * Exact paths to handlers, RFC 9110 sections 9.1 and 15.5: HEAD is answered from GET, a known path with another method is 405
- * with Allow, an unknown path is left to the caller.
+ * A table from exact paths to handlers, RFC 9110 sections 9.1 and 15.5. The handler of GET answers HEAD. A known path with another method
+ * gets 405 with Allow. The caller answers an unknown path.
  */
 import { Fields } from '../message/field.ts'
 import type { Request, Response } from '../message/message.ts'
 import { textResponse, withoutContent } from '../message/reply.ts'
 
-/** A handler that is also told what the caller of the router knows, such as the query. */
+/** A handler that also gets what the caller of the router knows, such as the query. */
 type RouteHandler<Context> = (request: Request, context: Context) => Promise<Response>
 
 export interface Route<Context = undefined> {
@@ -15,7 +15,7 @@ export interface Route<Context = undefined> {
   readonly handle: RouteHandler<Context>
 }
 
-/** Builds the table once. The answer of the router is undefined for a path no route names. */
+/** Builds the table once. The router's answer is undefined for a path that no route names. */
 export function router<Context = undefined>(
   routes: ReadonlyArray<Route<Context>>,
 ): (request: Request, path: string, context: Context) => Promise<Response> | undefined {
@@ -39,7 +39,7 @@ export function router<Context = undefined>(
   }
 }
 
-/** 405 with the methods that would have been allowed. */
+/** A response with status 405 that lists the allowed methods. */
 export function methodNotAllowed(allowed: readonly string[]): Response {
   const list = allowed.join(', ')
   return textResponse(405, `This method is not allowed here; allowed: ${list}.`, {

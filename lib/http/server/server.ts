@@ -1,9 +1,9 @@
 /**
- * The HTTP server: makes a Request of bytes on a connection, and bytes of the handler's Response. Stricter than Node's parser
- * (`checkRequest`). Limits head size and time, field count, connections, requests in a pipeline, idle and stalled clients.
+ * The HTTP server. It makes a Request of the bytes on a connection, and bytes of the handler's Response. It is stricter than Node's parser
+ * (`checkRequest`). It limits head size and time, field count, connections, requests in a pipeline, and idle and stalled clients.
  *
- * Handlers of pipelined requests run at the same time (on the fast path those of safe requests without content); Node's server or the
- * fast path sends their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
+ * Handlers of pipelined requests run at the same time; on the fast path only those of safe requests without content do. Node's server or
+ * the fast path sends their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
  */
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
@@ -19,13 +19,13 @@ import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import type { ConnectionPlace } from './clients.ts'
 import {
-  afterLast,
   type Connection,
   Connections,
+  callAfterLastRequest,
   type LiveRequest,
   nodeRequest,
   peerOf,
-  sharingReads,
+  shareReadMemory,
 } from './connections.ts'
 import {
   Exchanges,
@@ -35,7 +35,7 @@ import {
   NodeResponseWriter,
   wholeResponse,
 } from './exchanges.ts'
-import { notLooked } from './movement.ts'
+import { unobservedMovement } from './movement.ts'
 import type {
   ConnectHandler,
   HttpServerLimits,
@@ -52,17 +52,17 @@ const forFirstRequest: Milliseconds = 1000
 
 export class HttpServer {
   readonly #server: Server | SecureServer
-  /** Connections below those of a TLS listener, and those whose handshake is under way. */
+  /** TCP connections of a TLS listener, and connections that begin with the PROXY protocol. */
   readonly #raw = new Set<Socket>()
-  /** The places of those whose handshake is under way, by `endsOf`. */
+  /** The places of connections whose handshake is under way, by `endsOf`. */
   readonly #places = new Map<string, ConnectionPlace>()
   readonly #connections: Connections
   readonly #options: HttpServerOptions
-  /** What requests are read with. */
+  /** What `nodeRequest` needs to make a request. */
   readonly #reading: { readonly options: HttpServerOptions; readonly targets: TargetReader }
   readonly #exchanges: Exchanges
   readonly #fastPath: FastPath | undefined
-  /** How Node's server takes a connection. */
+  /** Gives a connection to Node's server. */
   readonly #toNode: (socket: Socket) => void
   #stopWatching: (() => void) | undefined
 
@@ -84,15 +84,15 @@ export class HttpServer {
     }
     this.#server.on('connection', () => share.arrive())
     if (options.tls === undefined) {
-      this.#server.on('connection', socket => this.#accepted(sharingReads(socket)))
+      this.#server.on('connection', socket => this.#accepted(shareReadMemory(socket)))
     } else {
       this.#server.on('secureConnection', socket => this.#arrived(socket))
       this.#server.on('connection', socket => this.#beginsHandshake(socket))
     }
     this.#server.on('request', (message, out) => void this.#answer(message, out))
-    // RFC 9110 section 10.1.1: 100 (Continue) is sent when a handler asks for the content, and otherwise never.
+    // RFC 9110 section 10.1.1: the server sends 100 (Continue) only when a handler asks for the content.
     this.#server.on('checkContinue', (message, out) => void this.#answer(message, out, true))
-    // Node would answer these itself, without a report.
+    // Without this listener Node would answer 417 itself, and no exchange would be reported.
     this.#server.on('checkExpectation', (message, out) => void this.#answer(message, out))
     if (options.upgrade !== undefined) {
       this.#server.on('upgrade', (message, socket, head) => {
@@ -107,14 +107,14 @@ export class HttpServer {
     })
   }
 
-  /** Starts listening; rejects with the system's error. Port 0 takes a free one; `fd` is a socket passed in by systemd. */
+  /** Starts listening and rejects with the system's error. Port 0 takes a free port. `fd` is a socket passed in by systemd. */
   async listen(where: { host?: string; port: number } | { fd: number }): Promise<AddressInfo> {
     const address = await this.listenAnywhere(where)
     if (address === undefined) throw new Error('not a TCP listener')
     return address
   }
 
-  /** The same, where it may be a socket in the file system, whose clients have no address: undefined then. */
+  /** Does the same for any listener; undefined for a socket in the file system, whose clients have no address. */
   async listenAnywhere(where: ListenOptions | { fd: number }): Promise<AddressInfo | undefined> {
     await this.#listen(where)
     const address = this.#server.address()
@@ -139,24 +139,26 @@ export class HttpServer {
     }
   }
 
-  /** The requests that are not answered to their end, tunnels included, each with what cuts its connection. */
+  /** The requests whose answers have not ended, tunnels included. Each comes with a function that cuts its connection. */
   underWay() {
     return this.#connections.underWay()
   }
 
-  /** Open client connections. */
+  /** The number of open client connections. */
   get connections(): number {
     return this.#connections.count
   }
 
-  /** From now on the last answer on each connection says that the connection ends, and ends it; new ones are accepted as before. */
+  /**
+   * From now on the last answer on each connection announces the end of the connection and ends it. New connections are accepted as before.
+   */
   announceEnd(): void {
     this.#exchanges.ending = true
   }
 
   /**
-   * Stops accepting, lets what is under way finish, and ends idle connections. A connection whose first request has not come has a
-   * moment for it: its client may have sent it. When `deadline` fires the rest is cut.
+   * Stops accepting, lets the requests under way finish, and ends idle connections. A connection without a first request stays open for
+   * `forFirstRequest`, because its client may have sent one. When `deadline` fires, all other connections are cut.
    */
   async close(deadline: AbortSignal): Promise<void> {
     const { clock } = this.#options
@@ -178,7 +180,7 @@ export class HttpServer {
     this.#stopWatching?.()
   }
 
-  /** Takes a connection once it is known whose it is. */
+  /** Takes a connection; one that begins with the PROXY protocol waits until the client is known. */
   #accepted(socket: Socket): void {
     const peer = peerOf(socket)
     const { clock, introduces, onMalformed } = this.#options
@@ -195,7 +197,7 @@ export class HttpServer {
     })
   }
 
-  /** Takes a new connection, or the TLS connection inside an intercepted tunnel; `first` has been read of it. */
+  /** Takes a new connection, or the TLS connection inside an intercepted tunnel. `first` are bytes already read from it. */
   #arrived(socket: Socket, first?: Buffer): void {
     const connection = this.#connectionOf(socket)
     if (socket.destroyed) return
@@ -270,7 +272,7 @@ export class HttpServer {
     } else answer = await this.#exchanges.handle(request)
     if ('fields' in answer) {
       connection.takenOver = false
-      connection.moved = notLooked
+      connection.moved = unobservedMovement
       const response = new ServerResponse(message)
       response.assignSocket(socket)
       const out = new NodeResponseWriter(response, connection.untaken)
@@ -291,7 +293,7 @@ export class HttpServer {
     this.#exchanges.report(request, facts === undefined ? response : { ...response, facts }, sent)
   }
 
-  /** A request whose connection Node's server has let go of; undefined when it cannot be answered there. */
+  /** The request of a connection that Node's server has given up; undefined when no answer can be sent on it. */
   #handedOver(
     message: IncomingMessage,
     socket: Socket,
@@ -300,7 +302,7 @@ export class HttpServer {
     socket.on('error', () => socket.destroy())
     const connection = this.#connectionOf(socket)
     if (connection.over) return undefined
-    // An answer still due before this one could not be sent any more, or would land in the tunnel (RFC 9112 section 9.3.2).
+    // An earlier answer that is still due could not be sent any more, or would land in the tunnel (RFC 9112 section 9.3.2).
     if (connection.underWay.size > 0) return void socket.destroy()
     const { request, refusal } = nodeRequest(message, connection, { ...this.#reading, content })
     connection.underWay.add(request)
@@ -321,23 +323,23 @@ export class HttpServer {
     }
   }
 
-  /** Bytes that cannot be understood or came too late: those of a head, or of content, whose handler is told. */
+  /** Refuses bytes of a head or of content that are malformed or came too late. The handler that reads the content learns of it. */
   #refuseBytes(code: string, socket: Socket): void {
     const connection = this.#connections.of(socket)
-    // Node says it again of each packet that follows.
+    // Node repeats the error for each packet that follows.
     if (connection?.content?.malformed) return
     if (connection === undefined || code === 'ECONNRESET' || !socket.writable) socket.destroy()
     else if (connection.content?.refuse(code)) {
       this.#options.onMalformed(connection.client, 400, code)
-      afterLast(connection, () => socket.destroySoon())
+      callAfterLastRequest(connection, () => socket.destroySoon())
     } else if (!connection.over) this.#refuse(socket, connection, code)
   }
 
-  /** Requests before it on the same connection get their responses first. */
+  /** Sends the refusal after the responses to earlier requests on the connection. */
   #refuse(socket: Socket, connection: Connection, code: string): void {
     connection.over = true
     const [status, sentence] = headProblem(code)
-    afterLast(connection, () => {
+    callAfterLastRequest(connection, () => {
       this.#options.onMalformed(connection.client, status, code)
       socket.end(wholeResponse(textResponse(status, sentence)), () => socket.destroySoon())
     })
@@ -352,13 +354,13 @@ export class HttpServer {
     })
   }
 
-  /** Keeps a connection whose TLS handshake is to come, so that a stop can cut it. */
+  /** Keeps a connection that is not ready for requests, so that a stop can cut it. */
   #remember(socket: Socket): void {
     this.#raw.add(socket)
     socket.once('close', () => this.#raw.delete(socket))
   }
 
-  /** The connection counts among those of its client from here on: a client could begin many handshakes and end none. */
+  /** Counts the connection among those of its client before the handshake: a client could begin many handshakes and end none. */
   #beginsHandshake(socket: Socket): void {
     this.#remember(socket)
     const place = this.#options.clients?.enter(peerOf(socket).address)
@@ -381,21 +383,21 @@ export class HttpServer {
   }
 }
 
-/** Both ends of a connection, as a key. */
+/** The key of a connection, made of both its ends. */
 function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`
 }
 
-/** Settles when the event loop has read what lies in the kernel now. */
+/** Settles when the event loop has read the bytes that lie in the kernel now. */
 async function whatHasCome(): Promise<void> {
-  // The first may be due before the loop reads again, the second is not.
+  // The first `setImmediate` may run before the loop reads again; the second runs after it.
   for (const _ of [1, 2]) await new Promise(resolve => setImmediate(resolve))
 }
 
-/** TLS 1.2 or newer, HTTP/1.1 alone. */
+/** The server takes TLS 1.2 or newer, and HTTP/1.1 alone. */
 export const tlsRules = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
 
-/** What to answer when Node's parser refuses a head with this code. */
+/** The answer when Node's parser refuses a head with this code. */
 function headProblem(code: string): readonly [status: number, sentence: string] {
   return headProblems[code] ?? [400, 'This is not an HTTP request that can be understood.']
 }
@@ -431,7 +433,7 @@ function nodeServer(limits: HttpServerLimits, tls?: TlsOptions): Server | Secure
             tls.contextFor(host).then(context => done(null, context), done)
           },
         })
-  // `close` would cut the idle ones, and with them requests that have come and are not read.
+  // Node's `close` would cut idle connections, and with them requests that have arrived and are not read.
   server.closeIdleConnections = () => undefined
   server.maxHeadersCount = 0
   server.maxConnections = limits.connections

@@ -1,9 +1,9 @@
 /**
- * Takes the chunked coding off content as its bytes arrive, RFC 9112 section 7.1: strict and bounded.
+ * Removes the chunked coding from content as its bytes arrive, RFC 9112 section 7.1: strict and bounded.
  *
  *     chunk = chunk-size [ chunk-ext ] CRLF chunk-data CRLF        last-chunk = 1*"0" [ chunk-ext ] CRLF
  *
- * Extensions are skipped, their bytes limited (7.1.1). Trailer fields are read as those of a head (7.1.2).
+ * Extensions are skipped, and their bytes are limited (7.1.1). Trailer fields are read as those of a head (7.1.2).
  */
 import { GatheredBytes } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
@@ -11,7 +11,7 @@ import { FieldLines, valueBytes } from './field-lines.ts'
 
 /** A larger chunk than 2^52 bytes is refused. */
 const mostDigits = 13
-/** Bytes of the extensions of one chunk. */
+/** The most bytes of the extensions of one chunk. */
 const mostExtension = 4096
 const mostTrailerBytes = 16_384
 const mostTrailerLines = 200
@@ -20,15 +20,15 @@ const CR = 0x0d
 const LF = 0x0a
 const SEMICOLON = 0x3b
 
-/** Called with the place of content in the bytes given. */
+/** Called with the position of content in the given bytes. */
 export type OnContent = (from: number, to: number) => void
 
 export class ChunkReader {
-  /** What the next byte is part of. */
+  /** The part to which the next byte belongs. */
   #step: 'size' | 'extension' | 'size-LF' | 'data' | 'data-CR' | 'data-LF' | 'trailers' = 'size'
   #digits = 0
   #extension = 0
-  /** Size of the chunk as far as it is read, then the bytes of it still to come. */
+  /** The size of the chunk as far as it is read, then the bytes of it still to come. */
   #size = 0
   #trailers: { readonly lines: FieldLines; readonly bytes: GatheredBytes } | undefined
   #fields: Fields | undefined
@@ -39,8 +39,8 @@ export class ChunkReader {
   }
 
   /**
-   * Reads on, from the first byte behind those it was given before, and tells each stretch of content. The answer is how many
-   * bytes it took: all of them unless the content has ended. Undefined when they break the coding.
+   * Reads further bytes, and reports each stretch of content. The answer is the number of bytes it took: all of them unless the content has
+   * ended. Undefined when the bytes break the coding.
    */
   read(bytes: Buffer, onContent: OnContent): number | undefined {
     const { length } = bytes

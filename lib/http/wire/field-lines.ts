@@ -1,14 +1,14 @@
 /**
- * Reads field lines from bytes as they arrive, RFC 9112 section 5: every byte is looked at once.
+ * Reads field lines from bytes as they arrive, RFC 9112 section 5. It reads every byte once.
  *
  *     field-line = field-name ":" OWS field-value OWS CRLF
  *
- * and an empty line ends them. No line folding (section 5.2), no bare CR or LF (2.2), no NUL. Space before the colon is refused in
- * requests and removed from responses (5.1). Which bytes a value may have is the reader's table: a request that is taken
- * without Node's parser may have fewer.
+ * An empty line ends them. The reader refuses line folding (section 5.2), bare CR or LF (2.2) and NUL. It refuses space before the colon in
+ * requests and removes it from responses (5.1). The caller's table says which bytes a value may have: it has fewer for requests that are
+ * read without Node's parser.
  */
 
-/** `end` is where the byte behind the empty line stands; `malformed`: no more bytes can mend it. */
+/** `end` is the position after the empty line. `malformed`: no further bytes can correct it. */
 type LinesReading = 'incomplete' | 'malformed' | 'too-many' | { readonly end: number }
 
 const CR = 0x0d
@@ -19,13 +19,13 @@ export class FieldLines {
   readonly #values: Uint8Array
   readonly #most: number
   readonly #of: 'request' | 'response'
-  /** What the next byte is part of: `CR` and `last` await the LF of a line and of the empty line. */
+  /** The part to which the next byte belongs: `CR` and `last` await the LF of a line and of the empty line. */
   #step: 'line' | 'name' | 'colon' | 'space' | 'value' | 'CR' | 'last' = 'line'
-  /** Bytes looked at. */
+  /** Bytes that were read. */
   #at = 0
-  /** Where each name begins and ends and where its value does, counted from the first line; used again for other lines. */
+  /** For each line the begin and end of its name and of its value, counted from the first line. The array is used again for other lines. */
   readonly #marks: number[] = []
-  /** How many of the marks are of these lines. */
+  /** How many of the marks belong to these lines. */
   #marked = 0
 
   /** `values` is 1 for the bytes a value may have, `most` is the largest number of lines. */
@@ -104,10 +104,10 @@ export class FieldLines {
     return 'incomplete'
   }
 
-  /** Names and values in turn, of lines that were read to their end; to be given the same bytes as `read`. */
+  /** Names and values in turn, of lines that were read to their end. `bytes` must be those given to `read`. */
   flat(bytes: Buffer, from: number): readonly string[] {
     const marks = this.#marks
-    // One string for all of them: a slice of it costs a fraction of another call into the runtime.
+    // One string is made for all of them: a slice of it costs a fraction of another call into the runtime.
     const end = this.#marked === 0 ? 0 : (marks[this.#marked - 1] ?? 0)
     const text = bytes.toString('latin1', from, from + end)
     const flat: string[] = []
@@ -115,7 +115,7 @@ export class FieldLines {
     return flat
   }
 
-  /** Makes it ready for other lines. */
+  /** Prepares the reader for other lines. */
   reset(): void {
     this.#step = 'line'
     this.#at = 0
@@ -132,7 +132,7 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x09
 }
 
-/** 1 for each byte that is among these characters. */
+/** A table that is 1 for each byte among these characters. */
 export function byteTable(characters: string): Uint8Array {
   const table = new Uint8Array(256)
   for (const character of characters) table[character.charCodeAt(0)] = 1
@@ -143,28 +143,28 @@ export const alphanumeric = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 /** tchar (RFC 9110 section 5.6.2) */
 const tokenBytes = byteTable(`${alphanumeric}!#$%&'*+-.^_\`|~`)
 
-/** What a value may have: field-vchar with obs-text, spaces and tabs (RFC 9110 section 5.5). */
+/** The bytes that a value may have: field-vchar with obs-text, spaces and tabs (RFC 9110 section 5.5). */
 export const valueBytes = byteTable('\t').fill(1, 0x20, 0x7f).fill(1, 0x80)
 
-/** Longer blocks are read anew each time. */
+/** A longer block is not kept. */
 const longestKept = 8192
 
 /**
- * The last bytes that were read, with what they meant: a peer says the same about itself in each message, and to compare bytes
- * costs less than to read them.
+ * The last bytes that were read, with their meaning. A peer repeats the same lines in each message, and to compare bytes costs less than to
+ * read them.
  */
 export class LastBlock<T> {
   #meaning: T | undefined
   #bytes: Buffer = none
-  /** Where the bytes lie; used again for others. */
+  /** The memory in which the bytes lie, used again for others. */
   #memory: Buffer = none
 
-  /** How many bytes there are. */
+  /** The number of kept bytes. */
   get length(): number {
     return this.#bytes.length
   }
 
-  /** What the bytes at `from` mean, when the next `length` of them are those kept. */
+  /** The meaning of the bytes at `from`, when the next `length` of them are those kept. */
   meaningAt(bytes: Buffer, from: number): T | undefined {
     const kept = this.#bytes
     const end = from + kept.length
@@ -172,7 +172,7 @@ export class LastBlock<T> {
     return bytes.compare(kept, 0, kept.length, from, end) === 0 ? this.#meaning : undefined
   }
 
-  /** Keeps a copy of the bytes between `from` and `end`: their memory may be one that others share. */
+  /** Keeps a copy of the bytes between `from` and `end`, because other connections may share their memory. */
   keep(bytes: Buffer, from: number, end: number, meaning: T): void {
     const length = end - from
     if (length > longestKept) return

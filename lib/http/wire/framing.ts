@@ -1,7 +1,7 @@
 /**
- * Heads and framing of messages, RFC 9112: where the content of a response ends and whether its connection may be used again
- * (sections 6.3 and 9.3), and the text of what we write, in Latin-1 (sections 3 to 7). What two recipients could read in two ways
- * is no framing but the origin's error, and what could be read as something else than it was meant as is not written.
+ * Heads and framing of messages, RFC 9112: where the content of a response ends and whether its connection may be used again (sections 6.3
+ * and 9.3), and the text of messages that we write, in Latin-1 (sections 3 to 7). A response whose framing two recipients could read
+ * differently is the origin's error. Text that a recipient could misread is not written.
  */
 
 import { STATUS_CODES } from 'node:http'
@@ -16,10 +16,10 @@ export type Framing =
   /** The content ends with the connection. */
   | { readonly kind: 'close' }
 
-/** How the content of the final response to a request with this method is framed. */
+/** The framing of the content in the final response to a request with this method. */
 export function framingOf(method: string, head: ResponseHead): Framing | Problem {
   const { status, version, fields } = head
-  // Section 6.3, rule 1: these end with their fields, whatever those say.
+  // Section 6.3, rule 1: these responses end with their fields, whatever the fields say.
   if (method === 'HEAD' || status === 204 || status === 304) return { kind: 'length', length: 0 }
   const coding = fields.get('Transfer-Encoding')
   const length = fields.get('Content-Length')
@@ -35,7 +35,7 @@ export function framingOf(method: string, head: ResponseHead): Framing | Problem
   return typeof bytes === 'number' ? { kind: 'length', length: bytes } : bytes
 }
 
-/** We send no TE but for trailers, so that chunked is all that may come (section 7), and once (section 6.1). */
+/** The fault of a transfer coding. We send TE only for trailers, so only chunked may come (section 7), and only once (section 6.1). */
 function codingProblem(coding: string): Problem {
   const codings = listMembers(coding.toLowerCase())
   const chunked = codings.filter(one => one === 'chunked').length
@@ -44,7 +44,7 @@ function codingProblem(coding: string): Problem {
   return { problem: 'it has another transfer coding besides chunked' }
 }
 
-/** Whether the server keeps the connection after this response (section 9.3); content that ends with it apart. */
+/** Whether the server keeps the connection after this response (section 9.3). Content that ends with the connection is not considered. */
 export function persists({ version, fields }: ResponseHead): boolean {
   const connection = fields.get('Connection')?.toLowerCase()
   if (connection === undefined || connection === 'keep-alive') {
@@ -54,7 +54,7 @@ export function persists({ version, fields }: ResponseHead): boolean {
   return !options.includes('close') && (version === '1.1' || options.includes('keep-alive'))
 }
 
-/** Milliseconds an idle connection is kept by the server, by its Keep-Alive field; undefined when it does not say. */
+/** Milliseconds for which the server keeps an idle connection, by its Keep-Alive field; undefined when it does not say. */
 export function keepAliveTime(fields: Fields): number | undefined {
   const value = fields.get('Keep-Alive')
   if (value === undefined) return undefined
@@ -71,22 +71,22 @@ export function requestHead(method: string, target: string, ...fields: readonly 
   return `${method} ${target} HTTP/1.1\r\n${lines}\r\n`
 }
 
-/** Section 3.2, as RFC 3986 section 2 has it: the characters of a URI are visible ASCII. */
+/** Section 3.2 and RFC 3986 section 2: the characters of a URI are visible ASCII. */
 const TARGET = /^[\x21-\x7e]+$/
 
 /** The head of a response to be written. */
 export interface OutgoingHead {
   readonly status: number
-  /** The standard phrase when undefined. */
+  /** The reason phrase; undefined: the standard one. */
   readonly reason: string | undefined
   readonly fields: Fields
-  /** Content-Length; undefined for none. */
+  /** Content-Length; undefined: the head has none. */
   readonly length: number | undefined
-  /** Whether content follows, of whatever length. */
+  /** Whether content follows, of any length. */
   readonly hasContent: boolean
 }
 
-/** The head of a response, with `own`, complete field lines of the connection. Throws a TypeError for what cannot be written. */
+/** The head of a response with `own`, complete field lines of the connection. Throws a TypeError for a field that cannot be written. */
 export function responseText(head: OutgoingHead, own: string): string {
   const { status, reason, fields, length, hasContent } = head
   const phrase = reason ?? STATUS_CODES[status] ?? 'unknown'
@@ -96,7 +96,7 @@ export function responseText(head: OutgoingHead, own: string): string {
   return `HTTP/1.1 ${status} ${phrase}\r\n${fields.lines}${framing}${own}${chunked}\r\n`
 }
 
-/** What stands before the data of a chunk; `chunkEnd` stands behind it. */
+/** The text before the data of a chunk; `chunkEnd` follows the data. */
 export function chunkStart(size: number): string {
   return `${size.toString(16)}\r\n`
 }

@@ -1,25 +1,25 @@
 /**
- * Heads of requests: reads those of plain requests, which the fast path answers without Node's parser, and has the rules that all
- * heads must keep (`checkRequest`), RFC 9110 and RFC 9112. The grammar of the reader is narrower than RFC 9112 on purpose; what
- * lies outside is not refused by it but left to Node's parser and the rules, byte for byte.
+ * Heads of requests, RFC 9110 and RFC 9112. `PlainHeadReader` reads those of plain requests, which the fast path answers without Node's
+ * parser. `checkRequest` has the rules that all heads must keep. The reader's grammar is narrower than RFC 9112 on purpose: it does not
+ * refuse any other head, but leaves it to Node's parser and the rules.
  *
- * # What is taken
+ * # What the reader takes
  * - A method of `methods`, one space, a target in origin- or absolute-form of characters RFC 3986 knows, one space, `HTTP/1.1`, CRLF.
- * - Field lines: a token, a colon, spaces, visible ASCII and spaces, CRLF. No tab, no folding, no bare CR or LF.
- * - One Host. Connection and Proxy-Connection absent, `keep-alive` or `close`. At most one Content-Length, of digits alone.
- *   Nothing else that frames content, and nothing that changes the protocol.
- * - And what is taken keeps the rules of `checkRequest`.
+ * - Field lines: a token, a colon, spaces, visible ASCII and spaces, CRLF. It takes no tab, no folding, no bare CR or LF.
+ * - One Host. Connection and Proxy-Connection are absent, `keep-alive` or `close`. At most one Content-Length, of digits alone. No other
+ *   field frames content, and none changes the protocol.
+ * - Every head that it takes keeps the rules of `checkRequest`.
  *
  * # Memory
- * A client says the same about itself with every request: what the last block of field lines meant is kept, and only its
- * bytes are compared.
+ * - A client repeats most field lines with every request. So the meaning of the last block of field lines is kept, and only its bytes are
+ *   compared.
  */
 import { Fields, isToken, trimWhitespace } from '../message/field.ts'
 import { parseHost, type Target, type TargetReader } from '../message/target.ts'
 import { alphanumeric, byteTable, FieldLines, LastBlock } from './field-lines.ts'
 import type { VaryingLine } from './varying-line.ts'
 
-/** Methods of requests that are taken, the most frequent ones first. */
+/** The methods of plain requests, the most frequent ones first. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 type Method = (typeof methods)[number]
 
@@ -28,27 +28,27 @@ export interface PlainHead {
   readonly version: '1.1'
   readonly target: Target
   readonly fields: Fields
-  /** False when the client wants the connection to end with the answer. */
+  /** False when the client wants the connection to end after the answer. */
   readonly keepAlive: boolean
-  /** Where its content begins. */
+  /** The position where its content begins. */
   readonly end: number
-  /** Bytes of its content; the next request begins behind them. */
+  /** Bytes of its content; the next request begins after them. */
   readonly length: number
 }
 
-/** `other`: not a plain request. `incomplete`: a beginning to which nothing is wrong so far. */
+/** `other`: not a plain request. `incomplete`: a beginning without a fault so far. */
 type Undone = 'incomplete' | 'other'
 
 export interface PlainLimits {
-  /** Bytes of a head. */
+  /** The most bytes of a head. */
   readonly head: number
   readonly heads: HeadLimits
 }
 
-/** What a block of field lines means, the empty one included. */
+/** The meaning of a block of field lines, which may be empty. */
 type FieldBlock = Framing & Pick<PlainHead, 'fields'>
 
-/** What it says beside its fields. */
+/** The meaning of a block besides its fields. */
 export type Framing = Pick<PlainHead, 'keepAlive' | 'length'>
 
 /** Longer heads are rare, and Node's parser reads their bytes faster. */
@@ -61,11 +61,11 @@ export class PlainHeadReader {
   readonly #varying: VaryingLine<Framing> | undefined
   readonly #lines = new FieldLines(plainValues, Number.POSITIVE_INFINITY, 'request')
   readonly #last = new LastBlock<FieldBlock>()
-  /** Where the target ends, or how far it was read, of the head that has begun; and the target itself once it was read. */
+  /** The position in the head where the target ends, or up to which it was read; and the target once it was read. */
   #at = 0
   #target: Target | undefined
 
-  /** `varying` is that of all connections, where heads differ in one line. */
+  /** All connections share `varying`, the memory for heads that differ in one line. */
   constructor(targets: TargetReader, limits: PlainLimits, varying?: VaryingLine<Framing>) {
     this.#targets = targets
     this.#limits = limits
@@ -80,7 +80,7 @@ export class PlainHeadReader {
       this.#target = undefined
       this.#lines.reset()
     }
-    // What Node's parser would call too large, it shall say so itself.
+    // Node's parser refuses a head that is too large itself.
     const length = (typeof reading === 'string' ? bytes.length : reading.end) - from
     return length > Math.min(longestPlain, this.#limits.head) ? 'other' : reading
   }
@@ -129,7 +129,7 @@ export class PlainHeadReader {
     const fields = Fields.fromSound(flat)
     const head = { method: 'GET', version: '1.1', rawTarget: '/', fields }
     if (checkRequest(head, this.#limits.heads) !== undefined) return 'other'
-    // The rules leave one value at most, and it consists of digits.
+    // The rules leave at most one value, which consists of digits.
     const length = Number(fields.get('Content-Length') ?? 0)
     if (!Number.isSafeInteger(length)) return 'other'
     const meaning = { keepAlive, length }
@@ -152,10 +152,10 @@ function methodAt(bytes: Buffer, at: number): Method | Undone {
   return begun
 }
 
-/** Each method with the space behind it. */
+/** Each method with the space after it. */
 const beginnings = methods.map(method => ({ method, text: `${method} ` }))
 
-/** Whether `text` stands there, as far as there is anything. */
+/** Whether `text` stands at this position, as far as there are bytes. */
 function expect(bytes: Buffer, at: number, text: string): 'there' | Undone {
   for (let i = 0; i < text.length; i += 1) {
     if (at + i >= bytes.length) return 'incomplete'
@@ -164,7 +164,7 @@ function expect(bytes: Buffer, at: number, text: string): 'there' | Undone {
   return 'there'
 }
 
-/** Whether the connection goes on after the answer; undefined when the fields are not a plain request. */
+/** Whether the connection stays open after the answer; undefined when the fields are not those of a plain request. */
 function keepsAlive(flat: readonly string[]): boolean | undefined {
   let connection: string | undefined
   let hosts = 0
@@ -196,8 +196,8 @@ const IN_TARGET = byteTable(`${alphanumeric}-._~!$&'()*+,;=:@/?[]%`)
 const plainValues = byteTable('').fill(1, 0x20, 0x7f)
 
 /*
- * The rules of all heads, on top of Node's parser. Node already refuses folded lines, two lengths, bare CR or LF, space before the
- * colon and unknown methods; what it lets through and two recipients could read in two ways is refused here.
+ * The rules of all heads, in addition to those of Node's parser. Node already refuses folded lines, two lengths, bare CR or LF, space
+ * before the colon and unknown methods. These rules refuse heads that Node accepts although two recipients could read them differently.
  */
 
 interface RequestHead {
@@ -210,11 +210,11 @@ interface RequestHead {
 }
 
 export interface HeadLimits {
-  /** Field lines. */
+  /** The most field lines. */
   readonly fields: number
-  /** Characters of the request target. */
+  /** The most characters of the request target. */
   readonly target: number
-  /** Bytes of content a Content-Length may announce; Infinity for any. */
+  /** The most bytes that Content-Length may announce; Infinity is no limit. */
   readonly content: number
 }
 
@@ -231,13 +231,16 @@ export const defaultHeadLimits: HeadLimits = {
   content: Number.POSITIVE_INFINITY,
 }
 
-/** Undefined when the head keeps every rule. After a refusal the connection is closed: where a next request begins is uncertain. */
+/**
+ * Undefined when the head keeps every rule. After a refusal the connection must be closed, because the start of the next request is
+ * uncertain.
+ */
 export function checkRequest(
   head: RequestHead,
   limits: HeadLimits = defaultHeadLimits,
 ): Refusal | undefined {
   const { version, rawTarget, fields } = head
-  // RFC 9110 section 2.5, RFC 9112 section 2.3: a major version we do not speak. Node lets "HTTP/2.0" pass.
+  // RFC 9110 section 2.5, RFC 9112 section 2.3: the server does not speak this major version. Node lets "HTTP/2.0" pass.
   if (version !== '1.1' && version !== '1.0') return refusals.version
   // RFC 9110 section 15.5.15
   if (rawTarget.length > limits.target) return refusals.target
@@ -255,7 +258,7 @@ export function checkRequest(
     // RFC 9110 section 5.5: CR, LF and NUL are invalid and dangerous. Bytes from 0x80 up (obs-text) may stay.
     if (DANGEROUS.test(value)) return refusals.value
     if (name.length === 4 && name.toLowerCase() === 'host') {
-      // RFC 9112 section 3.2: more than one Host line, whatever they say.
+      // RFC 9112 section 3.2: a second Host line is refused, whatever its value.
       if (host !== undefined) return refusals.secondHost
       host = value
     } else if (name.length === 14 && name.toLowerCase() === 'content-length') {
@@ -267,7 +270,7 @@ export function checkRequest(
     } else if (OF_ONE_HOP.has(name.length) && isOfOneHop(name)) {
       hop += value.length
     } else if (name.length === 6 && name.toLowerCase() === 'expect') {
-      // RFC 9110 section 10.1.1: the one expectation there is, and none in HTTP/1.0.
+      // RFC 9110 section 10.1.1: there is only this expectation, and none in HTTP/1.0.
       if (version === '1.1' && !CONTINUE.test(value)) return refusals.expectation
     }
   }
@@ -275,7 +278,7 @@ export function checkRequest(
   // Each member of these lists is looked up: half a million of them would keep the service busy for a tenth of a second.
   if (hop > MOST_OF_HOP) return refusals.hop
 
-  // RFC 9112 section 3.2: HTTP/1.1 requires a Host; one that is there must be valid.
+  // RFC 9112 section 3.2: HTTP/1.1 requires a Host, and any Host must be valid.
   if (host === undefined && version === '1.1') return refusals.noHost
   // RFC 9110 section 4.2.1: a target whose host is empty is invalid. An absolute target has its own host.
   if (host === '' && OWN_TARGET.test(rawTarget)) return refusals.emptyHost
@@ -283,7 +286,7 @@ export function checkRequest(
   const malformed = authority !== undefined && 'problem' in authority
   if (malformed && !(head.method === 'CONNECT' && APT_HOST.test(host ?? '')))
     return refusals.badHost
-  // Whether it agrees with an absolute target is no matter: the target counts (RFC 9112 section 3.2.2).
+  // The Host may differ from an absolute target, because the target counts (RFC 9112 section 3.2.2).
 
   if (transferEncoding !== undefined) {
     // RFC 9112 section 6.1: in HTTP/1.0, or together with Content-Length, the framing is faulty.
@@ -297,16 +300,16 @@ export function checkRequest(
 }
 
 /**
- * Where we are laxer than RFC 9112 section 3.2: apt releases exist that send CONNECT with the proxy's own address as Host, an
- * IPv6 one without brackets (`2001:db8::5:3142`), and a name within them when the target is IPv6 (`[proxy]:3142`). A CONNECT is
- * about its target alone and its Host is never looked at, so what consists of a host's characters may pass.
+ * Here we are laxer than RFC 9112 section 3.2. Some apt releases send CONNECT with the proxy's own address as Host, an IPv6 one without
+ * brackets (`2001:db8::5:3142`), and a name within them when the target is IPv6 (`[proxy]:3142`). Only the target of a CONNECT counts, and
+ * its Host is never used, so any text of a host's characters may pass.
  */
 const APT_HOST = /^[A-Za-z0-9\-._:[\]]*$/
 
 /** Targets that take their host from the Host field. */
 const OWN_TARGET = /^[/*]/
 
-/** Characters of all lists that concern one hop: names of a few fields and protocols. */
+/** The most characters of all lists that concern one hop. They hold names of a few fields and protocols. */
 const MOST_OF_HOP = 8192
 
 function isOfOneHop(name: string): boolean {
@@ -320,12 +323,15 @@ const CONTINUE = /^100-continue$/i
 const DANGEROUS = /[\0\r\n]/
 const DIGITS = /^[0-9]+$/
 
-/** RFC 9112 sections 6.1 and 7: chunked, alone; after codings that would have to be undone it is at least honest framing. */
+/**
+ * RFC 9112 sections 6.1 and 7: only `chunked` alone is accepted. When it comes after other codings the framing is clear, but those codings
+ * are not supported.
+ */
 function checkTransferEncoding(value: string): Refusal | undefined {
   if (CHUNKED.test(value)) return undefined
   if (value.length > LONGEST_CODING) return refusals.framing
   const codings = value.split(',').map(trimWhitespace)
-  // If `chunked` is not last, or stands there more than once, the end of the request cannot be told.
+  // If `chunked` is not last, or comes more than once, the end of the request is unknown.
   const understood = codings.findIndex(coding => CHUNKED.test(coding)) === codings.length - 1
   return understood && codings.every(isToken) ? refusals.coding : refusals.framing
 }

@@ -3,15 +3,15 @@
  *
  *     status-line = "HTTP/1." ( "0" / "1" ) SP 3DIGIT SP [ reason-phrase ] CRLF
  *
- * # Where we take more than the RFC
- * - A status line may end behind the status: servers leave out the space before an empty reason phrase.
- * - Space between the name of a field and its colon is removed, as section 5.1 wants it of a proxy.
+ * # Where the reader accepts more than the RFC
+ * - A status line may end after the status: servers leave out the space before an empty reason phrase.
+ * - Space between the name of a field and its colon is removed, as section 5.1 demands of a proxy.
  *
- * # Where we take less
- * - No empty line before the status line, and no status below 100.
+ * # Where it accepts less
+ * - It refuses an empty line before the status line, and a status below 100.
  *
  * # Memory
- * Heads of the same bytes in a row are one object: what was made of its fields need not be made again.
+ * - Consecutive heads with the same bytes are one object, so a result made of its fields need not be made again.
  */
 import { GatheredBytes } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
@@ -24,13 +24,13 @@ export interface ResponseHead {
   readonly fields: Fields
 }
 
-/** Why it is not the head of a response; `tooLarge`: it may be one, but has more bytes or lines than are taken. */
+/** Why the bytes are not the head of a response. With `tooLarge` they may be one that exceeds the limits. */
 export interface HeadProblem {
   readonly problem: string
   readonly tooLarge: boolean
 }
 
-/** A whole head, and how many of the bytes given last belong to it. */
+/** A whole head, and how many of the last given bytes belong to it. */
 export interface WholeHead {
   readonly head: ResponseHead
   readonly used: number
@@ -43,7 +43,7 @@ export interface ResponseHeadLimits {
 
 const start = 'HTTP/1.'
 const digits = '0123456789'
-/** The bytes that may stand at each place of a status line, up to the space before its reason phrase. */
+/** The bytes that are allowed at each place of a status line, up to the space before its reason phrase. */
 const places = [...start, '01', ' ', '123456789', digits, digits, ' '].map(byteTable)
 /** Bytes of the status line before the reason phrase and its space. */
 const fixed = places.length - 1
@@ -52,22 +52,22 @@ const fixed = places.length - 1
 export class ResponseHeadReader {
   readonly #limits: ResponseHeadLimits
   readonly #lines: FieldLines
-  /** What has come of a head that arrives in parts. */
+  /** The received bytes of a head that arrives in parts. */
   readonly #parts = new GatheredBytes()
   readonly #last: LastBlock<ResponseHead>
-  /** Bytes of the status line that were looked at. */
+  /** Bytes of the status line that were read. */
   #at = 0
-  /** Where the field lines begin; 0 when that is not known yet. */
+  /** The position of the field lines; 0 while it is unknown. */
   #fieldsAt = 0
 
-  /** `last` may be that of many readers with the same limits. */
+  /** Several readers with the same limits may share `last`. */
   constructor(limits: ResponseHeadLimits, last = new LastBlock<ResponseHead>()) {
     this.#limits = limits
     this.#last = last
     this.#lines = new FieldLines(valueBytes, limits.lines, 'response')
   }
 
-  /** Reads on, from the first byte behind those it was given before. */
+  /** Reads further bytes of the head. */
   read(bytes: Buffer): WholeHead | HeadProblem | 'incomplete' {
     const before = this.#parts.length
     const known = before === 0 ? this.#last.meaningAt(bytes, 0) : undefined
@@ -108,7 +108,7 @@ export class ResponseHeadReader {
     }
   }
 
-  /** Where the field lines begin. */
+  /** The position of the field lines. */
   #readStatusLine(bytes: Buffer): number | HeadProblem | 'incomplete' {
     let at = this.#at
     while (at < bytes.length && (places[at] ?? valueBytes)[bytes[at] ?? 0] === 1) at += 1

@@ -1,34 +1,34 @@
 /**
- * Remembers the field lines of heads that differ in one line alone: the checks of an edge name another request each time, and all else is
- * said again by the same browser, on whichever connection.
+ * Remembers the field lines of heads that differ in only one line. The access checks of an edge proxy name another request each time, and
+ * the same browser repeats all other lines, on any connection.
  *
- * A block is known by its bytes without that line. Those that are kept were read by the grammar of request-head.ts, which has a CR and a LF
- * at the end of a line and nowhere else. So where a block has a CRLF, one more line may stand behind it, and means itself alone.
+ * A block is known by its bytes without that line. The blocks kept here were read by the grammar of request-head.ts, in which CR and LF
+ * stand only at the end of a line. So after any CRLF of a block one more line may stand without changing the meaning of the others.
  */
-import { recent } from '../../recent.ts'
+import { recentEntries } from '../../recent.ts'
 import { Fields, sameName } from '../message/field.ts'
 
-/** Blocks that are kept, and the most bytes of one. */
+/** The number of blocks that are kept, and the most bytes of one. */
 const MOST = 500
 const LONGEST = 4096
 
 const CR = 0x0d
 const LF = 0x0a
 
-/** What the other lines of a block mean. */
+/** The meaning of the other lines of a block. */
 interface Others<T> {
   readonly fields: Fields
   readonly meaning: T
 }
 
-/** A block that is known: all its fields, those that vary behind the others. */
+/** A known block: all its fields. The varying line comes last. */
 interface KnownBlock<T> {
   readonly fields: Fields
   readonly meaning: T
   readonly end: number
 }
 
-/** What stood before and behind the value of the line. */
+/** The bytes before and after the value of the line. */
 interface LastFound<T> {
   readonly before: Buffer
   readonly after: Buffer
@@ -37,18 +37,18 @@ interface LastFound<T> {
 
 export class VaryingLine<T extends object> {
   readonly #name: string
-  /** How the line begins, behind the end of another. */
+  /** The beginning of the line, with the end of the line before it. */
   readonly #start: Buffer
-  readonly #known = recent<string, Others<T>>(MOST)
+  readonly #known = recentEntries<string, Others<T>>(MOST)
   #last: LastFound<T> | undefined
 
-  /** The name is written as the peers write it: other spellings are read, and not remembered. */
+  /** `name` is spelled as the peers spell it. Other spellings are read, but not remembered. */
   constructor(name: string) {
     this.#name = name
     this.#start = Buffer.from(`\r\n${name}: `, 'latin1')
   }
 
-  /** What the block of field lines at `from` means, which stands behind a CRLF, if its other lines are known. */
+  /** The meaning of the block of field lines at `from`, if its other lines are known. A CRLF stands before `from`. */
   read(bytes: Buffer, from: number): KnownBlock<T> | undefined {
     const again = this.#last && this.#lastAgain(bytes, from, this.#last)
     if (again !== undefined) return again
@@ -62,7 +62,7 @@ export class VaryingLine<T extends object> {
     return this.#with(line.value, known, end)
   }
 
-  /** The block that was found last, with another value in the line: to compare it costs less than to look it up. */
+  /** The last found block, with another value in the line. To compare it costs less than to look it up. */
   #lastAgain(bytes: Buffer, from: number, { before, after, known }: LastFound<T>) {
     const begin = from + before.length
     if (begin > bytes.length) return undefined
@@ -78,7 +78,7 @@ export class VaryingLine<T extends object> {
     return { fields: fields.followedBy([this.#name, value]), meaning, end }
   }
 
-  /** Keeps what a block means that was read in another way. The fields of it that a `KnownBlock` would have. */
+  /** Keeps the meaning of a block that was read in another way. Returns the fields that a `KnownBlock` of it would have. */
   keep(
     bytes: Buffer,
     { from, end }: { readonly from: number; readonly end: number },
@@ -88,7 +88,7 @@ export class VaryingLine<T extends object> {
     const at = flat.findIndex((name, i) => i % 2 === 0 && sameName(name, this.#name))
     if (line?.end !== end || at < 0) return undefined
     const others = [...flat.slice(0, at), ...flat.slice(at + 2)]
-    // A name may stand in a block twice: each of its lines counts.
+    // A block may have this name twice, and then each of its lines counts.
     if (others.some((name, i) => i % 2 === 0 && sameName(name, this.#name))) return undefined
     const fields = Fields.fromSound(others)
     this.#known.set(line.others, { fields, meaning })
@@ -96,7 +96,7 @@ export class VaryingLine<T extends object> {
   }
 
   #lineIn(bytes: Buffer, from: number) {
-    // What comes byte by byte is searched again each time.
+    // Bytes that arrive one by one would be searched again each time.
     if (bytes.length - from > 4 * LONGEST) return undefined
     const at = bytes.indexOf(this.#start, from - 2)
     if (at < 0 || at - from > LONGEST) return undefined

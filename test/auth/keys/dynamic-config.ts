@@ -13,7 +13,7 @@ import {
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
 import { spMetadataXml } from '../../../lib/saml/metadata/sp-metadata.ts'
-import { type SelfSignedOptions, selfSigned } from '../../../lib/x509/self-signed.ts'
+import { type SelfSignedOptions, selfSignedCertificate } from '../../../lib/x509/self-signed.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
@@ -24,7 +24,8 @@ const making = {
   domain: 'app.example.org',
   now: start,
   random: randomBytes,
-  makePair: (wanted: SelfSignedOptions) => selfSigned({ ...wanted, modulusLength: 1024 }),
+  makePair: (wanted: SelfSignedOptions) =>
+    selfSignedCertificate({ ...wanted, modulusLength: 1024 }),
 }
 
 async function place(t: Test): Promise<string> {

@@ -3,8 +3,8 @@
  */
 import t from 'tap'
 import { ConfinedContents } from '../../../lib/cache/answer/confined-contents.ts'
-import { fetchedKey, keepingKey } from '../../../lib/cache/builds/build.ts'
 import { confinementOf, confinementsOf } from '../../../lib/cache/policy/routing.ts'
+import { fetchedKey, keepingKey } from '../../../lib/cache/store/key.ts'
 import { parseUri } from '../../../lib/http/message/target.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'

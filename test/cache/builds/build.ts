@@ -4,15 +4,13 @@
 import t from 'tap'
 import {
   type Build,
-  buildNamedByProxyUser,
   contentsOf,
   decideInBuild,
   isBuildName,
-  isKeepingKey,
-  keepingKey,
   recordedUrl,
 } from '../../../lib/cache/builds/build.ts'
-import { canonicalUri } from '../../../lib/cache/store/key.ts'
+import { buildNamedByProxyUser } from '../../../lib/cache/request/destination.ts'
+import { canonicalUri, isKeepingKey, keepingKey } from '../../../lib/cache/store/key.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { parseUri } from '../../../lib/http/message/target.ts'
 

@@ -2,7 +2,7 @@
  * Files compared with the indexes of their archive, on the wire: no client ever gets the whole of wrong content, and nothing
  * wrong is ever a hit.
  */
-import { readdir, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
@@ -276,6 +276,23 @@ t.test('what is known outlives a restart, and what is damaged is made again', as
   await cache.get(origin.url(`/${base}/InRelease`))
   await adopted(cache)
   t.equal(await whole(cache, url(small)), undefined)
+})
+
+t.test('an explanation leaves no trace; a client has a damaged table made again', async t => {
+  const { cache, url } = await updated(t)
+  await cache.warm(url(small))
+  await cache.stop()
+  const directory = join(cache.directory, 'v2/suites')
+  const tables = (await readdir(directory)).filter(name => name.endsWith('.table'))
+  for (const name of tables) await writeFile(join(directory, name), 'damaged')
+  await cache.restart()
+  const held = () => Promise.all(tables.map(name => readFile(join(directory, name), 'latin1')))
+  const { text } = await cache.get(`/_cachesvc/explain?url=${encodeURIComponent(url(small))}`)
+  t.match(text, 'is answered from the store')
+  await adopted(cache)
+  t.same(await held(), Array(tables.length).fill('damaged'))
+  t.equal(await whole(cache, url(small)), contents[small])
+  await cache.until(async () => !(await held()).includes('damaged'))
 })
 
 t.test('an archive for which it is switched off is left alone', async t => {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
 import {
   connectionOptions,
-  endToEnd,
+  endToEndFields,
   hasConnectionOption,
 } from '../../../lib/http/proxy/hop-by-hop.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
@@ -23,7 +23,7 @@ t.test('fields of one connection are dropped though Connection forgets to name t
   for (const name of names) {
     for (const written of [name, name.toLowerCase(), name.toUpperCase()]) {
       const fields = Fields.of(['A', '1'], [written, 'x'], ['B', '2'])
-      t.strictSame(endToEnd(fields).flat, ['A', '1', 'B', '2'], written)
+      t.strictSame(endToEndFields(fields).flat, ['A', '1', 'B', '2'], written)
     }
   }
   t.end()
@@ -38,7 +38,7 @@ t.test('what Connection names goes no further, in every line and whatever its ca
     ['X-HOP', '3'],
     ['X-Other', '4'],
   )
-  t.strictSame(endToEnd(fields).flat, ['X-Keep', '2'])
+  t.strictSame(endToEndFields(fields).flat, ['X-Keep', '2'])
   t.end()
 })
 
@@ -67,15 +67,15 @@ t.test('Connection cannot take away what framing, routing, identity or storing r
   ]
   for (const name of names) {
     const fields = Fields.of(['Connection', name], [name, 'x'])
-    t.strictSame(endToEnd(fields).flat, [name, 'x'], name)
+    t.strictSame(endToEndFields(fields).flat, [name, 'x'], name)
   }
   t.end()
 })
 
 t.test('fields without anything to drop are handed back as they are', t => {
   const fields = Fields.of(['Host', 'a'], ['Accept', '*/*'])
-  t.equal(endToEnd(fields), fields)
-  t.equal(endToEnd(Fields.empty), Fields.empty)
+  t.equal(endToEndFields(fields), fields)
+  t.equal(endToEndFields(Fields.empty), Fields.empty)
   t.end()
 })
 
@@ -100,7 +100,7 @@ t.test(
         ['Content-Length', '1'],
         ['TE', 'trailers'],
       )
-      const kept = endToEnd(fields).flat.join()
+      const kept = endToEndFields(fields).flat.join()
       if (kept !== 'Host,a,Content-Length,1') t.fail(JSON.stringify(fields.flat))
     }
     t.end()

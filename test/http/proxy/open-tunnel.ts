@@ -6,7 +6,7 @@ import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/connection.ts'
 import { openTunnel } from '../../../lib/http/proxy/tunnel.ts'
-import { sharingReads } from '../../../lib/http/server/connections.ts'
+import { shareReadMemory } from '../../../lib/http/server/connections.ts'
 import { listener } from '../../fixtures/http/listener.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 
@@ -17,7 +17,7 @@ t.test('a client that has ended before the tunnel stands gets its answer', async
     const near = await listener(t)
     const distant = await listener(t)
     const [client, accepted] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-    const clientSide = sharingReads(accepted)
+    const clientSide = shareReadMemory(accepted)
     client.end()
     clientSide.resume()
     await once(clientSide, 'end')

@@ -5,7 +5,7 @@ import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/connection.ts'
 import { join, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
-import { sharingReads } from '../../../lib/http/server/connections.ts'
+import { shareReadMemory } from '../../../lib/http/server/connections.ts'
 import { listener } from '../../fixtures/http/listener.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
@@ -27,7 +27,7 @@ async function joined(t: Teardown, given: JoinedOptions = {}) {
   const near = await listener(t)
   const distant = await listener(t)
   const [client, accepted] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-  const clientSide = asAccepted ? accepted : sharingReads(accepted)
+  const clientSide = asAccepted ? accepted : shareReadMemory(accepted)
   t.teardown(() => clientSide.destroy())
   const blocks = new BlockPool({ limit: 8 * socketBlock })
   const far = Transport.connect({ port: distant.port, host: '127.0.0.1' }, blocks)

@@ -6,7 +6,7 @@ import { createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
 import t, { type Test } from 'tap'
-import { leaveReads, sharingReads, takeReads } from '../../../lib/http/server/connections.ts'
+import { leaveReads, shareReadMemory, takeReads } from '../../../lib/http/server/connections.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 
@@ -18,7 +18,7 @@ async function listener(t: Test) {
   const { port } = server.address() as { port: number }
   const open = async () => {
     const moved = once(server, 'connection').then(([accepted]: Socket[]) => {
-      const socket = sharingReads(accepted as Socket)
+      const socket = shareReadMemory(accepted as Socket)
       t.not(socket, accepted, 'this version of Node lets a connection be moved')
       t.teardown(() => socket.destroy())
       return socket
@@ -167,7 +167,7 @@ t.test('what has no connection stays as it is', async t => {
   const { open } = await listener(t)
   const { socket } = await open()
   socket.destroy()
-  t.equal(sharingReads(socket), socket)
+  t.equal(shareReadMemory(socket), socket)
 })
 
 t.test('reads of a TLS connection are the stream’s', async t => {

@@ -5,12 +5,12 @@ import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import {
   bytesTaken,
-  confirmedSince,
+  confirmedMovement,
   connectionPorts,
   longestPause,
-  movedSince,
-  notLooked,
+  movementSince,
   readUnconfirmed,
+  unobservedMovement,
 } from '../../../lib/http/server/movement.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
@@ -99,9 +99,13 @@ t.test('how much a client has to read is a limit', async t => {
   await readFor(demanding, steadily, 4)
   t.match(demanding.exchanges, [{ complete: false }])
   const when = { now: minute, taking: minute, slowest: 0 }
-  const before = movedSince(notLooked, { taken: 10, read: 5, waits: true }, { ...when, now: 0 })
-  t.match(movedSince(before, { taken: 11, read: 5, waits: true }, when), { takenSince: minute })
-  t.match(movedSince(before, { taken: 10, read: 5, waits: true }, when), { takenSince: 0 })
+  const before = movementSince(
+    unobservedMovement,
+    { taken: 10, read: 5, waits: true },
+    { ...when, now: 0 },
+  )
+  t.match(movementSince(before, { taken: 11, read: 5, waits: true }, when), { takenSince: minute })
+  t.match(movementSince(before, { taken: 10, read: 5, waits: true }, when), { takenSince: 0 })
 })
 
 const kernelMoves = 1_300_000
@@ -109,14 +113,14 @@ const confirms = 95_000
 
 /** The longest time for which a client seems to take nothing: it reads so many bytes a second, and the kernel tells of them in pieces. */
 function longestStill(rate: number, { asksKernel }: { readonly asksKernel: boolean }): number {
-  let [moved, longest] = [notLooked, 0]
+  let [moved, longest] = [unobservedMovement, 0]
   for (let now = 0; now < 20 * minute; now += step) {
     const read = (rate * now) / 1000
     const when = { now, taking: minute }
     const taken = Math.floor(read / kernelMoves) * kernelMoves
-    moved = movedSince(moved, { taken, read: 0, waits: true }, when)
+    moved = movementSince(moved, { taken, read: 0, waits: true }, when)
     if (asksKernel && now - moved.takenSince >= minute / 2) {
-      moved = confirmedSince(moved, Math.floor(read / confirms) * confirms, when)
+      moved = confirmedMovement(moved, Math.floor(read / confirms) * confirms, when)
     }
     longest = Math.max(longest, now - moved.takenSince)
   }
@@ -137,12 +141,12 @@ t.test('a client that reads megabytes at once may pause for minutes, and not for
     const taken = read + 4_000_000
     // By the first look the kernel has taken all that it can; the second one finds the process between two blocks.
     const when = { now: 0, taking: minute }
-    let moved = movedSince(notLooked, { taken: taken - 1, read: 0, waits: true }, when)
-    moved = movedSince(moved, { taken, read: 0, waits: false }, { now: 1, taking: minute })
+    let moved = movementSince(unobservedMovement, { taken: taken - 1, read: 0, waits: true }, when)
+    moved = movementSince(moved, { taken, read: 0, waits: false }, { now: 1, taking: minute })
     for (let now = step; ; now += step) {
       const when = { now, taking: minute }
-      moved = movedSince(moved, { taken, read: 0, waits: true }, when)
-      if (now - moved.takenSince >= minute / 2) moved = confirmedSince(moved, read, when)
+      moved = movementSince(moved, { taken, read: 0, waits: true }, when)
+      if (now - moved.takenSince >= minute / 2) moved = confirmedMovement(moved, read, when)
       const still = now - moved.takenSince
       if (still >= minute * (moved.fastBefore ? longestPause : 1)) return now
     }
@@ -155,10 +159,10 @@ t.test('a client that reads megabytes at once may pause for minutes, and not for
 
 t.test('a client that waits for a slow handler moves nothing, and all of it counts', async t => {
   const when = { now: 0, taking: minute }
-  const first = movedSince(notLooked, { taken: 10, read: 5, waits: false }, when)
-  const later = movedSince(first, { taken: 10, read: 5, waits: false }, { ...when, now: 9000 })
+  const first = movementSince(unobservedMovement, { taken: 10, read: 5, waits: false }, when)
+  const later = movementSince(first, { taken: 10, read: 5, waits: false }, { ...when, now: 9000 })
   t.match(later, { takenSince: 9000, allSince: 0 }, 'nothing waits to be taken')
-  const told = movedSince(later, { taken: 10, read: 6, waits: false }, { ...when, now: 9500 })
+  const told = movementSince(later, { taken: 10, read: 6, waits: false }, { ...when, now: 9500 })
   t.match(told, { allSince: 9500 })
 })
 

@@ -1,8 +1,7 @@
 /**
  * Finds mistakes and dangers in the rules of access: between the rules, and between them and other settings. Pure.
  */
-import type { Remark } from '../../../config/reading.ts'
-import { nearest } from '../../../config/reading.ts'
+import { nearest, type Remark, type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { covers, type PathRule, pathRule } from '../../access/path-rule.ts'
 import { type Allowed, fits } from '../../access/rules.ts'
 import { type Claim, claimTable } from '../../identity/claim.ts'
@@ -10,24 +9,18 @@ import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number]
 
-/** The remarks on the rules. Problems prevent the start; warnings are only printed. */
-export function checkAccess(values: SettingValues): {
-  readonly problems: readonly Remark[]
-  readonly warnings: readonly Remark[]
-} {
-  const problems: Remark[] = []
-  const warnings: Remark[] = []
+/** The remarks on the rules. */
+export function checkAccess(values: SettingValues): Remarks {
+  const { problems, warnings, wrong, warn } = valueRemarks('access')
   const { access, saml } = values
   const paths = access.map(({ path }) => pathRule(path))
   for (const [index, rule] of access.entries()) {
-    const at = (...more: Remark['path']): Remark['path'] => ['access', index, ...more]
-    const wrong = (path: Remark['path'], text: string) => problems.push({ path, at: 'value', text })
-    const warn = (path: Remark['path'], text: string) => warnings.push({ path, at: 'value', text })
+    const at = (...more: Remark['path']) => [index, ...more]
     const { allow, login, methods } = rule
     if (methods?.length === 0) wrong(at('methods'), 'names no method; leave it out to mean all')
     if (typeof allow !== 'string') {
       for (const { path, ...more } of wrongWith(allow, values)) {
-        problems.push({ ...more, path: at('allow', ...path) })
+        problems.push({ ...more, path: ['access', ...at('allow', ...path)] })
       }
       for (const { path, text } of doubtful(allow, values)) warn(at('allow', ...path), text)
     }

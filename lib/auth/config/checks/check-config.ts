@@ -1,7 +1,7 @@
 /**
  * Finds mistakes and dangers in combinations of settings that are each correct by themselves. Pure.
  */
-import { type Remark, valueRemarks } from '../../../config/reading.ts'
+import { type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../../http/message/target.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isPublicAddress } from '../../../ip.ts'
@@ -9,11 +9,8 @@ import { claims } from '../../identity/claim.ts'
 import type { SettingValues } from '../settings.ts'
 import { checkNames } from './check-names.ts'
 
-/** The remarks on the values. Problems prevent the start; warnings are only printed. */
-export function crossCheck(values: SettingValues): {
-  readonly problems: readonly Remark[]
-  readonly warnings: readonly Remark[]
-} {
+/** The remarks on the values. */
+export function crossCheck(values: SettingValues): Remarks {
   const { problems, warnings, wrong, warn } = valueRemarks()
   const { domain, proxy, admin } = values
   const { listenAddress, targetURL } = proxy

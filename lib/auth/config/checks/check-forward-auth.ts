@@ -1,34 +1,30 @@
 /**
  * Finds mistakes and dangers in the settings under `forwardAuth`. Pure.
  */
-import { type Remark, valueRemarks } from '../../../config/reading.ts'
+import { type Remarks, valueRemarks } from '../../../config/reading.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isLoopback } from '../../../ip.ts'
 import type { SettingValues } from '../settings.ts'
 
 /** The remarks on the values. */
-export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingValues): {
-  readonly problems: readonly Remark[]
-  readonly warnings: readonly Remark[]
-} {
-  const { problems, warnings, wrong, warn } = valueRemarks()
-  const at = (...path: Remark['path']) => ['forwardAuth', ...path]
+export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingValues): Remarks {
+  const { problems, warnings, wrong, warn } = valueRemarks('forwardAuth')
   const { listenAddress, edge, trustedProxies, secretFile, hosts } = forwardAuth
 
   if (listenAddress === undefined) {
     const isSet = edge !== undefined || secretFile !== undefined || trustedProxies.length > 0
     if (isSet || hosts.length > 0) {
-      wrong(at(), 'has no listenAddress, so no edge can ask; name where it asks')
+      wrong([], 'has no listenAddress, so no edge can ask; name where it asks')
     }
     return { problems, warnings }
   }
   if (edge === undefined) {
-    wrong(at(), 'has no edge; name the one that asks: nginx, traefik, caddy, envoy or haproxy')
+    wrong([], 'has no edge; name the one that asks: nginx, traefik, caddy, envoy or haproxy')
   }
   for (const [index, host] of hosts.entries()) {
     if (host !== domain) {
       wrong(
-        at('hosts', index),
+        ['hosts', index],
         `is not ${domain}: browsers send the cookie of a session to the host of its login alone, so no one could be signed in under another name; give that application an instance of its own`,
       )
     }
@@ -38,12 +34,12 @@ export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingV
     const [most, wide] = network.includes(':') ? [16, 48] : [8, 16]
     if (length < most) {
       wrong(
-        at('trustedProxies', index),
+        ['trustedProxies', index],
         'is a network of strangers: every host in it could ask in the name of any client; name the edge',
       )
     } else if (length < wide) {
       warn(
-        at('trustedProxies', index),
+        ['trustedProxies', index],
         'is a wide network: every host in it can ask, and claim any client address; name exact addresses',
       )
     }
@@ -51,7 +47,7 @@ export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingV
   if ('path' in listenAddress) return { problems, warnings }
   if (trustedProxies.length === 0) {
     wrong(
-      at('listenAddress'),
+      ['listenAddress'],
       'needs forwardAuth.trustedProxies beside it: name the address of the edge, which alone may ask',
     )
   }
@@ -60,13 +56,13 @@ export function checkForwardAuth({ domain, proxy, admin, forwardAuth }: SettingV
     ['admin.listenAddress', admin.listenAddress],
   ] as const) {
     if (other !== undefined && same(listenAddress, other)) {
-      wrong(at('listenAddress'), `is the same as ${name}; take another port`)
+      wrong(['listenAddress'], `is the same as ${name}; take another port`)
     }
   }
   const { address } = listenAddress
   if (secretFile === undefined && (address === undefined || !isLoopback(address))) {
     warn(
-      at('listenAddress'),
+      ['listenAddress'],
       'is open to the network without a secret: set forwardAuth.secretFile, so that the edge alone can ask',
     )
   }

@@ -1,7 +1,7 @@
 /**
  * Finds mistakes and doubtful choices in the names of the fields in which the backend reads the identity. Pure.
  */
-import { nearest, type Remark } from '../../../config/reading.ts'
+import { nearest, type Remarks, valueRemarks } from '../../../config/reading.ts'
 import {
   fieldNames,
   isSameField,
@@ -13,28 +13,22 @@ import { attributeNames } from './check-access.ts'
 
 type Chosen = NameSet | NamedField
 
-/** The remarks on `identity.names`. Problems prevent the start; warnings are only printed. */
-export function checkNames({ identity }: SettingValues): {
-  readonly problems: readonly Remark[]
-  readonly warnings: readonly Remark[]
-} {
+/** The remarks on `identity.names`. */
+export function checkNames({ identity }: SettingValues): Remarks {
   const { names, attributes, only } = identity
   const own = attributes.map(({ name, list }) => ({ name, field: name, list, aliases: [] }))
   const known = ['user', ...attributeNames(own)]
-  const problems: Remark[] = []
-  const warnings: Remark[] = []
-  const remark = (to: Remark[], path: Remark['path'], text: string) =>
-    to.push({ path: ['identity', 'names', ...path], at: 'value', text })
+  const { problems, warnings, wrong, warn } = valueRemarks('identity', 'names')
   if (names.length === 0) {
-    remark(problems, [], 'names nothing, so the application would not learn who asks')
+    wrong([], 'names nothing, so the application would not learn who asks')
   }
   for (const [index, chosen] of names.entries()) {
     const taken = fieldsOf(chosen).find(field => isTaken(field, names.slice(0, index)))
     if (taken !== undefined) {
-      remark(problems, [index], `${taken} is named before, or read as the same name; leave one`)
+      wrong([index], `${taken} is named before, or read as the same name; leave one`)
     }
     if (typeof chosen === 'string') continue
-    if (chosen.from.length === 0) remark(problems, [index, 'from'], 'names nothing')
+    if (chosen.from.length === 0) wrong([index, 'from'], 'names nothing')
     for (const name of chosen.from) {
       if (!known.includes(name)) {
         const near = nearest(name, known)
@@ -42,17 +36,17 @@ export function checkNames({ identity }: SettingValues): {
           near === undefined
             ? 'identity.attributes names those of your own'
             : `did you mean ${near}?`
-        remark(problems, [index, 'from'], `no attribute is called ${name}; ${mend}`)
+        wrong([index, 'from'], `no attribute is called ${name}; ${mend}`)
       } else if (name !== 'user' && only !== undefined && !only.includes(name)) {
-        remark(warnings, [index, 'from'], `${name} is in no session: identity.only leaves it out`)
+        warn([index, 'from'], `${name} is in no session: identity.only leaves it out`)
       }
     }
     if (chosen.separator !== ',' && chosen.form !== undefined && chosen.form !== 'list') {
-      remark(warnings, [index, 'separator'], `has no effect: the form is ${chosen.form}`)
+      warn([index, 'separator'], `has no effect: the form is ${chosen.form}`)
     }
   }
   if (names.length > 0 && !names.some(saysWho)) {
-    remark(warnings, [], 'name no header for the user: the application does not learn who asks')
+    warn([], 'name no header for the user: the application does not learn who asks')
   }
   return { problems, warnings }
 }

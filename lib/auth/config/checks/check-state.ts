@@ -1,15 +1,12 @@
 /**
  * Finds mistakes and dangers in the settings under `state` and `keys`. Pure.
  */
-import { type Remark, valueRemarks } from '../../../config/reading.ts'
+import { type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { isPublicAddress } from '../../../ip.ts'
 import type { SettingValues } from '../settings.ts'
 
 /** Remarks on a shared store, and on keys that are distributed. */
-export function checkState({ state, keys, session }: SettingValues): {
-  readonly problems: readonly Remark[]
-  readonly warnings: readonly Remark[]
-} {
+export function checkState({ state, keys, session }: SettingValues): Remarks {
   const { problems, warnings, wrong, warn } = valueRemarks()
   const { url } = state
   if (keys.file !== undefined && !keys.shared) {

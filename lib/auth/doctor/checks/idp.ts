@@ -8,7 +8,7 @@ import { OriginFailure } from '../../../http/client/errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, parseUri } from '../../../http/message/target.ts'
 import type { IdpMetadata } from '../../../saml/metadata/idp-metadata.ts'
-import { issuerUnknown } from '../../../x509/certificate-problem.ts'
+import { isIssuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
 import { proxyForMetadata } from '../../config/load-config.ts'
 import {
@@ -92,7 +92,7 @@ function byProxy({ saml }: Config, environment: NodeJS.ProcessEnv): string {
 /** Whether the certificate of the metadata's address was refused only because its issuer is not known here. */
 function ofUnknownIssuer(error: unknown): boolean {
   const reason = error instanceof OriginFailure ? String(error.facts['reason']) : ''
-  return issuerUnknown(reason) || reason === 'DEPTH_ZERO_SELF_SIGNED_CERT'
+  return isIssuerUnknown(reason) || reason === 'DEPTH_ZERO_SELF_SIGNED_CERT'
 }
 
 function nameAuthority({ instance }: Config): string {

@@ -4,7 +4,7 @@
 import { day } from '../../../async/clock.ts'
 import { formatAuthority, isIpLiteral, parseUri } from '../../../http/message/target.ts'
 import { isLoopback } from '../../../ip.ts'
-import { certificateProblem, issuerUnknown } from '../../../x509/certificate-problem.ts'
+import { certificateProblem, isIssuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
 import { type Answered, type SeenCertificate, seeCertificate } from '../ask.ts'
 import {
@@ -137,7 +137,7 @@ function judgeCertificate({ ends, problem }: SeenCertificate, now: number): Find
   if (problem === undefined || ends <= now)
     return judgeEnd(ends, { now, warnWithin: 14 * day, mend })
   // Browsers may know an issuer that this machine does not.
-  if (issuerUnknown(problem)) {
+  if (isIssuerUnknown(problem)) {
     return doubtful(
       `until ${dayOf(ends)}, from an authority that is not known here`,
       'name a private authority in NODE_EXTRA_CA_CERTS=FILE; a public one is known when the edge sends the whole chain',

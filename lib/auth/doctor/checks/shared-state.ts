@@ -4,7 +4,7 @@
  * configured.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { inTime } from '../../../async/deadline.ts'
+import { resultInTime } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
 import type { StateConfig } from '../../config/config.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
@@ -33,7 +33,7 @@ export async function store({ config, clock }: Examination): Promise<Answer> {
       certificates === undefined ? undefined : authoritiesIn(certificates, 'state.certificates')
     const connection = await dialStore(state, authorities, { clock, within: LIMIT })
     const ask: Ask = async (...command) => {
-      const answer = await inTime(connection.ask(command), clock, LIMIT)
+      const answer = await resultInTime(connection.ask(command), clock, LIMIT)
       if (answer === undefined) throw new Error(`${command[0]} has had no answer for ${LIMIT} ms`)
       return answer
     }

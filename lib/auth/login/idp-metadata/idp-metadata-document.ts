@@ -3,7 +3,7 @@
  * doctor` use it. Remote: only 200 counts, 30 seconds, 10 MiB (specification, section 8).
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { within } from '../../../async/deadline.ts'
+import { withDeadline } from '../../../async/deadline.ts'
 import { iterate } from '../../../bytes/source.ts'
 import { explainError, Failure } from '../../../errors.ts'
 import { readBounded } from '../../../files/bounded-file.ts'
@@ -56,26 +56,29 @@ export async function fetchMetadata(
     ['If-None-Match', validators?.etag],
     ['If-Modified-Since', validators?.lastModified],
   )
-  return within({ clock, after: DOWNLOAD_TIME, signal: closing, late, aborted }, async signal => {
-    const response = await origin.request({ method: 'GET', uri, fields, signal, trusted: true })
-    if (response.status !== 200) {
-      response.content.close()
-      if (response.status === 304 && isSaid(validators)) return undefined
-      throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
-    }
-    const blocks: Buffer[] = []
-    let size = 0
-    for await (const block of iterate(response.content)) {
-      size += block.length
-      if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
-      blocks.push(Buffer.from(block))
-    }
-    const newValidators = {
-      etag: sendable(response.fields.get('ETag')),
-      lastModified: sendable(response.fields.get('Last-Modified')),
-    }
-    return { bytes: Buffer.concat(blocks), validators: newValidators }
-  })
+  return withDeadline(
+    { clock, after: DOWNLOAD_TIME, signal: closing, late, aborted },
+    async signal => {
+      const response = await origin.request({ method: 'GET', uri, fields, signal, trusted: true })
+      if (response.status !== 200) {
+        response.content.close()
+        if (response.status === 304 && isSaid(validators)) return undefined
+        throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
+      }
+      const blocks: Buffer[] = []
+      let size = 0
+      for await (const block of iterate(response.content)) {
+        size += block.length
+        if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
+        blocks.push(Buffer.from(block))
+      }
+      const newValidators = {
+        etag: sendable(response.fields.get('ETag')),
+        lastModified: sendable(response.fields.get('Last-Modified')),
+      }
+      return { bytes: Buffer.concat(blocks), validators: newValidators }
+    },
+  )
 }
 
 function isSaid(known: DocumentValidators | undefined): boolean {

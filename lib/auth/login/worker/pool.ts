@@ -20,7 +20,7 @@ import { setMaxListeners } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { Alarm } from '../../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { within } from '../../../async/deadline.ts'
+import { withDeadline } from '../../../async/deadline.ts'
 import { Line } from '../../../async/line.ts'
 import { Failure } from '../../../errors.ts'
 import type { MayDecrypt } from '../../../saml/core/verify-response.ts'
@@ -167,7 +167,7 @@ export class WorkerPool {
     const late = () => new WorkerFailure(code, `${what} within ${after / 1000} s`)
     const aborted = () => new WorkerFailure('verifier_crashed', 'the service stops')
     const { signal } = this.#closing
-    return within({ clock: this.#clock, after, signal, late, aborted }, work)
+    return withDeadline({ clock: this.#clock, after, signal, late, aborted }, work)
   }
 
   /** Ends the threads. Jobs under way fail. */

@@ -4,7 +4,7 @@
  */
 import { hash, randomBytes } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { inTime } from '../../../async/deadline.ts'
+import { resultInTime } from '../../../async/deadline.ts'
 import { repeat } from '../../../async/repeat.ts'
 import type { Logger } from '../../../log/log.ts'
 import {
@@ -64,7 +64,7 @@ export class Leases {
     this.#held.set(name, undefined)
     // Three requests may be needed, and a client waits for all of them no longer than for one.
     const asking = this.#ask({ id: randomBytes(12).toString('hex'), name, etag: '', stop() {} })
-    const found = await inTime(asking, this.#parts.clock, patience)
+    const found = await resultInTime(asking, this.#parts.clock, patience)
     if (found === undefined) {
       void asking.then(late => this.#forget(name, late))
       return none

@@ -11,11 +11,12 @@
  * - Another node is read along only for what a digest promises.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { inTime, pause } from '../../../async/deadline.ts'
+import { pause, resultInTime } from '../../../async/deadline.ts'
 import type { OriginResponse } from '../../../http/client/client.ts'
 import { Fields } from '../../../http/message/field.ts'
 import type { TargetUri } from '../../../http/message/target.ts'
 import type { Logger } from '../../../log/log.ts'
+import { suiteOfRelease } from '../../archive/path.ts'
 import {
   expectedOf,
   isSuperseded,
@@ -37,7 +38,6 @@ import {
   unstorable,
 } from '../../rfc9111/stored-response.ts'
 import type { Entry } from '../../store/entry.ts'
-import { suiteOfRelease } from '../../suites/generation.ts'
 import { isShareable, type SharingRules } from '../shareable.ts'
 import { type Lease, patience, type SharedContent, type SharedStore } from '../shared-store.ts'
 import type { Peers } from './peers.ts'
@@ -109,7 +109,7 @@ export class SharedNearer implements Nearer {
       if (late && found?.kind === 'content') found.answer.response.content.close()
       return found ?? 'nothing'
     })
-    const found = await inTime(asked, this.#parts.clock, patience)
+    const found = await resultInTime(asked, this.#parts.clock, patience)
     late = found === undefined
     return found === 'nothing' ? undefined : (found ?? 'late')
   }
@@ -251,7 +251,7 @@ export class SharedNearer implements Nearer {
       if (late && lease.kind === 'held') lease.release()
       return lease
     })
-    const lease = await inTime(asked, this.#parts.clock, patience)
+    const lease = await resultInTime(asked, this.#parts.clock, patience)
     late = lease === undefined
     return lease ?? { kind: 'none' }
   }

@@ -20,7 +20,7 @@ import { onlyBy } from '../../../http/client/dialling/parents.ts'
 import { OriginFailure } from '../../../http/client/errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
-import { recent } from '../../../recent.ts'
+import { recentEntries } from '../../../recent.ts'
 import { pacedSource } from '../pace.ts'
 import { mayBeNode } from './peer-addresses.ts'
 
@@ -55,7 +55,7 @@ const ofPrefix = ['Content-Security-Policy', 'X-Content-Type-Options']
 export class Peers {
   readonly #parts: PeersParts
   /** Until when nodes that were too slow are not asked, by `elapsed`. */
-  readonly #slow = recent<string, Milliseconds>(mostPeers)
+  readonly #slow = recentEntries<string, Milliseconds>(mostPeers)
   readonly #clients = new LRUCache<string, OriginClient>({
     max: mostPeers,
     dispose: client => void client.close(),

@@ -4,14 +4,14 @@
  * (`Updates.take`): it is verified, and so are the indexes it names.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { inTime } from '../../../async/deadline.ts'
+import { resultInTime } from '../../../async/deadline.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import type { Logger } from '../../../log/log.ts'
-import { recent } from '../../../recent.ts'
+import { recentEntries } from '../../../recent.ts'
 import type { SuiteDelays } from '../../answer/suite-delays.ts'
 import type { Updates } from '../../answer/suite-updates.ts'
+import { suiteOfRelease } from '../../archive/path.ts'
 import type { Store } from '../../store/store.ts'
-import { suiteOfRelease } from '../../suites/generation.ts'
 import type { Suites } from '../../suites/suites.ts'
 import type { Pointers } from './pointers.ts'
 
@@ -45,7 +45,7 @@ export class Following {
   readonly #parts: FollowingParts
   readonly #flights = new SingleFlight<void>()
   /** Suites whose pointer could not be followed. */
-  readonly #paused = recent<string, Paused>(mostPaused)
+  readonly #paused = recentEntries<string, Paused>(mostPaused)
 
   constructor(parts: FollowingParts) {
     this.#parts = parts
@@ -56,7 +56,7 @@ export class Following {
     const { pointers, clock, wait } = this.#parts
     const at = suiteOfRelease(key)
     if (at === undefined || !pointers.shares(at)) return undefined
-    return inTime(
+    return resultInTime(
       this.#flights.run(at, () => this.#follow(at)),
       clock,
       wait(),

@@ -11,9 +11,9 @@
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { inTime } from '../../../async/deadline.ts'
+import { resultInTime } from '../../../async/deadline.ts'
 import type { Logger } from '../../../log/log.ts'
-import { recent } from '../../../recent.ts'
+import { recentEntries } from '../../../recent.ts'
 import type { Entry } from '../../store/entry.ts'
 import type { Store } from '../../store/store.ts'
 import { releasesOf, type Suite } from '../../suites/generation.ts'
@@ -36,9 +36,9 @@ const mostLost = 3
 export class Pointers {
   readonly #parts: PointersParts
   /** Pointers that name something else than they say, by suite. */
-  readonly #unfit = recent<string, string>(mostUnfit)
+  readonly #unfit = recentEntries<string, string>(mostUnfit)
   /** The Release file that was announced last, by suite: one that waits for its upload may have been overtaken. */
-  readonly #announced = recent<string, string>(mostUnfit)
+  readonly #announced = recentEntries<string, string>(mostUnfit)
 
   constructor(parts: PointersParts) {
     this.#parts = parts
@@ -52,7 +52,7 @@ export class Pointers {
   /** The pointer of the suite in the directory with this key, unless it was found unfit. Never rejects. */
   async of(at: string): Promise<SuitePointer | undefined> {
     const { shared, clock } = this.#parts
-    const pointer = await inTime(shared.suite(idOf(at)), clock, patience)
+    const pointer = await resultInTime(shared.suite(idOf(at)), clock, patience)
     if (pointer === undefined || this.#isUnfit(at, pointer)) return undefined
     if (isOfSuite(at, pointer)) return pointer
     this.noteUnfit(at, pointer)
@@ -87,7 +87,7 @@ export class Pointers {
       return isLast && uploaded.every(Boolean) ? this.#move(at, release, date) : undefined
     })
     const { resting, unwritable } = shared.state
-    if (resting === undefined && unwritable === undefined) await inTime(told, clock, patience)
+    if (resting === undefined && unwritable === undefined) await resultInTime(told, clock, patience)
   }
 
   /** A suite was adopted: the bucket is to point to it, unless it points to something newer. */

@@ -23,7 +23,7 @@ import type { Piece } from '../../../bytes/piece.ts'
 import { iterate, type Source, type Take } from '../../../bytes/source.ts'
 import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
-import { recent } from '../../../recent.ts'
+import { recentEntries } from '../../../recent.ts'
 import type { StoreEvents } from '../events.ts'
 import type { Blobs } from './blobs.ts'
 import { type ContentPart, type Opener, type OpenFiles, ShortFile } from './open-content.ts'
@@ -48,7 +48,7 @@ export class Checks {
   /** Digests whose contents must be hashed before they are used. */
   readonly unproven = new Set<string>()
   readonly #parts: ChecksParts
-  readonly #last = recent<string, Milliseconds>(remembered)
+  readonly #last = recentEntries<string, Milliseconds>(remembered)
   /** Checks that are not over, of the contents as they are now. */
   readonly #checks = new Map<string, Check>()
   readonly #queue: CheckQueue

@@ -18,7 +18,7 @@ import {
 } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { within } from '../../../async/deadline.ts'
+import { withDeadline } from '../../../async/deadline.ts'
 import { BlockPool } from '../../../bytes/block-pool.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../../message/target.ts'
 import { type DialledConnection, Transport } from '../connection.ts'
@@ -307,7 +307,7 @@ export class Dialler {
       late: () => failure({ after }),
       aborted: () => new OriginFailure('ORIGIN_ABORTED', origin, { phase }),
     }
-    return within(limit, stop =>
+    return withDeadline(limit, stop =>
       work(stop).catch(cause => {
         const status = cause instanceof ConnectRefused ? { status: cause.status } : {}
         throw failure({ cause, ...status })

@@ -14,9 +14,9 @@
  */
 import { lookup as systemLookup } from 'node:dns/promises'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { inTime } from '../../../async/deadline.ts'
+import { resultInTime } from '../../../async/deadline.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
-import { recent } from '../../../recent.ts'
+import { recentEntries } from '../../../recent.ts'
 
 /** Answers with every address of a name, in the order to try them; throws when there is none. */
 export type Lookup = (host: string) => Promise<readonly string[]>
@@ -40,7 +40,7 @@ const MOST_WAITING = 1000
 export class NameLookup {
   readonly #clock: Clock
   readonly #lookup: Lookup
-  readonly #memory = recent<string, Memory>(MOST_REMEMBERED)
+  readonly #memory = recentEntries<string, Memory>(MOST_REMEMBERED)
   readonly #flights = new SingleFlight<readonly string[]>()
   readonly #waiting: Array<() => void> = []
   #running = 0
@@ -66,7 +66,7 @@ export class NameLookup {
   /** The new answer, or the old one when it does not come soon. */
   async #soon(fresh: Promise<readonly string[]>, old: readonly string[]) {
     try {
-      return (await inTime(fresh, this.#clock, PATIENCE)) ?? old
+      return (await resultInTime(fresh, this.#clock, PATIENCE)) ?? old
     } catch (error) {
       if (error instanceof TooManyNames) return old
       throw error

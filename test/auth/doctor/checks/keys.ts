@@ -5,7 +5,7 @@ import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
 import { judgeOwnCertificate, judgeOwners } from '../../../../lib/auth/doctor/checks/keys.ts'
 import { readDynamicConfig } from '../../../../lib/auth/keys/dynamic-file.ts'
-import { selfSigned } from '../../../../lib/x509/self-signed.ts'
+import { selfSignedCertificate } from '../../../../lib/x509/self-signed.ts'
 import { startPatient } from '../../../fixtures/gateway/patient.ts'
 
 const day = 86_400_000
@@ -97,7 +97,7 @@ t.test(
 t.test('an old key that still decrypts is mentioned', async t => {
   const now = Date.now()
   const pair = async (retires?: number) => ({
-    ...(await selfSigned({
+    ...(await selfSignedCertificate({
       name: 'app.example.org',
       now,
       lifetime: 400 * day,

@@ -8,6 +8,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { attempt } from '../../lib/errors.ts'
 
 /** A file by its path in the package, and where it is now. `node_modules` may be a link to elsewhere. */
 export interface ProgramFile {
@@ -84,20 +85,14 @@ function isModule(file: string): boolean {
 }
 
 function byImport(specifier: string, file: string): string | undefined {
-  try {
+  return attempt(() => {
     const url = import.meta.resolve(specifier, pathToFileURL(file).href)
     return url.startsWith('file:') ? fileURLToPath(url) : undefined
-  } catch {
-    return undefined
-  }
+  })
 }
 
 function byRequire(specifier: string, file: string): string | undefined {
-  try {
-    return createRequire(file).resolve(specifier)
-  } catch {
-    return undefined
-  }
+  return attempt(() => createRequire(file).resolve(specifier))
 }
 
 /** The package.json files that Node reads for a module, nearest first, up to that of its package. */

@@ -13,13 +13,13 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:f
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import type { Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
 
 export const suite = 'stable'
 const components = ['main', 'slim'] as const
 const architectures = ['all', 'amd64', 'arm64'] as const
 
-export interface Repository {
+interface Repository {
   readonly directory: string
   readonly signer: Signer
   /** The date in the Release file. */

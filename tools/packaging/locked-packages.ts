@@ -19,16 +19,15 @@ export type LockedPackages = ReadonlyMap<string, LockedPackage>
 
 /** The packages of these names with everything they depend on, by path in order. Throws when the lock lacks one. */
 export function lockedPackages(root: string, names: readonly string[]): LockedPackages {
-  const lock: { packages: Record<string, LockedPackage> } = JSON.parse(
-    readFileSync(join(root, 'package-lock.json'), 'utf8'),
-  )
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  const packages = new Map<string, LockedPackage>(Object.entries(lock.packages))
   const found = new Map<string, LockedPackage>()
-  const waiting = names.map(name => placeOf(lock.packages, name, ''))
+  const waiting = names.map(name => placeOf(packages, name, ''))
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
-    const entry = lock.packages[path]
+    const entry = packages.get(path)
     if (entry === undefined || found.has(path)) continue
     found.set(path, entry)
-    for (const name of needsOf(entry)) waiting.push(placeOf(lock.packages, name, path))
+    for (const name of needsOf(entry)) waiting.push(placeOf(packages, name, path))
   }
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
@@ -41,11 +40,10 @@ export function needsOf(entry: LockedPackage): string[] {
 /**
  * The path at which Node finds the package of this name for a package at `from`; the nearest counts. Throws when there is none.
  */
-export function placeOf(packages: Iterable<string> | object, name: string, from: string): string {
-  const known = Symbol.iterator in packages ? new Set(packages) : new Set(Object.keys(packages))
+export function placeOf(packages: LockedPackages, name: string, from: string): string {
   for (let at = from; ; at = at.replace(/(?:^|\/)node_modules\/(?:@[^/]+\/)?[^/]+$/, '')) {
     const path = `${at === '' ? '' : `${at}/`}node_modules/${name}`
-    if (known.has(path)) return path
+    if (packages.has(path)) return path
     if (at === '')
       throw new Error(`package-lock.json has no ${name}, which ${from || 'a program'} needs`)
   }

@@ -2,7 +2,7 @@
  * docs/metrics.md, the list of all metrics, made from the code that measures. `npm run manual` writes it; a test fails while it is
  * out of date.
  */
-import type { MetricFacts } from '../metrics.ts'
+import type { MetricFacts } from '../lib/metrics.ts'
 
 /** The path of the list in the repository and its text. */
 export function metricsList(

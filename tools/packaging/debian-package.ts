@@ -2,6 +2,7 @@
  * Builds the Debian packages of cachesvc and authproxy: the paths of their files, and the control files for dpkg. `dpkg-deb`
  * packs them.
  */
+
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -12,15 +13,13 @@ import {
   rmSync,
   statSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { gzipSync } from 'node:zlib'
+import { join } from 'node:path'
+import { jsonText } from '../../lib/json.ts'
 import type { CarriedNode } from './carried-node.ts'
-import type { PackageBuild } from './package-build.ts'
+import { type PackageBuild, packed, put, settle } from './package-tree.ts'
 import type { Product } from './products.ts'
 import { packagesAmong } from './program-files.ts'
-import { settle } from './settled-tree.ts'
 
 interface DebianBuild extends PackageBuild {
   /** The Node.js in the package, which then needs none of the system. */
@@ -65,23 +64,20 @@ interface Staged extends Product {
 function stage(staged: Staged): void {
   const { name, tree, build, manifest } = staged
   const read = (from: string) => readFileSync(join(build.root, from))
-  const copy = (from: string, to: string, mode = 0o644) => put(to, read(from), mode)
-  const put = (to: string, content: string | Buffer, mode = 0o644) => {
-    const path = join(tree, to)
-    mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
-    writeFileSync(path, content, { mode })
-  }
+  const write = (to: string, content: string | Buffer, mode?: number) =>
+    put(join(tree, to), content, mode)
+  const copy = (from: string, to: string, mode?: number) => write(to, read(from), mode)
 
   const home = `usr/lib/${name}`
   const { files } = build
-  for (const { path, from } of files) put(`${home}/${path}`, readFileSync(from))
-  put(`${home}/package.json`, `${JSON.stringify(manifest, null, 2)}\n`)
+  for (const { path, from } of files) write(`${home}/${path}`, readFileSync(from))
+  write(`${home}/package.json`, jsonText(manifest))
   copy(`bin/${name}`, `${home}/bin/${name}`, 0o755)
   copy('bin/launch.sh', `${home}/bin/launch.sh`)
   if (build.node !== undefined) {
-    put(`${home}/bin/node`, readFileSync(build.node.program), 0o755)
-    put(`usr/share/doc/${name}/node.LICENSE`, readFileSync(build.node.licence))
-    put(`usr/share/lintian/overrides/${name}`, nodeTags.map(tag => `${name}: ${tag}\n`).join(''))
+    write(`${home}/bin/node`, readFileSync(build.node.program), 0o755)
+    write(`usr/share/doc/${name}/node.LICENSE`, readFileSync(build.node.licence))
+    write(`usr/share/lintian/overrides/${name}`, nodeTags.map(tag => `${name}: ${tag}\n`).join(''))
   }
   for (const directory of staged.templates) {
     const from = `templates/${directory}`
@@ -94,7 +90,7 @@ function stage(staged: Staged): void {
     mkdirSync(join(tree, directory), { recursive: true })
   }
   for (const page of [`${name}.8`, `${name}.yaml.5`]) {
-    put(`usr/share/man/man${page.at(-1)}/${page}.gz`, packed(read(`man/${page}`)))
+    write(`usr/share/man/man${page.at(-1)}/${page}.gz`, packed(read(`man/${page}`)))
   }
   const completions = `packaging/completions/${name}`
   copy(`${completions}.bash`, `usr/share/bash-completion/completions/${name}`)
@@ -103,28 +99,23 @@ function stage(staged: Staged): void {
   for (const [to, from] of staged.files)
     copy(from, to, statSync(join(build.root, from)).mode & 0o777)
   const documents = `usr/share/doc/${name}`
-  put(`${documents}/copyright`, copyright(staged, packagesAmong(files)))
+  write(`${documents}/copyright`, copyright(staged, packagesAmong(files)))
   for (const file of staged.documents) copy(`docs/${file}`, `${documents}/${file}`)
-  put(`${documents}/changelog.gz`, packed(read('CHANGELOG.md')))
-  put(`${documents}/changelog.Debian.gz`, packed(Buffer.from(changelog(staged))))
+  write(`${documents}/changelog.gz`, packed(read('CHANGELOG.md')))
+  write(`${documents}/changelog.Debian.gz`, packed(Buffer.from(changelog(staged))))
 
   const content = filesBelow(tree)
   for (const script of ['postinst', 'prerm', 'postrm']) {
     copy(`packaging/deb/${name}.${script}`, `DEBIAN/${script}`, 0o755)
   }
-  put('DEBIAN/control', control(staged, content))
-  put('DEBIAN/md5sums', digests(tree, content))
+  write('DEBIAN/control', control(staged, content))
+  write('DEBIAN/md5sums', digests(tree, content))
   const settings = content.filter(path => path.startsWith('etc/'))
-  if (settings.length > 0) put('DEBIAN/conffiles', settings.map(path => `/${path}\n`).join(''))
+  if (settings.length > 0) write('DEBIAN/conffiles', settings.map(path => `/${path}\n`).join(''))
 }
 
 /** The tags of lintian for the program of Node.js, which is packed as its authors built it. */
 const nodeTags = ['unstripped-binary-or-object', 'embedded-library']
-
-/** RFC 1952 without a time, so that equal content is equally packed. */
-function packed(content: Buffer): Buffer {
-  return gzipSync(content, { level: 9 })
-}
 
 function filesBelow(tree: string, below = ''): string[] {
   return readdirSync(join(tree, below), { withFileTypes: true })

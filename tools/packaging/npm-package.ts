@@ -4,15 +4,15 @@
  *
  * `tar` writes the file and this module compresses it, so that its bytes depend on the content and the version of Node.js alone.
  */
+
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { gzipSync } from 'node:zlib'
+import { cpSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { jsonText } from '../../lib/json.ts'
 import { type LockedPackages, lockedPackages } from './locked-packages.ts'
-import type { PackageBuild } from './package-build.ts'
+import { type PackageBuild, packed, put, settle } from './package-tree.ts'
 import type { Product } from './products.ts'
 import { type ProgramFile, packagesAmong } from './program-files.ts'
-import { settle } from './settled-tree.ts'
 
 /** The fields of package.json that a package repeats. */
 const repeated = ['homepage', 'bugs', 'repository', 'author', 'license', 'type', 'engines']
@@ -39,7 +39,7 @@ export function buildNpmPackage(product: Product, build: PackageBuild): string {
   )
   rmSync(tree, { recursive: true })
   const file = join(build.output, `${name}-${build.version}.tgz`)
-  writeFileSync(file, gzipSync(archive, { level: 9 }), { mode: 0o644 })
+  put(file, packed(archive))
   return file
 }
 
@@ -60,13 +60,6 @@ export function dependenciesOf(
 function stage(product: Product, build: PackageBuild, place: string): void {
   const { root } = build
   const { name } = product
-  const put = (to: string, content: string | Buffer, mode = 0o644) => {
-    const path = join(place, to)
-    mkdirSync(dirname(path), { recursive: true })
-    writeFileSync(path, content, { mode })
-  }
-  const copy = (path: string) => cpSync(join(root, path), join(place, path), { recursive: true })
-
   const { direct, all } = dependenciesOf(root, build.files)
   const written = manifestOf(root)
   const manifest = {
@@ -78,42 +71,29 @@ function stage(product: Product, build: PackageBuild, place: string): void {
     man: [`man/${name}.8`, `man/${name}.yaml.5`],
     dependencies: direct,
   }
-  put('package.json', json(manifest))
+  put(join(place, 'package.json'), jsonText(manifest))
   const own = { name, version: build.version, license: written['license'], dependencies: direct }
   const packages = Object.fromEntries([['', own], ...all])
   put(
-    'npm-shrinkwrap.json',
-    json({ name, version: build.version, lockfileVersion: 3, requires: true, packages }),
+    join(place, 'npm-shrinkwrap.json'),
+    jsonText({ name, version: build.version, lockfileVersion: 3, requires: true, packages }),
   )
 
   for (const { path, from } of build.files) {
-    if (path.startsWith('dist/')) put(path, readFileSync(from))
+    if (path.startsWith('dist/')) put(join(place, path), readFileSync(from))
   }
-  put(`bin/${name}`, readFileSync(join(root, 'bin', name)), 0o755)
-  const packaging = [...product.files.values(), `packaging/${name}.sysusers`]
-  const completions = ['bash', 'zsh'].map(shell => `packaging/completions/${name}.${shell}`)
-  const texts = [
-    'README.md',
-    'CHANGELOG.md',
-    'LICENSE',
-    ...product.documents.map(path => `docs/${path}`),
-  ]
-  const templates = product.templates.map(directory => `templates/${directory}`)
-  const others = [
-    'bin/launch.sh',
+  put(join(place, 'bin', name), readFileSync(join(root, 'bin', name)), 0o755)
+  const copied = [
+    ...['README.md', 'CHANGELOG.md', 'LICENSE', 'bin/launch.sh', `packaging/${name}.sysusers`],
     ...manifest.man,
-    ...packaging,
-    ...completions,
-    ...texts,
-    ...templates,
+    ...['bash', 'zsh'].map(shell => `packaging/completions/${name}.${shell}`),
+    ...product.files.values(),
+    ...product.documents.map(path => `docs/${path}`),
+    ...product.templates.map(directory => `templates/${directory}`),
   ]
-  for (const path of others) copy(path)
+  for (const path of copied) cpSync(join(root, path), join(place, path), { recursive: true })
 }
 
 function manifestOf(root: string): Manifest {
   return JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-}
-
-function json(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
 }

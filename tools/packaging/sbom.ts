@@ -2,8 +2,10 @@
  * The list of the parts of a program for those who look for known weaknesses: a software bill of materials, CycloneDX 1.6 as JSON. It has
  * the npm packages that package-lock.json names for the program, and the Node.js that a Debian package brings. Pure.
  */
+
 import { createHash } from 'node:crypto'
-import type { Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
+import { jsonText } from '../../lib/json.ts'
 import type { NodePin } from './carried-node.ts'
 import { type LockedPackage, type LockedPackages, needsOf, placeOf } from './locked-packages.ts'
 
@@ -34,20 +36,19 @@ interface Component {
 
 /** The document as text. The same facts make the same bytes. */
 export function sbom(described: Described): string {
-  const { name, version, summary, packages, imports, node, at } = described
+  const { name, version, summary, licence, packages, imports, node, at } = described
   const purls = new Map([...packages].map(([path, entry]) => [path, purlOf(path, entry)]))
   const refOf = (path: string) => purls.get(path) ?? path
   const own = `pkg:npm/${name}@${version}`
-  const nodes = node === undefined ? [] : Object.values(node.packages)
-  const nodeComponents = nodes.map(pin => nodeComponent(pin, node?.version ?? ''))
+  const nodes = node === undefined ? [] : nodeComponents(node)
   const libraries = [...packages].map(([path, entry]) => library(path, entry))
-  const components = unique([...libraries, ...nodeComponents])
-  const direct = imports.map(wanted => refOf(placeOf(packages.keys(), wanted, '')))
+  const components = unique([...libraries, ...nodes])
+  const direct = imports.map(wanted => refOf(placeOf(packages, wanted, '')))
   const needed = [...packages].map(([path, entry]) => ({
     ref: refOf(path),
-    dependsOn: needsOf(entry).map(wanted => refOf(placeOf(packages.keys(), wanted, path))),
+    dependsOn: needsOf(entry).map(wanted => refOf(placeOf(packages, wanted, path))),
   }))
-  const ownNeeds = [...direct, ...nodeComponents.map(({ purl }) => purl)].sort()
+  const ownNeeds = [...direct, ...nodes.map(({ purl }) => purl)].sort()
   const document = {
     metadata: {
       timestamp: new Date(at * 1000).toISOString(),
@@ -58,13 +59,13 @@ export function sbom(described: Described): string {
         version,
         description: summary,
         purl: own,
-        licenses: [{ license: { id: described.licence } }],
+        licenses: [{ license: { id: licence } }],
       },
     },
     components,
     dependencies: [
       { ref: own, dependsOn: ownNeeds },
-      ...nodeComponents.map(({ purl }) => ({ ref: purl, dependsOn: [] })),
+      ...nodes.map(({ purl }) => ({ ref: purl, dependsOn: [] })),
       ...needed.filter(({ ref }, index) => needed.findIndex(other => other.ref === ref) === index),
     ],
   }
@@ -75,11 +76,11 @@ export function sbom(described: Described): string {
     serialNumber: `urn:uuid:${uuidOf(JSON.stringify(document))}`,
     version: 1,
   }
-  return `${JSON.stringify({ ...frame, ...document }, null, 2)}\n`
+  return jsonText({ ...frame, ...document })
 }
 
 function library(path: string, entry: LockedPackage): Component {
-  const [scope, name] = partsOf(nameAt(path))
+  const [name = '', scope] = nameAt(path).split('/').reverse()
   const { version, license, integrity } = entry
   const purl = purlOf(path, entry)
   return {
@@ -94,31 +95,25 @@ function library(path: string, entry: LockedPackage): Component {
   }
 }
 
-/** The Node.js of one kind of machine, as the npm package that it is taken from. */
-function nodeComponent(
-  { name, integrity }: NodePin['packages']['amd64'],
-  version: string,
-): Component {
-  const purl = `pkg:npm/${name}@${version}`
-  return {
-    type: 'platform',
-    'bom-ref': purl,
-    name,
-    version,
-    purl,
-    licenses: [{ license: { name: 'Node.js, in the file node.LICENSE of the package' } }],
-    hashes: [hashOf(integrity)],
-  }
+/** The Node.js of each kind of machine, as the npm package that it is taken from. */
+function nodeComponents({ version, packages }: NodePin): Component[] {
+  return Object.values(packages).map(({ name, integrity }) => {
+    const purl = `pkg:npm/${name}@${version}`
+    return {
+      type: 'platform',
+      'bom-ref': purl,
+      name,
+      version,
+      purl,
+      licenses: [{ license: { name: 'Node.js, in the file node.LICENSE of the package' } }],
+      hashes: [hashOf(integrity)],
+    }
+  })
 }
 
 /** `node_modules/a/node_modules/@b/c` is `@b/c`. */
 function nameAt(path: string): string {
   return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
-}
-
-function partsOf(name: string): readonly [scope: string | undefined, name: string] {
-  const [scope, rest] = name.split('/')
-  return rest === undefined ? [undefined, name] : [scope, rest]
 }
 
 /** A package URL, in which the `@` of a scope is written `%40`. */

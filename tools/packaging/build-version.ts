@@ -2,8 +2,10 @@
  * The version of a build. Between releases the version in package.json ends with `-git`; a build then adds the time and the name of the
  * commit, so that a later one is newer to dpkg: `1.1.0-git20261126143217.b362a444`.
  */
+
 import { execFileSync } from 'node:child_process'
-import type { Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../lib/async/clock.ts'
+import { attempt } from '../../lib/errors.ts'
 
 interface BuiltFrom {
   readonly version: string
@@ -35,14 +37,7 @@ export function isChanged(root: string): boolean {
 }
 
 function git(root: string, ...words: readonly string[]): string | undefined {
-  try {
-    return execFileSync('git', ['-C', root, ...words], {
-      timeout: 20_000,
-      stdio: ['ignore', 'pipe', 'ignore'],
-    })
-      .toString()
-      .trim()
-  } catch {
-    return undefined
-  }
+  const line = ['-C', root, ...words]
+  const found = attempt(() => execFileSync('git', line, { timeout: 20_000, stdio: 'pipe' }))
+  return found?.toString().trim()
 }

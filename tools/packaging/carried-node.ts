@@ -10,7 +10,7 @@ import { join } from 'node:path'
 /** Debian's names of the machines that have such a package. */
 export const nodeArchitectures = ['amd64', 'arm64'] as const
 
-export type NodeArchitecture = (typeof nodeArchitectures)[number]
+type NodeArchitecture = (typeof nodeArchitectures)[number]
 
 export interface CarriedNode {
   readonly architecture: NodeArchitecture
