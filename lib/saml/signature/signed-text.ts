@@ -10,9 +10,11 @@
  * - xmldom takes some 15 µs for each element, which is five times what our own canonicalisation takes. So a text comes here when its
  *   digest is that of the signature by our own account.
  * - xml-crypto leaves out attributes whose names begin with `xmlns`; no such name comes through the scan.
+ * - Only one file of xml-crypto is loaded. The whole of it brings XPath and another xmldom: 9 ms of processor time and 2 MB in each
+ *   thread.
  */
 import { DOMParser, type Element as XmldomElement } from '@xmldom/xmldom'
-import { ExclusiveCanonicalization } from 'xml-crypto'
+import { ExclusiveCanonicalization } from 'xml-crypto/lib/exclusive-canonicalization.js'
 import { explainError } from '../../errors.ts'
 import { refuse } from '../core/message.ts'
 import {
