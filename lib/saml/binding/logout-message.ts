@@ -2,7 +2,6 @@
  * Reads LogoutRequest and LogoutResponse, saml-core-2.0-os section 3.7: bytes in, values out. When a message carries its own
  * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from the bytes that arrived.
  */
-import { agreedDocument } from '../core/agreement.ts'
 import { revealName } from '../core/encrypted-elements.ts'
 import {
   logoutLimits,
@@ -42,7 +41,7 @@ export function readLogout(bytes: Uint8Array, rules: LogoutRules): LogoutMessage
     if (allNamed(given.root, 'Signature').length !== (signed ? 1 : 0)) {
       refuse('logout_form', 'a signature where none may stand')
     }
-    const { root } = signed ? signedContent(given, given.root, rules) : agreedDocument(given)
+    const { root } = signed ? signedContent(given, given.root, rules) : given
     // The name is decrypted only after the message is known to be the IdP's.
     const verified = signed || rules.signedOutside
     return read(

@@ -16,12 +16,12 @@ import {
   constants,
   createDecipheriv,
   createHash,
-  createPrivateKey,
   type KeyObject,
   privateDecrypt,
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto'
+import { privateKeyOf } from '../signature/method.ts'
 import { decodeBase64 } from './encoding.ts'
 import { messageLimits, refuse } from './message.ts'
 import { parseXml } from './scan.ts'
@@ -50,7 +50,7 @@ export function decrypt(
 ): XmlDocument {
   let why: string | undefined
   for (const pem of privateKeys) {
-    const privateKey = createPrivateKey(pem)
+    const privateKey = privateKeyOf(pem)
     for (const wrapped of keys) {
       const { key, opened } = unwrap(wrapped, privateKey, oaep, cipher.bits / 8)
       const { bytes, good } = decipher(cipher, key, content)

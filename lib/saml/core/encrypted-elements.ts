@@ -3,7 +3,6 @@
  * elements whose signature has been verified over the encrypted form, so that only the IdP decides what is decrypted. The
  * decrypted text is as untrusted as any message: it is scanned and bounded, and has to be one NameID or one Attribute.
  */
-import { agreedDocument } from './agreement.ts'
 import { decrypt, readEncrypted } from './decryption.ts'
 import { messageLimits, refuse } from './message.ts'
 import { ns } from './vocabulary.ts'
@@ -100,14 +99,12 @@ function opener({ privateKeys, root: whole, fallback = NOTHING }: DecryptionKeys
     parts += 1
     if (parts > MOST) refuse('encryption_limit', `more than ${MOST} encrypted parts`)
     const around = new Map([...fallback, ...prefixesAt(whole, encrypted)])
-    const document = decrypt(readEncrypted(encrypted), privateKeys, around)
-    const { root, text } = document
+    const { root, text } = decrypt(readEncrypted(encrypted), privateKeys, around)
     characters += text.length
     elements += allElements(root).length
     if (characters > messageLimits.size || elements > messageLimits.elements) {
       refuse('encryption_limit', 'the encrypted parts together are too large')
     }
-    agreedDocument(document)
     if (root.name !== expected || root.namespace !== ns.assertion) {
       refuse('encryption_content', `a ${root.name} in the place of the ${expected}`)
     }
