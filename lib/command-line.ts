@@ -7,7 +7,7 @@ import { nearest, quoteText, type ReadResult, right } from './config/reading.ts'
 import { packageVersion } from './package.ts'
 import { type ExitCode, exitCodes, print } from './program.ts'
 
-export interface Option {
+interface Option {
   /** One letter. */
   readonly short?: string
   /** The name of the value in messages: `FILE`. An option without it is a switch. */

@@ -8,7 +8,7 @@ import type { Server } from 'node:net'
 import { day, systemClock } from '../../lib/async/clock.ts'
 import { obey } from '../../lib/command-line.ts'
 import { type Service, serve, stopStep } from '../../lib/daemon.ts'
-import { attempt, Failure, whyUnreadable } from '../../lib/errors.ts'
+import { attempt, Failure, unreadableReason } from '../../lib/errors.ts'
 import { formatAuthority } from '../../lib/http/message/target.ts'
 import { cannotListen, type ListenAddress } from '../../lib/http/server/listen.ts'
 import { createLog } from '../../lib/log/log.ts'
@@ -55,7 +55,7 @@ async function certificateIn(file: string): Promise<string> {
     const sentence = `assertions cannot be encrypted to ${file}: ${why}`
     throw new Failure(sentence, { code: 'unusable-certificate' })
   }
-  const text = await readFile(file, 'utf8').catch(error => refuse(whyUnreadable(error)))
+  const text = await readFile(file, 'utf8').catch(error => refuse(unreadableReason(error)))
   const type = keyTypeOf(text)
   if (type === undefined) return refuse('it is no certificate in PEM')
   return type === 'rsa' ? text : refuse('its key is not RSA')

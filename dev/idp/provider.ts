@@ -140,7 +140,9 @@ export class DevProvider {
     const pending = { to, request, relayState: message.relayState }
     const session = this.#session(asked)
     if (session === undefined || request.forceAuthn) {
-      return request.isPassive ? this.#noPassive(pending) : this.#loginPage(pending, '')
+      // The answer to a request that forbids to ask the person, when there is no other way.
+      const failed = { status: status.responder, innerStatus: status.noPassive }
+      return request.isPassive ? this.#failed(pending, failed) : this.#loginPage(pending, '')
     }
     const fresh = this.#options.clock.now() - session.since < AS_CHOSEN
     return this.#respond(pending, session, fresh ? session.way : 'right')
@@ -275,11 +277,6 @@ export class DevProvider {
     const xml = writeResponse(ways.get(way)?.change(right, strangerKey) ?? right)
     const cookie = `${sessionCookie}=${session.id}; Path=/; HttpOnly; SameSite=Lax`
     return this.#answerForm(to.acs, xml, relayState, { fields: { 'Set-Cookie': cookie } })
-  }
-
-  /** The answer to a request that forbids to ask the person, when there is no other way. */
-  #noPassive(pending: Pending): Reply {
-    return this.#failed(pending, { status: status.responder, innerStatus: status.noPassive })
   }
 
   #failed(

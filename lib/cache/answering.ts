@@ -7,7 +7,7 @@ import type { OriginClient } from '../http/client/client.ts'
 import { formatUri, type TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { recentEntries } from '../recent.ts'
-import { Ahead, type AheadParts } from './ahead/ahead.ts'
+import { AheadFetches, type AheadFetchParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
@@ -29,7 +29,7 @@ import type { StoreOptions } from './store/wiring.ts'
 import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
-interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
+interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly rules: () => Rules
   readonly store: Store
   readonly clock: Clock
@@ -41,7 +41,7 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly onFailover: () => void
   /** The credentials that the proxy has for origins. */
   readonly credentials: () => OriginCredentials
-  readonly onAhead: AheadParts['onEnd']
+  readonly onAhead: AheadFetchParts['onEnd']
   readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
   /** The store that several nodes share; undefined when `shared_store` is not set. */
@@ -53,10 +53,10 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
 const mostMissing = 10_000
 
 /** The parts that answer requests for files. */
-export type Answering = Awaited<ReturnType<typeof answering>>
+export type AnswerParts = Awaited<ReturnType<typeof makeAnswerParts>>
 
 /** Makes the parts, and reads the known suites from disk. It asks no origin yet. */
-export async function answering(parts: AnsweringParts) {
+export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const { rules, store, clock, log, origin, onFailover } = parts
   const {
     cacheDirectory,
@@ -105,7 +105,7 @@ export async function answering(parts: AnsweringParts) {
     })
   const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
-  const ahead = new Ahead({
+  const ahead = new AheadFetches({
     ...shared,
     log: log.child({ part: 'ahead' }),
     fetcher,

@@ -22,7 +22,7 @@ import {
   visit,
   type YAMLError,
 } from 'yaml'
-import { explainError, whyUnreadable } from '../errors.ts'
+import { explainError, unreadableReason } from '../errors.ts'
 import { readBounded } from '../files/bounded-file.ts'
 import { isRecord, type JsonObject } from '../json.ts'
 import { type Check, type Checked, type Path, type Remark, remarkText } from './reading.ts'
@@ -39,7 +39,7 @@ export async function loadConfigFile<T>(path: string, check: Check<T>): Promise<
   try {
     bytes = (await readBounded(path, LARGEST_FILE)).bytes
   } catch (error) {
-    return failed(`${path}: ${whyUnreadable(error)}`)
+    return failed(`${path}: ${unreadableReason(error)}`)
   }
   if (!isUtf8(bytes)) return failed(`${path}: is not UTF-8 text; save it in that encoding`)
   return decodeConfig(new TextDecoder().decode(bytes), path, check)

@@ -4,7 +4,7 @@
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
-import { whyUnreadable } from '../errors.ts'
+import { unreadableReason } from '../errors.ts'
 import { mismatch, type ReadResult, right, wrong } from './reading.ts'
 import { readPath } from './setting-kinds.ts'
 import { type Kind, kind } from './settings.ts'
@@ -82,6 +82,6 @@ export function privateSecret(
     const { text, isReadableByOthers } = found.value
     return isReadableByOthers ? { problem: readableByOthers } : { text }
   } catch (error) {
-    return { problem: `cannot be read: ${whyUnreadable(error)}` }
+    return { problem: `cannot be read: ${unreadableReason(error)}` }
   }
 }

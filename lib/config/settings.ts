@@ -255,7 +255,7 @@ export function valueAt(tree: unknown, path: readonly string[]): unknown {
   )
 }
 
-export type ManualPage = { readonly path: readonly string[] } & Settings<unknown>['page']
+type ManualPage = { readonly path: readonly string[] } & Settings<unknown>['page']
 
 /** Every setting and group of a tree in the order written, with its path; `remap[]` is each group of a list. */
 export function* manualPages(

@@ -13,7 +13,6 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { ownText } from '../../recent.ts'
-import type { Session } from '../session/token.ts'
 import { type AskedPath, askedPath, couldBeFor, isFor, type PathRule } from './path-rule.ts'
 
 /** One member of `access`. */
@@ -94,7 +93,7 @@ interface RulesOfPath {
 }
 
 /** The parts of a request that rules look at. */
-export interface AccessQuestion {
+interface AccessQuestion {
   readonly method: string
   /** The path as it is forwarded, without the query. */
   readonly path: string
@@ -103,7 +102,18 @@ export interface AccessQuestion {
 }
 
 /** The parts of a session that rules look at. */
-export type Person = Pick<Session, 'subject' | 'attributes' | 'authnInstant' | 'authnContext'>
+export interface Person {
+  /** The value of X-Authproxy-User. */
+  readonly subject: string
+  /** The attributes by canonical name (session/claim.ts), without empty ones. The groups are the attribute `groups`. */
+  readonly attributes: ReadonlyMap<string, readonly string[]>
+  /**
+   * The moment and the method of the person's authentication, when the identity provider names them (AuthnInstant,
+   * AuthnContextClassRef).
+   */
+  readonly authnInstant?: Milliseconds | undefined
+  readonly authnContext?: string | undefined
+}
 
 /** `rule` is the one that decided; undefined when none is for the request. */
 export type AccessVerdict =

@@ -9,12 +9,12 @@ import { systemClock } from '../../async/clock.ts'
 import { type CommandLine, obey, program, WrongUsage } from '../../command-line.ts'
 import { quoteText, type ReadResult, right, wrong } from '../../config/reading.ts'
 import { parseDuration } from '../../config/units.ts'
-import { whyUnreadable } from '../../errors.ts'
+import { unreadableReason } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Person } from '../access/rules.ts'
-import { attributeMeant, attributeNames } from '../config/checks/check-access.ts'
-import { loadConfig } from '../config/load-config.ts'
+import { attributeMeant, attributeNames } from '../config/loading/check-access.ts'
+import { loadConfig } from '../config/loading/load-config.ts'
 import { readMethod } from '../config/setting-access.ts'
 import { placeOptions } from './arguments.ts'
 import { Replay } from './replay.ts'
@@ -133,7 +133,7 @@ async function replay(log: Replay, file: string): Promise<ExitCode> {
   try {
     for await (const line of createInterface({ input, crlfDelay: Infinity })) log.take(line)
   } catch (error) {
-    await print(`authproxy: ${file}: ${whyUnreadable(error)}\n`, process.stderr)
+    await print(`authproxy: ${file}: ${unreadableReason(error)}\n`, process.stderr)
     return exitCodes.failure
   }
   await print(`${log.report().map(printable).join('\n')}\n`)

@@ -4,7 +4,7 @@
 import { basename, extname } from 'node:path'
 import { type CommandLine, pathOption, program, WrongUsage } from '../../command-line.ts'
 import { quoteText, type ReadResult, right, wrong } from '../../config/reading.ts'
-import type { ConfigPlace } from '../config/load-config.ts'
+import type { ConfigPlace } from '../config/loading/load-config.ts'
 
 export type Line = CommandLine<typeof authproxy>
 

@@ -6,11 +6,11 @@ import { Fields } from '../../http/message/field.ts'
 import { type AccessVerdict, judge, neededText, type Person, placeOfRule } from '../access/rules.ts'
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
-import { gate } from '../gate.ts'
+import { gate } from '../gate/gate.ts'
 import type { ReadSession } from '../session/token.ts'
 
 /** The request that is tried. */
-export interface Trial {
+interface Trial {
   readonly method: string
   /** The path as a request line has it, without the query. */
   readonly path: string
@@ -19,7 +19,7 @@ export interface Trial {
   readonly now: number
 }
 
-export interface TrialVerdict {
+interface TrialVerdict {
   /** `passes` reaches the backend, `own` is answered here, `login` leads to a login, also of one who is signed in. */
   readonly is: 'passes' | 'own' | 'login' | 'refused'
   /** The verdict of the rules; undefined where the gate does not ask them. */

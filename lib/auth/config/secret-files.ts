@@ -23,7 +23,7 @@ import {
   type SecretContext,
   secretFile,
 } from '../../config/secret-place.ts'
-import { whyUnreadable } from '../../errors.ts'
+import { unreadableReason } from '../../errors.ts'
 import type { Environment } from './environment.ts'
 import { readSha256, readToken } from './setting-kinds.ts'
 import type { SettingValues } from './settings.ts'
@@ -105,6 +105,6 @@ function contentOf(
       credentialName(place) !== undefined && of.environment['CREDENTIALS_DIRECTORY'] === undefined
         ? `; CREDENTIALS_DIRECTORY is not set, so it was looked for among the credentials of ${of.service} while that runs: name it in a drop-in of the service, LoadCredential=NAME:/PATH`
         : ''
-    return wrong(`${whyUnreadable(error)}${mend}`)
+    return wrong(`${unreadableReason(error)}${mend}`)
   }
 }

@@ -7,9 +7,16 @@ import { mismatch, type ReadResult, right } from '../../config/reading.ts'
 import { secretPlace } from '../../config/secret-place.ts'
 import { oneOf } from '../../config/setting-kinds.ts'
 import { group, type Kind, kind, listOf, optional, setting } from '../../config/settings.ts'
-import type { CheckAddress } from '../forward-auth/check-address.ts'
-import { edges } from '../forward-auth/contract.ts'
+import type { ListenAddress, SocketPath } from '../../http/server/listen.ts'
 import { domain } from './setting-kinds.ts'
+
+/** The edges whose contract is known (forward-auth/contract.ts). */
+export const edges = ['nginx', 'traefik', 'caddy', 'envoy', 'haproxy'] as const
+
+export type Edge = (typeof edges)[number]
+
+/** The address of the listener for checks. */
+export type CheckAddress = ListenAddress | SocketPath
 
 /** Bytes of the name of a socket (unix(7), sun_path). */
 const LONGEST_NAME = 107

@@ -13,12 +13,7 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
-import {
-  fieldNameProblem,
-  type NamedField,
-  type NameSet,
-  nameSets,
-} from '../identity/field-names.ts'
+import { fieldNameProblem, type NamedField, type NameSet, nameSets } from './field-names.ts'
 
 const fieldName: Kind<string> = kind({ name: 'header name', json: { type: 'string' } }, found => {
   const what = 'the name of a header, such as X-Remote-User'

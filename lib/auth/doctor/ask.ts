@@ -9,7 +9,7 @@ import { explainError } from '../../errors.ts'
 import { OriginClient, type OriginRequest, type OriginResponse } from '../../http/client/client.ts'
 import { contextTrusting, type ShownCertificate } from '../../http/client/dialling/dialler.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
-import { onlyBy, type Parent } from '../../http/client/dialling/parents.ts'
+import { type Parent, singleParent } from '../../http/client/dialling/parents.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { formatAuthority, isIpLiteral } from '../../http/message/target.ts'
@@ -78,13 +78,11 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
   const { clock, lookup, ca, verify = true, parent } = { ...from, ...reach }
   const { introduction, identity, serverName } = reach
   const client = new OriginClient({
-    ...{
-      clock,
-      isPublic: () => true,
-      verify,
-      parents: parent && onlyBy(parent),
-      limits: { head: LONGEST },
-    },
+    clock,
+    isPublic: () => true,
+    verify,
+    parents: parent && singleParent(parent),
+    limits: { head: LONGEST },
     introduction,
     identity,
     serverName,

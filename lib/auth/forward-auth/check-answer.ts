@@ -12,6 +12,7 @@ import { noContent, type Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
+import type { OutcomeFacts, PassReason } from '../access/outcome.ts'
 import {
   type Denied,
   formNotKept,
@@ -20,16 +21,15 @@ import {
   programNeedsLogin,
   refusedByRule,
   refusedSocket,
-} from '../denials.ts'
-import type { Verdict } from '../gate.ts'
-import type { OutcomeFacts, PassReason } from '../outcome.ts'
+} from '../gate/denials.ts'
+import type { Verdict } from '../gate/gate.ts'
+import { longestTarget, renewalAddress } from '../gate/gateway-paths.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
 import { type Contract, redirectField } from './contract.ts'
-import { longestTarget, renewalAddress } from './gateway-paths.ts'
 
 /** The decision of a check: the request may pass, or it gets this answer. */
-export type CheckDecision =
+type CheckDecision =
   | {
       readonly pass: ReadSession | undefined
       readonly because: PassReason

@@ -8,9 +8,6 @@ import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import type { VerifiedSubject } from '../../saml/subject.ts'
 import type { Config } from '../config/config.ts'
-import type { GroupTable } from '../identity/group-names.ts'
-import { identityOf, type NoIdentity } from '../identity/identity.ts'
-import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import {
   browserHash,
@@ -22,6 +19,8 @@ import {
   tokensIn,
   writeToken,
 } from './cookie.ts'
+import type { GroupTable } from './group-names.ts'
+import { identityOf, mayBeBasicUser, type NoIdentity } from './identity.ts'
 import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
@@ -50,7 +49,7 @@ export interface EndedUser {
  * The reason why a session is no longer valid: it has expired, it was ended, another identity provider is in use, or the
  * settings under `identity` have changed since its login.
  */
-export type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
+type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
 
 /** The characters of an AuthnContextClassRef that a session keeps. Rules cannot name a longer one. */
 const LONGEST_CONTEXT = 301

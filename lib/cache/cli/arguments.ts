@@ -29,7 +29,7 @@ function readMoment(text: string): ReadResult<number> {
   return right(isDay ? parsed + day : parsed)
 }
 
-/** What a build is exported as. */
+/** The formats in which a build is exported. */
 const buildFormats = ['bundle', 'list', 'spdx'] as const
 
 export type BuildFormat = (typeof buildFormats)[number]

@@ -1,5 +1,5 @@
 /**
- * `cachesvc build`: asks the running service about its builds, and exports a locked one beside it.
+ * The command `cachesvc build` asks the running service about its builds. It exports a locked build itself.
  */
 import { resolve } from 'node:path'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
@@ -16,7 +16,7 @@ import { askService } from './ask.ts'
 import { exportChosen } from './bundle.ts'
 import { complain } from './terminal.ts'
 
-/** What each action wants after its name. */
+/** The operands that each action takes. */
 const actions: Readonly<Record<string, string>> = {
   list: '',
   show: 'NAME',

@@ -27,7 +27,7 @@ import {
   type HostList,
   hostList,
   isOwn,
-  type Own,
+  type OwnIdentity,
   ownIdentity,
   parentsOf,
   patternsFor,
@@ -81,7 +81,7 @@ export interface Denied {
 
 /** The settings of the policy, ready for look-ups. */
 export interface Policy {
-  readonly own: Own
+  readonly own: OwnIdentity
   /** The parent proxies. */
   readonly parents: CompiledParents | undefined
   readonly clients: AddressSet
@@ -117,7 +117,7 @@ export type PolicySettings = Pick<
   }
 
 /** Prepares the policy of one configuration. Throws a Failure for a client network that is no CIDR. */
-export function compilePolicy(settings: PolicySettings, own: Own): Policy {
+export function compilePolicy(settings: PolicySettings, own: OwnIdentity): Policy {
   const { https, parentProxy } = settings
   const withMode = (mode: TunnelMode, patterns: readonly HostPattern[]) =>
     patterns.map(pattern => ({ ...pattern, mode }))

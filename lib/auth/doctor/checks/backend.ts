@@ -4,24 +4,26 @@
  */
 import { day } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
-import type { ShownCertificate } from '../../../http/client/dialling/dialler.ts'
 import { offersBinding } from '../../../http/client/request.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatUri } from '../../../http/message/target.ts'
 import { forwardingFields } from '../../../http/proxy/forwarded.ts'
 import { instanceField } from '../../access/instance-id.ts'
-import { targetAuthorities } from '../../backend.ts'
-import { endOf, readClientIdentity } from '../../client-identity.ts'
+import { targetAuthorities } from '../../backend/backend.ts'
+import { endOf, readClientIdentity } from '../../backend/client-identity.ts'
 import type { Config } from '../../config/config.ts'
 import { type Answered, seeCertificate, type Unanswered } from '../ask.ts'
 import { type Answer, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { direct, type Examination, oncePerExamination, type Probed, sendProbe } from '../facts.ts'
 import { userField } from './identity.ts'
 
-/** The authorities of the backend's certificate, or why they cannot be read. */
-function readAuthorities({ config }: Examination): { ca?: readonly string[]; problem?: string } {
+/** The settings in the files, or the reason why they cannot be read. */
+function readFiles<T>(
+  read: (config: Config) => T,
+  { config }: Examination,
+): { value?: T; problem?: string } {
   try {
-    return { ca: targetAuthorities(config) }
+    return { value: read(config) }
   } catch (error) {
     return { problem: explainError(error) }
   }
@@ -30,8 +32,8 @@ function readAuthorities({ config }: Examination): { ca?: readonly string[]; pro
 /** A probe to the backend for its first page; undefined when the authorities of its certificate are not known. */
 const probed = oncePerExamination(async of => {
   const { domain: host, target, targetVerify: verify, targetServerName: serverName } = of.config
-  const { ca } = readAuthorities(of)
-  const { identity, problem } = readIdentity(of)
+  const { value: ca } = readFiles(targetAuthorities, of)
+  const { value: identity, problem } = readFiles(readClientIdentity, of)
   if (ca === undefined || problem !== undefined) return undefined
   const { answer } = await direct(of)
   const fields = Fields.of(
@@ -45,21 +47,9 @@ const probed = oncePerExamination(async of => {
   )
 })
 
-/** The certificate of this service for the backend, or the reason why it cannot be read. */
-function readIdentity({ config }: Examination): {
-  identity?: ShownCertificate | undefined
-  problem?: string
-} {
-  try {
-    return { identity: readClientIdentity(config) }
-  } catch (error) {
-    return { problem: explainError(error) }
-  }
-}
-
 /** Whether the certificate for the backend can be read and lasts. */
 export function clientCertificate(of: Examination): Answer {
-  const { identity, problem } = readIdentity(of)
+  const { value: identity, problem } = readFiles(readClientIdentity, of)
   if (problem !== undefined) {
     const mend =
       'the service does not start without them: PEM files with a certificate and its key, readable for the service user'
@@ -72,7 +62,7 @@ export function clientCertificate(of: Examination): Answer {
 }
 
 export function authorities(of: Examination): Answer {
-  const { problem } = readAuthorities(of)
+  const { problem } = readFiles(targetAuthorities, of)
   const mend =
     'the service does not start without it: a PEM file with the authority of the backend’s certificate, readable for the service user'
   return problem === undefined ? [] : wrong(problem, mend)

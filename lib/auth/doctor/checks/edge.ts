@@ -6,7 +6,7 @@ import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
 import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
 import { isOwnHost } from '../../access/own-origin.ts'
-import { samlPaths } from '../../gate.ts'
+import { samlPaths } from '../../gate/gate.ts'
 import type { Outcome } from '../ask.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
 import {

@@ -7,8 +7,10 @@
 import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
 import type { Config } from '../../config/config.ts'
-import { contracts, type Edge } from '../../forward-auth/contract.ts'
-import { isSameField } from '../../identity/field-names.ts'
+import { isSameField } from '../../config/field-names.ts'
+import type { Edge } from '../../config/setting-forward-auth.ts'
+import { contracts } from '../../forward-auth/contract.ts'
+import { probedIdentity } from '../../forward-auth/probed-checks.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
 import { sessionCookie } from '../../session/cookie.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
@@ -20,7 +22,6 @@ import {
   type Probed,
 } from '../facts.ts'
 import { oddPath, probePath, type SeenCheck } from '../probe.ts'
-import { probedIdentity } from '../probed-checks.ts'
 import { instead, send, type Way, withoutQuestion } from './edge.ts'
 
 type ForwardAuth = NonNullable<Config['forwardAuth']>

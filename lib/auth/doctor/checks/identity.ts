@@ -3,7 +3,7 @@
  */
 import { explainError } from '../../../errors.ts'
 import type { Config } from '../../config/config.ts'
-import { loadGroupTable } from '../../identity/group-names.ts'
+import { loadGroupTable } from '../../session/group-names.ts'
 import { type Answer, right, wrong } from '../check.ts'
 import type { Examination } from '../facts.ts'
 

@@ -10,7 +10,7 @@ import { formatAuthority, parseUri } from '../../../http/message/target.ts'
 import type { IdpMetadata } from '../../../saml/metadata/idp-metadata.ts'
 import { isIssuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
-import { proxyForMetadata } from '../../config/load-config.ts'
+import { proxyForMetadata } from '../../config/loading/load-config.ts'
 import {
   fetchMetadata,
   judgeMetadata,

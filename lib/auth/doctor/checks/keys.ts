@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
-import { explainError, systemCode, unlessMissing } from '../../../errors.ts'
+import { explainError, systemCode, valueUnlessMissing } from '../../../errors.ts'
 import type { DynamicConfig } from '../../keys/dynamic-config.ts'
 import { filesOfMarks } from '../../keys/lapsing-marks.ts'
 import { failuresFile } from '../../pages/failure-records.ts'
@@ -21,7 +21,7 @@ interface FileFacts {
 }
 
 async function factsOf(path: string): Promise<FileFacts | undefined> {
-  const stats = await unlessMissing(stat(path))
+  const stats = await valueUnlessMissing(stat(path))
   return stats && { path, owner: stats.uid, mode: stats.mode & 0o777 }
 }
 

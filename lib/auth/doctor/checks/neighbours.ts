@@ -8,7 +8,7 @@
 import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { loadConfigFile } from '../../../config/config-file.ts'
-import { configCheck } from '../../config/load-config.ts'
+import { configCheck } from '../../config/loading/load-config.ts'
 import { type Answer, type Finding, wrong } from '../check.ts'
 import type { Examination } from '../facts.ts'
 

@@ -27,7 +27,7 @@ const events: readonly ContentEvent[] = [
 
 /** What each event makes of each state, in the order of `events`; a dot where it stays. */
 const table: Readonly<Record<ContentState, string>> = {
-  absent: 'unused named  unused wrong  .      .       .       .',
+  absent: 'unused named  unused wrong  .      .       staying .',
   unused: '.      named  .      wrong  .      removed staying .',
   named: ' .      .      unused wrong  .      .       .       .',
   wrong: ' unused .      .      .      .      removed staying .',
@@ -143,4 +143,29 @@ t.test('a content that was found wrong has no file and takes no room', async t =
   t.equal(blobs.state(digest), 'wrong')
   t.equal(blobs.unnamedBytes, 0)
   t.notOk(await place(), 'a finished file takes its place')
+})
+
+t.test('a mark that comes while a file is being removed does not lose the file', async t => {
+  const { blobs, scripted, digest, place, remove } = await openBlobs(t)
+  await place()
+  scripted.decide = call => (call === 'unlink' ? { code: 'EACCES' } : 'done')
+  const removal = remove()
+  // The turn of the removal begins with the next microtask.
+  await Promise.resolve()
+  blobs.marked(blobs.removed())
+  await t.rejects(removal, { code: 'EACCES' })
+  t.equal(blobs.state(digest), 'staying')
+  t.match(blobs.staying(), [{ digest, size: 700, why: { because: /permission/ } }])
+  t.equal(blobs.unnamedBytes, 700, 'it takes room')
+  scripted.decide = () => 'done'
+  t.strictSame(await remove(), [true], 'and is tried again')
+})
+
+t.test('why a content stays is known until its file is gone', async t => {
+  const { blobs, scripted, digest, place, remove } = await openBlobs(t)
+  await place()
+  scripted.decide = call => (['unlink', 'rm'].includes(call) ? { code: 'EACCES' } : 'done')
+  await t.rejects(remove(), { code: 'EACCES' })
+  await t.rejects(blobs.discard(digest), { code: 'EACCES' })
+  t.match(blobs.staying(), [{ why: { because: /permission/ } }])
 })

@@ -3,25 +3,25 @@
  * are never mixed.
  */
 import { join } from 'node:path'
-import type { Loaded } from '../../config/config-file.ts'
-import { proxyVariable } from '../../config/proxy-url.ts'
-import { type Check, type InFile, type Remark, remarkText } from '../../config/reading.ts'
-import { checkSettings, valueAt } from '../../config/settings.ts'
-import { checkAccess } from './checks/check-access.ts'
-import { crossCheck } from './checks/check-config.ts'
-import { checkForwardAuth } from './checks/check-forward-auth.ts'
-import { checkState } from './checks/check-state.ts'
-import { type Config, configOf } from './config.ts'
+import type { Loaded } from '../../../config/config-file.ts'
+import { proxyVariable } from '../../../config/proxy-url.ts'
+import { type Check, type InFile, type Remark, remarkText } from '../../../config/reading.ts'
+import { checkSettings, valueAt } from '../../../config/settings.ts'
+import { type Config, configOf } from '../config.ts'
 import {
   type Environment,
   nearestVariable,
   problemPlace,
   readEnvironment,
   serviceLinks,
-} from './environment.ts'
-import { foreignNames } from './foreign-names.ts'
-import { withSecrets } from './secret-files.ts'
-import { settings } from './settings.ts'
+} from '../environment.ts'
+import { foreignNames } from '../foreign-names.ts'
+import { withSecrets } from '../secret-files.ts'
+import { settings } from '../settings.ts'
+import { checkAccess } from './check-access.ts'
+import { crossCheck } from './check-config.ts'
+import { checkForwardAuth } from './check-forward-auth.ts'
+import { checkState } from './check-state.ts'
 
 export interface ConfigPlace {
   /** Names the instance: its file, its dynamic file, its log lines. */
@@ -60,7 +60,7 @@ async function loadFrom(place: ConfigPlace): Promise<LoadedConfig> {
   }
   const file = place.file ?? join(place.configDirectory, `${place.instance}.yaml`)
   // The YAML parser is loaded only for a file.
-  const { loadConfigFile } = await import('../../config/config-file.ts')
+  const { loadConfigFile } = await import('../../../config/config-file.ts')
   const loaded = await loadConfigFile(file, configCheck(place.instance, place.environment))
   const notes =
     set.is === 'absent'

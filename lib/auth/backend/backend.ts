@@ -4,29 +4,29 @@
  */
 
 import type { Socket } from 'node:net'
-import type { Clock } from '../async/clock.ts'
-import { whenReady } from '../async/ready.ts'
-import type { Source, Take } from '../bytes/source.ts'
-import { OriginClient } from '../http/client/client.ts'
-import type { ShownCertificate } from '../http/client/dialling/dialler.ts'
-import { Fields } from '../http/message/field.ts'
-import type { Request, Response } from '../http/message/message.ts'
-import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
-import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
-import { Allowance } from '../http/server/gather.ts'
-import type { TakenOver } from '../http/server/options.ts'
-import { AddressSet } from '../ip.ts'
-import { authoritiesIn } from '../x509/authorities.ts'
-import { instanceField, instanceTrail } from './access/instance-id.ts'
-import { hostFor, type Place } from './access/own-origin.ts'
-import { tokenField } from './access/passthrough.ts'
+import type { Clock } from '../../async/clock.ts'
+import { continueWhenReady } from '../../async/ready.ts'
+import type { Source, Take } from '../../bytes/source.ts'
+import { OriginClient } from '../../http/client/client.ts'
+import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { type Forwarding, forward, forwardUpgrade } from '../../http/proxy/forward.ts'
+import { type ClientView, clientOf, forwardingFields } from '../../http/proxy/forwarded.ts'
+import { Allowance } from '../../http/server/gather.ts'
+import type { TakenOver } from '../../http/server/options.ts'
+import { AddressSet } from '../../ip.ts'
+import { authoritiesIn } from '../../x509/authorities.ts'
+import { instanceField, instanceTrail } from '../access/instance-id.ts'
+import type { OutcomeFacts } from '../access/outcome.ts'
+import { hostFor, type Place } from '../access/own-origin.ts'
+import { tokenField } from '../access/passthrough.ts'
+import type { Config } from '../config/config.ts'
+import { backendFields, harmlessAnswer, harmlessTrailers } from '../identity/backend-fields.ts'
+import { identityFieldNames, identityFields } from '../identity/identity-fields.ts'
+import type { IdentityTokens, TokenRequest } from '../identity/identity-token.ts'
+import type { Session } from '../session/token.ts'
 import { readClientIdentity } from './client-identity.ts'
-import type { Config } from './config/config.ts'
-import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
-import { identityFieldNames, identityFields } from './identity/identity-fields.ts'
-import type { IdentityTokens, TokenRequest } from './identity/identity-token.ts'
-import type { OutcomeFacts } from './outcome.ts'
-import type { Session } from './session/token.ts'
 
 interface BackendOptions {
   readonly config: Config
@@ -162,7 +162,7 @@ export class Backend {
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-    return whenReady(this.identityOf(session), ({ flat }) => {
+    return continueWhenReady(this.identityOf(session), ({ flat }) => {
       const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
       return { ...answered, facts: { identityBytes } satisfies OutcomeFacts }
     })
@@ -195,7 +195,7 @@ export class Backend {
   #forwarding(admitted: Admitted): Forwarding | Promise<Forwarding> {
     const { session } = admitted
     const identity = session === undefined ? undefined : this.identityOf(session)
-    return whenReady(identity, lines => this.#forwardingWith(lines, admitted))
+    return continueWhenReady(identity, lines => this.#forwardingWith(lines, admitted))
   }
 
   #forwardingWith(identity: Fields | undefined, admitted: Admitted): Forwarding {
@@ -241,7 +241,7 @@ export class Backend {
   identityOf(session: Session): Fields | Promise<Fields> {
     const { config, tokens } = this.#options
     const token = config.identityToken === undefined ? undefined : tokens.of(session)
-    return whenReady(token, token => {
+    return continueWhenReady(token, token => {
       const known = this.#lines.get(session)
       if (known !== undefined && known.token === token) return known.fields
       const fields = identityFields(session, config.identityFields, token)

@@ -2,10 +2,10 @@
  * The command `authproxy explain REFERENCE` prints the record of a failure, field by field. A running instance answers from
  * memory; while none runs, the command reads the file of the instance.
  */
-import { systemCode } from '../../errors.ts'
-import { printable } from '../../log/redact.ts'
-import { type FailureRecord, readFailures } from '../pages/failure-records.ts'
+import { systemCode } from '../errors.ts'
+import { printable } from '../log/redact.ts'
 import { adviceOn } from './advice.ts'
+import { type FailureRecord, readFailures } from './pages/failure-records.ts'
 
 interface Explanation {
   readonly found: boolean

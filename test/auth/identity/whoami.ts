@@ -3,7 +3,7 @@
  */
 import t, { type Test } from 'tap'
 import { tokenField } from '../../../lib/auth/access/passthrough.ts'
-import { nameOf, signedInPath, whoamiPath } from '../../../lib/auth/pages/whoami.ts'
+import { nameOf, signedInPath, whoamiPath } from '../../../lib/auth/identity/whoami.ts'
 import { backendOf, start } from '../../fixtures/gateway/access-lab.ts'
 import { domain, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'

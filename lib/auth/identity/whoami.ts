@@ -9,12 +9,11 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import { withoutContent } from '../../http/message/reply.ts'
-import { methodNotAllowed } from '../../http/server/router.ts'
+import { readOnlyResponse } from '../../http/server/router.ts'
 import { isNavigation } from '../access/navigation.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
+import { json, type PageMaker, timeText } from '../pages/page.ts'
 import type { ReadSession } from '../session/token.ts'
-import type { FailurePage } from './failure-page.ts'
-import { json, type PageMaker, timeText } from './page.ts'
 
 /** The path that answers who is signed in. */
 export const whoamiPath = '/__authproxy/whoami'
@@ -37,26 +36,17 @@ export interface OwnPage {
 export function answerOwnPage(
   request: Request,
   own: OwnPage,
-  tools: { readonly page: PageMaker; readonly failurePage: FailurePage },
-): Response {
-  if (request.method !== 'GET' && request.method !== 'HEAD')
-    return methodNotAllowed(['GET', 'HEAD'])
-  const answer = answerGet(request, own, tools)
-  return request.method === 'HEAD' ? withoutContent(answer) : answer
-}
-
-function answerGet(
-  request: Request,
-  own: OwnPage,
   { page, failurePage }: { readonly page: PageMaker; readonly failurePage: FailurePage },
 ): Response {
-  if (own.path === signedInPath) return signedIn(request, page)
-  if (isOfOtherSite(request, own.baseUrl)) {
-    return failurePage({ request, code: 'whoami_foreign', words: { own: whoamiPath } })
-  }
-  return isNavigation(request)
-    ? whoamiPage(request, own, page)
-    : json(whoIs(own.session), { status: 200, fields: OWN_ORIGIN })
+  return readOnlyResponse(request, () => {
+    if (own.path === signedInPath) return signedIn(request, page)
+    if (isOfOtherSite(request, own.baseUrl)) {
+      return failurePage({ request, code: 'whoami_foreign', words: { own: whoamiPath } })
+    }
+    return isNavigation(request)
+      ? whoamiPage(request, own, page)
+      : json(whoIs(own.session), { status: 200, fields: OWN_ORIGIN })
+  })
 }
 
 /** No page of another origin gets the bytes, not even as those of an image or a script (Fetch, section 3.7). */

@@ -1,7 +1,7 @@
 /**
  * Sends a kept form to the backend in the place of a post of our own page (form resubmission).
  *
- * The page after the login (login/redirect-endpoint.ts) posts an ID to the address of the form. The form itself waits in memory
+ * The page after the login (redirect-endpoint.ts) posts an ID to the address of the form. The form itself waits in memory
  * (kept-forms.ts) and is sent byte for byte, files and all, when the user who is signed in now is its sender.
  *
  * # Facts
@@ -16,11 +16,11 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { gather } from '../../http/server/gather.ts'
 import { isOwnPost } from '../access/own-origin.ts'
-import { dropFlow, flowIdIn, idLengths, stateOf } from '../login/login-state.ts'
-import type { Saml } from '../login/parts.ts'
 import type { Session } from '../session/token.ts'
 import type { Form, Withheld } from './kept-forms.ts'
+import { dropFlow, flowIdIn, idLengths, stateOf } from './login-state.ts'
 import { ownerOf } from './owner.ts'
+import type { Saml } from './parts.ts'
 
 /** The name of the one field our page posts; its value is the ID of the login. */
 export const resubmissionField = '__authproxy_form'

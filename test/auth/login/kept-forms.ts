@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { KeptForms } from '../../../lib/auth/form-preservation/kept-forms.ts'
+import { KeptForms } from '../../../lib/auth/login/kept-forms.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const minute = 60_000

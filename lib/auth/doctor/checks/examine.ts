@@ -2,20 +2,20 @@
  * Lists the checks of `authproxy doctor` and runs them, from what the others depend on to what users see last.
  * No check changes anything.
  */
-import { closeClients } from './ask.ts'
-import { type Check, type Diagnosis, doubtful, right } from './check.ts'
-import * as backend from './checks/backend.ts'
-import * as edge from './checks/edge.ts'
-import * as forwardAuth from './checks/forward-auth.ts'
-import * as identity from './checks/identity.ts'
-import * as idp from './checks/idp.ts'
-import * as keys from './checks/keys.ts'
-import * as neighbours from './checks/neighbours.ts'
-import * as publicHost from './checks/public-host.ts'
-import * as service from './checks/service.ts'
-import * as sessions from './checks/sessions.ts'
-import * as sharedState from './checks/shared-state.ts'
-import { type Examination, throughEdge } from './facts.ts'
+import { closeClients } from '../ask.ts'
+import { type Check, type Diagnosis, doubtful, right } from '../check.ts'
+import { type Examination, throughEdge } from '../facts.ts'
+import * as backend from './backend.ts'
+import * as edge from './edge.ts'
+import * as forwardAuth from './forward-auth.ts'
+import * as identity from './identity.ts'
+import * as idp from './idp.ts'
+import * as keys from './keys.ts'
+import * as neighbours from './neighbours.ts'
+import * as publicHost from './public-host.ts'
+import * as service from './service.ts'
+import * as sessions from './sessions.ts'
+import * as sharedState from './shared-state.ts'
 
 const checks: readonly Check[] = [
   check('configuration', 'are there warnings about it?', warnings),

@@ -2,12 +2,7 @@
  * Finds mistakes and doubtful choices in the names of the fields in which the backend reads the identity. Pure.
  */
 import { nearest, type Remarks, valueRemarks } from '../../../config/reading.ts'
-import {
-  fieldNames,
-  isSameField,
-  type NamedField,
-  type NameSet,
-} from '../../identity/field-names.ts'
+import { fieldNames, isSameField, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'
 import { attributeNames } from './check-access.ts'
 

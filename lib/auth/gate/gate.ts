@@ -3,21 +3,21 @@
  * decided, and reading it changes nothing.
  */
 
-import type { Milliseconds } from '../async/clock.ts'
-import { whenReady } from '../async/ready.ts'
-import type { Request } from '../http/message/message.ts'
-import { hasLooped } from './access/instance-id.ts'
-import { isNavigation } from './access/navigation.ts'
-import { checkToken, passthroughPrefix } from './access/passthrough.ts'
-import { isPreflight } from './access/preflight.ts'
-import { type AccessRefusal, type AccessRule, judge, wantedBy } from './access/rules.ts'
-import { isInScope } from './access/token-scope.ts'
-import type { Config } from './config/config.ts'
-import { refusedPath, renewalPath } from './forward-auth/gateway-paths.ts'
-import type { LoginReason } from './outcome.ts'
-import { keySetPath, loginScriptPath, logoPath } from './pages/own-document.ts'
-import { type OwnPage, signedInPath, whoamiPath } from './pages/whoami.ts'
-import type { ReadSession } from './session/token.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { continueWhenReady } from '../../async/ready.ts'
+import type { Request } from '../../http/message/message.ts'
+import { hasLooped } from '../access/instance-id.ts'
+import { isNavigation } from '../access/navigation.ts'
+import type { LoginReason } from '../access/outcome.ts'
+import { checkToken, passthroughPrefix } from '../access/passthrough.ts'
+import { isPreflight } from '../access/preflight.ts'
+import { type AccessRefusal, type AccessRule, judge, wantedBy } from '../access/rules.ts'
+import { isInScope } from '../access/token-scope.ts'
+import type { Config } from '../config/config.ts'
+import { type OwnPage, signedInPath, whoamiPath } from '../identity/whoami.ts'
+import { keySetPath, loginScriptPath, logoPath } from '../pages/own-document.ts'
+import type { ReadSession } from '../session/token.ts'
+import { refusedPath, renewalPath } from './gateway-paths.ts'
 
 export type Verdict =
   /** The request has passed this instance before. */
@@ -76,7 +76,7 @@ export const samlPaths: ReadonlySet<string> = new Set([
 ])
 
 /** The facts the gate needs besides the session. */
-export interface AskedOfGate {
+interface AskedOfGate {
   readonly request: Pick<Request, 'method' | 'fields' | 'version'>
   /** Path as it is forwarded. */
   readonly path: string
@@ -109,7 +109,7 @@ export function gate(
 ): Verdict | Promise<Verdict> {
   const decided = beforeSession(asked, rules)
   if (decided !== undefined) return decided
-  return whenReady(asked.session(), session => withSession(asked, session, rules))
+  return continueWhenReady(asked.session(), session => withSession(asked, session, rules))
 }
 
 /** Whether a request may still pass with its session, by the rules now in force. */

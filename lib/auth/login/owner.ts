@@ -10,10 +10,11 @@
 import { createHash } from 'node:crypto'
 import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
+import { ownValues } from '../access/own-cookies.ts'
 import { seal, unseal } from '../keys/seal.ts'
-import type { Saml } from '../login/parts.ts'
-import { longestSession, ownValues } from '../session/cookie.ts'
+import { longestSession } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
+import type { Saml } from './parts.ts'
 
 const COOKIE = '__Host-authproxy_last'
 

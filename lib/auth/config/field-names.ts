@@ -17,14 +17,14 @@ export interface NamedField {
   readonly from: readonly string[]
   /** The text between the members of a list. In a member this text and the characters of `encoded` are percent-encoded. */
   readonly separator: string
-  /** The form of the value; undefined when the attribute's claim decides (claim.ts). */
+  /** The form of the value; undefined when the attribute's claim decides (session/claim.ts). */
   readonly form: 'list' | 'json' | 'first' | undefined
   /** Characters that the reader takes for a separator, too. */
   readonly encoded?: string
 }
 
 /** The fields that are sent. */
-export interface FieldNames {
+interface FieldNames {
   /** Whether X-Authproxy-User and the other fields of our prefix are sent. */
   readonly authproxy: boolean
   readonly others: readonly NamedField[]

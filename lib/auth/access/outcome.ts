@@ -2,8 +2,7 @@
  * What becomes of requests and of the checks of an edge, in closed sets of words, and the facts that their lines in the log have. Users
  * rely on these words: docs/compatibility.md.
  */
-import type { TunnelEnd } from '../http/proxy/tunnel.ts'
-import type { FailureText } from './pages/failures.ts'
+import type { TunnelEnd } from '../../http/proxy/tunnel.ts'
 
 /** What becomes of requests; docs/life-of-a-request.md explains each. */
 export const outcomes = [
@@ -29,6 +28,9 @@ export type LoginReason =
 /** Why a request or a check is refused: the first two by HTTP, the last two for what an edge does with it. */
 type RefuseReason = 'malformed' | 'method' | 'access' | 'identity-field' | 'upgrade'
 
+/** The category of a failure. Its page, its line in the log and its record name it. */
+export type FailureCategory = 'SAML-ERROR' | 'PROXY-ERROR' | 'ACCESS-REFUSED'
+
 /** What a line says of a request or of a check besides what it says of each (http/server/exchanges.ts). */
 export type OutcomeFacts = {
   readonly outcome?: (typeof outcomes)[number] | (typeof checkOutcomes)[number]
@@ -44,7 +46,7 @@ export type OutcomeFacts = {
   /** It was kept over a login. */
   readonly resubmitted?: boolean
   /** Of a failure. */
-  readonly category?: FailureText['category'] | 'FORWARD-AUTH-ERROR'
+  readonly category?: FailureCategory | 'FORWARD-AUTH-ERROR'
   readonly code?: string
   /** The rule of access that refuses, its line in the file, and why. */
   readonly rule?: number | undefined

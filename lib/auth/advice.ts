@@ -1,7 +1,7 @@
 /**
  * The advice of `authproxy explain` for each code of a failure: which setting of this service or of the IdP decides it.
  */
-import type { FailureRecord } from '../pages/failure-records.ts'
+import type { FailureRecord } from './pages/failure-records.ts'
 
 /** The advice for a failure, the most likely remedy first. The list is empty when nothing but the record itself helps. */
 export function adviceOn(failure: FailureRecord): readonly string[] {

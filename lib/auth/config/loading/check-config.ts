@@ -5,7 +5,7 @@ import { type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../../http/message/target.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isPublicAddress } from '../../../ip.ts'
-import { claims } from '../../identity/claim.ts'
+import { claims } from '../../session/claim.ts'
 import type { SettingValues } from '../settings.ts'
 import { checkNames } from './check-names.ts'
 

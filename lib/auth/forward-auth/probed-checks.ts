@@ -1,5 +1,5 @@
 /**
- * Remembers the checks of an edge that carry a question of `authproxy doctor` (probe.ts), so that the doctor can ask what they were.
+ * Remembers the checks of an edge that carry a question of `authproxy doctor` (doctor/probe.ts), so that the doctor can ask what they were.
  *
  * Such a check is decided like any other and gives no access. A check for `probePath` is the exception: it passes, with the
  * same word in every identity field, and the edge sends its request to the gateway listener, which answers it.
@@ -9,16 +9,17 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { asksForWebSocket } from '../../http/message/upgrade.ts'
 import { recentEntries } from '../../recent.ts'
-import type { AskedAbout, CheckProblem } from '../forward-auth/read-check.ts'
-import type { KeyRing } from '../keys/key-ring.ts'
 import {
+  cookiePairsOf,
   oddPath,
   type ProbeQuestion,
   probePath,
   questionIn,
   readQuestion,
   type SeenCheck,
-} from './probe.ts'
+} from '../doctor/probe.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
+import type { AskedAbout, CheckProblem } from './read-check.ts'
 
 /** The value of every identity field of a probe. */
 export const probedIdentity = 'authproxy-doctor'
@@ -63,9 +64,7 @@ export class ProbedChecks {
       readonly claim: string | undefined
     },
   ): void {
-    const cookiePairs = check.fields
-      .all('Cookie')
-      .reduce((sum, line) => sum + line.split(';').length, 0)
+    const cookiePairs = cookiePairsOf(check.fields)
     const about =
       'code' in asked
         ? { problem: asked.sentence, method: '', target: '', host: '', client: '' }

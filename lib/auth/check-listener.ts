@@ -1,17 +1,17 @@
 /**
  * The listener for the checks of an edge, with the bounds of the public one.
  */
-import type { Exchange } from '../../http/message/message.ts'
-import { traceIdOf } from '../../http/message/trace-context.ts'
-import { accessFacts } from '../../http/server/exchanges.ts'
-import type { HttpServerOptions } from '../../http/server/options.ts'
-import { methodNotAllowed } from '../../http/server/router.ts'
-import { HttpServer } from '../../http/server/server.ts'
-import type { LogFacts } from '../../log/log.ts'
-import type { AuthMetrics } from '../metrics.ts'
-import { errorResponse } from '../pages/failure-page.ts'
-import { type CheckParts, checkHandler } from './checks.ts'
-import { contracts } from './contract.ts'
+import type { Exchange } from '../http/message/message.ts'
+import { traceIdOf } from '../http/message/trace-context.ts'
+import { accessFacts } from '../http/server/exchanges.ts'
+import type { HttpServerOptions } from '../http/server/options.ts'
+import { methodNotAllowed } from '../http/server/router.ts'
+import { HttpServer } from '../http/server/server.ts'
+import type { LogFacts } from '../log/log.ts'
+import { type CheckParts, checkHandler } from './forward-auth/checks.ts'
+import { contracts } from './forward-auth/contract.ts'
+import type { AuthMetrics } from './metrics.ts'
+import { errorResponse } from './pages/failure-page.ts'
 
 /** Makes the server; the handler is told every check that is over. */
 export function checkServer(

@@ -8,12 +8,12 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import type { Clock, Milliseconds } from '../async/clock.ts'
-import { repeat } from '../async/repeat.ts'
-import { explainError, Failure, systemCode, whyUnreadable } from '../errors.ts'
-import type { ShownCertificate } from '../http/client/dialling/dialler.ts'
-import type { Logger } from '../log/log.ts'
-import type { Config } from './config/config.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
+import { explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
+import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
 
 interface WatchOptions {
   readonly log: Logger
@@ -135,7 +135,7 @@ function textOf(setting: string, file: string): string {
       closeSync(descriptor)
     }
   } catch (error) {
-    throw unfit(`cannot read ${setting} ${file}: ${whyUnreadable(error)}`)
+    throw unfit(`cannot read ${setting} ${file}: ${unreadableReason(error)}`)
   }
 }
 

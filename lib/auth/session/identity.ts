@@ -93,3 +93,8 @@ function commonName(text: string): string {
   const [, value] = /^\s*cn\s*=((?:[^,\\]|\\.)*)/i.exec(text) ?? []
   return value === undefined ? text : trimXml(value.replace(/\\(.)/g, '$1'))
 }
+
+/** Whether a subject can be the user of Basic credentials (RFC 7617 section 2). */
+export function mayBeBasicUser(subject: string): boolean {
+  return !/[:\p{Cc}]/u.test(subject)
+}

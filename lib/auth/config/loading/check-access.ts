@@ -4,17 +4,17 @@
 import { nearest, type Remark, type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { covers, type PathRule, pathRule } from '../../access/path-rule.ts'
 import { type Allowed, fits } from '../../access/rules.ts'
-import { type Claim, claimTable } from '../../identity/claim.ts'
+import { type Claim, claimTable } from '../../session/claim.ts'
 import type { SettingValues } from '../settings.ts'
 
-type Rule = SettingValues['access'][number]
+type Rule = SettingValues['access'][number] & { readonly place: PathRule }
 
 /** The remarks on the rules. */
 export function checkAccess(values: SettingValues): Remarks {
   const { problems, warnings, wrong, warn } = valueRemarks('access')
-  const { access, saml } = values
-  const paths = access.map(({ path }) => pathRule(path))
-  for (const [index, rule] of access.entries()) {
+  const { saml } = values
+  const rules = values.access.map(rule => ({ ...rule, place: pathRule(rule.path) }))
+  for (const [index, rule] of rules.entries()) {
     const at = (...more: Remark['path']) => [index, ...more]
     const { allow, login, methods } = rule
     if (methods?.length === 0) wrong(at('methods'), 'names no method; leave it out to mean all')
@@ -31,21 +31,21 @@ export function checkAccess(values: SettingValues): Remarks {
     if (login !== undefined && (allow === 'anyone' || allow === 'nobody')) {
       warn(at('login'), `has no effect: the rule allows ${allow}, whoever has signed in how`)
     }
-    const before = hiddenBy(index, access, paths)
+    const before = hiddenBy(rule, rules)
     if (before !== undefined) {
       warn(
         at(),
         `is never reached: rule ${before + 1} decides on all it is for; put it before that`,
       )
     }
-    const below = before === undefined ? openBelow(index, access, paths) : undefined
+    const below = before === undefined ? openBelow(rule, rules) : undefined
     if (below !== undefined) {
       const text = `is this one path: rule ${below + 1} lets in more people below ${rule.path}/; write ${rule.path}/ if that is meant as well`
       warn(at('path'), text)
     }
-    const around = allow === 'anyone' ? restrictedAround(index, access, paths) : undefined
+    const around = allow === 'anyone' ? restrictedAround(rule, rules) : undefined
     if (around !== undefined) {
-      const text = `lets in people without a login below ${access[around]?.path ?? ''}, which rule ${around + 1} restricts`
+      const text = `lets in people without a login below ${rules[around]?.path ?? ''}, which rule ${around + 1} restricts`
       warn(at('allow'), text)
     }
   }
@@ -128,18 +128,10 @@ export function attributeMeant(
 }
 
 /** The index of an earlier rule that decides on everything a rule is for. */
-function hiddenBy(
-  index: number,
-  rules: readonly Rule[],
-  paths: readonly PathRule[],
-): number | undefined {
-  const own = paths[index]
-  const methods = rules[index]?.methods
-  const found = rules.slice(0, index).findIndex((earlier, at) => {
-    const path = paths[at]
-    if (own === undefined || path === undefined || !covers(path, own)) return false
-    if (earlier.methods === undefined) return true
-    return methods?.every(method => earlier.methods?.includes(method)) ?? false
+function hiddenBy(own: Rule, rules: readonly Rule[]): number | undefined {
+  const found = rules.slice(0, rules.indexOf(own)).findIndex(({ place, methods }) => {
+    if (!covers(place, own.place)) return false
+    return methods === undefined || (own.methods?.every(each => methods.includes(each)) ?? false)
   })
   return found === -1 ? undefined : found
 }
@@ -148,19 +140,13 @@ function hiddenBy(
  * The index of the rule that decides below a path without a slash at its end, when that rule lets in more people. A path whose
  * last name has a dot is taken for a file, which has nothing below it.
  */
-function openBelow(
-  index: number,
-  rules: readonly Rule[],
-  paths: readonly PathRule[],
-): number | undefined {
-  const own = rules[index]
-  if (own === undefined || own.path.endsWith('/') || /\.[^/]*$/.test(own.path)) return undefined
+function openBelow(own: Rule, rules: readonly Rule[]): number | undefined {
+  if (own.path.endsWith('/') || /\.[^/]*$/.test(own.path)) return undefined
   const below = pathRule(`${own.path}/`)
-  const decides = rules.findIndex(({ methods }, at) => {
-    const path = paths[at]
+  const decides = rules.findIndex(({ place, methods }) => {
     const both =
       methods === undefined || (own.methods?.some(each => methods.includes(each)) ?? true)
-    return path !== undefined && both && covers(path, below)
+    return both && covers(place, below)
   })
   const other = rules[decides]
   if (other === undefined) return undefined
@@ -177,16 +163,10 @@ function width(allow: Allowed): number {
 }
 
 /** The index of a rule for a folder around the path of a rule, which lets in some people alone. */
-function restrictedAround(
-  index: number,
-  rules: readonly Rule[],
-  paths: readonly PathRule[],
-): number | undefined {
-  const own = paths[index]
-  const found = rules.findIndex(({ allow, path }, at) => {
-    const around = paths[at]
-    if (own === undefined || around === undefined || at === index || path === '/') return false
-    return typeof allow !== 'string' && covers(around, own)
+function restrictedAround(own: Rule, rules: readonly Rule[]): number | undefined {
+  const found = rules.findIndex(other => {
+    if (other === own || other.path === '/') return false
+    return typeof other.allow !== 'string' && covers(other.place, own.place)
   })
   return found === -1 ? undefined : found
 }

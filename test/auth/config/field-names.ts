@@ -3,14 +3,14 @@
  */
 import t, { type Test } from 'tap'
 import { tokenField } from '../../../lib/auth/access/passthrough.ts'
-import { configCheck } from '../../../lib/auth/config/load-config.ts'
-import { harmlessTrailers } from '../../../lib/auth/identity/backend-fields.ts'
 import {
   fieldNameProblem,
   fieldNames,
   isSameField,
   strippedNames,
-} from '../../../lib/auth/identity/field-names.ts'
+} from '../../../lib/auth/config/field-names.ts'
+import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
+import { harmlessTrailers } from '../../../lib/auth/identity/backend-fields.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { handshake } from '../../fixtures/gateway/access-lab.ts'
 import { arranged } from '../../fixtures/gateway/attacked.ts'
