@@ -7,7 +7,7 @@ import type { OriginClient } from '../http/client/client.ts'
 import { formatUri, type TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { recentEntries } from '../recent.ts'
-import { Ahead, type AheadParts } from './ahead/ahead.ts'
+import { AheadFetches, type AheadFetchParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
@@ -19,7 +19,7 @@ import { SteadyTime } from './delay/steady-time.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
-import { askOrigins, Mirrors, patience } from './fetch/origin-question.ts'
+import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
 import { admitRedirect, admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
@@ -29,7 +29,7 @@ import type { StoreOptions } from './store/wiring.ts'
 import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
-interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
+interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly rules: () => Rules
   readonly store: Store
   readonly clock: Clock
@@ -41,7 +41,7 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly onFailover: () => void
   /** The credentials that the proxy has for origins. */
   readonly credentials: () => OriginCredentials
-  readonly onAhead: AheadParts['onEnd']
+  readonly onAhead: AheadFetchParts['onEnd']
   readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
   /** The store that several nodes share; undefined when `shared_store` is not set. */
@@ -53,10 +53,10 @@ interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
 const mostMissing = 10_000
 
 /** The parts that answer requests for files. */
-export type Answering = Awaited<ReturnType<typeof answering>>
+export type AnswerParts = Awaited<ReturnType<typeof makeAnswerParts>>
 
 /** Makes the parts, and reads the known suites from disk. It asks no origin yet. */
-export async function answering(parts: AnsweringParts) {
+export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const { rules, store, clock, log, origin, onFailover } = parts
   const {
     cacheDirectory,
@@ -70,7 +70,7 @@ export async function answering(parts: AnsweringParts) {
     log: fetchLog,
     onFailover,
     places: uri => placesOf(uri, rules().config.archives),
-    impatient: () => ({ content: Math.min(patience, rules().config.timeouts.content) }),
+    impatient: () => ({ content: Math.min(originPatience, rules().config.timeouts.content) }),
   })
   const ask = askOrigins({
     origin,
@@ -98,14 +98,14 @@ export async function answering(parts: AnsweringParts) {
   const goneAfter = () => rules().config.suites.goneAfter
   const sharing =
     parts.shared &&
-    (await import('./shared/sharing.ts')).sharing({
+    (await import('./shared/sharing.ts')).sharingOf({
       ...parts,
       shared: parts.shared,
       log: log.child({ part: 'shared-store' }),
     })
   const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
-  const ahead = new Ahead({
+  const ahead = new AheadFetches({
     ...shared,
     log: log.child({ part: 'ahead' }),
     fetcher,

@@ -55,7 +55,7 @@ export function places({ listen, listenSecure }: Config, sockets: readonly Inher
 }
 
 /** The open listeners and their servers, in the order of the configuration. There are none before `open`. */
-export class Listening {
+export class OpenListeners {
   readonly listeners: Listener[] = []
   readonly #servers: HttpServer[] = []
 

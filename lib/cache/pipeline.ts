@@ -5,37 +5,37 @@
 
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Clock, Milliseconds } from '../async/clock.ts'
-import { whenReady } from '../async/ready.ts'
+import { continueWhenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
-import { runsInCircle } from '../http/proxy/hop-by-hop.ts'
+import { runsInCircle } from '../http/message/via.ts'
 import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { recentEntries } from '../recent.ts'
 import {
-  notKept,
-  notStored,
-  originSaid,
+  notKeptResponse,
+  notStoredResponse,
+  originStatusResponse,
   refusedResponse,
-  tooManyConnections,
+  tooManyConnectionsResponse,
 } from './answer/errors.ts'
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
-import type { Answering } from './answering.ts'
+import type { AnswerParts } from './answering.ts'
 import type { BuildAnswers } from './builds/answers.ts'
 import {
-  type Admitted,
+  type AdmittedTarget,
   admitClient,
   admitToArchive,
-  type Denied,
+  type Refusal,
   type Rules,
 } from './policy/policy.ts'
 import {
   buildOf,
   Destinations,
+  destinationUnderKey,
   type FileDestination,
-  keptAs,
   sandboxedResponse,
 } from './request/destination.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
@@ -43,7 +43,7 @@ import type { Store } from './store/store.ts'
 
 interface PipelineParts
   extends Pick<
-    Answering,
+    AnswerParts,
     'answerer' | 'fetcher' | 'negative' | 'suites' | 'delays' | 'settleRelease'
   > {
   readonly builds: BuildAnswers
@@ -96,10 +96,10 @@ export function pipeline(parts: PipelineParts): Handler {
     const admittance = { admission, rules, parts }
     const { clientPlace } = request
     if (clientPlace === undefined) return settled(request, destination, admittance)
-    return whenReady(clientPlace.admits(), admitted =>
+    return continueWhenReady(clientPlace.admits(), admitted =>
       admitted
         ? settled(request, destination, admittance)
-        : tooManyConnections(request, rules.config.limits.perClient.connections),
+        : tooManyConnectionsResponse(request, rules.config.limits.perClient.connections),
     )
   }
 }
@@ -112,10 +112,10 @@ function settled(
 ): Response | Promise<Response> {
   const { asOf, key, archive } = file
   if (asOf === undefined) return answered(request, file, admittance)
-  return whenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
+  return continueWhenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
     'sentence' in found
-      ? notKept({ request, file }, found.sentence)
-      : answered(request, keptAs(file, found.key), admittance),
+      ? notKeptResponse({ request, file }, found.sentence)
+      : answered(request, destinationUnderKey(file, found.key), admittance),
   )
 }
 
@@ -123,8 +123,8 @@ function settled(
 function sharedCredentials(
   request: Request,
   { underOurAddress, asked }: FileDestination,
-  by: { readonly admission: Admitted; readonly credentialHosts: CredentialHosts },
-): Denied | undefined {
+  by: { readonly admission: AdmittedTarget; readonly credentialHosts: CredentialHosts },
+): Refusal | undefined {
   const credentials = request.fields.get('Authorization') ?? asked.userinfo
   if (credentials === undefined || !underOurAddress || by.admission.trusted) return undefined
   const client = request.client.address
@@ -138,7 +138,7 @@ function sharedCredentials(
 
 /** The admission of a request, the rules it was made with, and the parts that answer. */
 interface Admittance {
-  readonly admission: Admitted
+  readonly admission: AdmittedTarget
   readonly rules: Rules
   readonly parts: PipelineParts
 }
@@ -165,7 +165,7 @@ function answered(
       ? fromArchive(allowed, admittance)
       : parts.builds.answer(build, allowed, noted => fromArchive(noted, admittance))
   return file.underOurAddress
-    ? whenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
+    ? continueWhenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
     : response
 }
 
@@ -189,7 +189,7 @@ function fromArchive(
     settled === undefined
       ? (parts.store.peek(key) ?? answerer.stored(key))
       : settled.then(() => answerer.stored(key))
-  return whenReady(found, reading => {
+  return continueWhenReady(found, reading => {
     const stored = reading === 'unreadable' ? undefined : reading
     const asked = { key, archive, client: request.client, stored }
     const shared = !passthrough && !authorization
@@ -197,7 +197,7 @@ function fromArchive(
     // The origin is asked while the index that may name the file is still being read.
     const awaited = shared ? suites.awaitedClaim(asked) : undefined
     const claimed = shared && awaited === undefined ? suites.claim(asked) : undefined
-    return whenReady(claimed, claim => {
+    return continueWhenReady(claimed, claim => {
       const known =
         claim === undefined && awaited === undefined ? allowed : { ...allowed, claim, awaited }
       const decision = lookup({
@@ -250,12 +250,14 @@ function answer(
     case 'replace':
       return answerer.fetchedAnew(allowed, { superseded: decision.entry })
     case 'negative':
-      return originSaid(allowed, { status: 404, because: decision.because })
+      return originStatusResponse(allowed, { status: 404, because: decision.because })
     case 'fail': {
       // A file that is arriving counts as stored here. Other nodes of a shared store ask so, and two nodes must not wait for each other.
       const arriving =
         decision.because === 'only-if-cached' && fetcher.isFetchedAnew(allowed.file.key)
-      return arriving ? answerer.fetched(allowed, 'absent') : notStored(allowed, decision.because)
+      return arriving
+        ? answerer.fetched(allowed, 'absent')
+        : notStoredResponse(allowed, decision.because)
     }
     case 'origin':
       return decision.because === 'absent' || decision.because === 'unreadable'

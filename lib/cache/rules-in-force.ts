@@ -6,9 +6,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Milliseconds } from '../async/clock.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { OriginCredentials } from './fetch/origin-credentials.ts'
-import type { Listening } from './listening.ts'
+import type { OpenListeners } from './listening.ts'
 import { type Rules, rulesOf } from './policy/policy.ts'
-import { type Own, ownIdentity } from './policy/routing.ts'
+import { type OwnIdentity, ownIdentity } from './policy/routing.ts'
 
 /** A configuration, and the warnings about it for the overview. */
 export interface LoadedConfig {
@@ -17,7 +17,7 @@ export interface LoadedConfig {
 }
 
 interface RulesInForceParts {
-  readonly listening: Pick<Listening, 'ports'>
+  readonly listening: Pick<OpenListeners, 'ports'>
   readonly clock: Clock
 }
 
@@ -30,7 +30,7 @@ export class RulesInForce {
   #warnings: readonly string[]
   #pending: readonly string[] = []
   /** The names, addresses and ports of this machine with which the rules were made. */
-  #own: Own
+  #own: OwnIdentity
   #rules: Rules
   #credentials: OriginCredentials
   /** Returns the rules that are in force. Parts call it for each decision, so that a reload takes effect. */

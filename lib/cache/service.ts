@@ -21,7 +21,7 @@ import { packageVersion } from '../package.ts'
 import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
-import { type Answering, answering } from './answering.ts'
+import { type AnswerParts, makeAnswerParts } from './answering.ts'
 import { BuildAnswers } from './builds/answers.ts'
 import { Builds } from './builds/builds.ts'
 import { MissingFiles } from './builds/missing-files.ts'
@@ -31,8 +31,8 @@ import { delayCommands } from './control/delays.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
-import { Listening, places, serverLimits, statusLine } from './listening.ts'
-import type { Live } from './operations/live.ts'
+import { OpenListeners, places, serverLimits, statusLine } from './listening.ts'
+import type { LiveEvents } from './operations/live.ts'
 import { CacheMetrics } from './operations/metrics.ts'
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
@@ -48,7 +48,7 @@ import type { Statistics } from './stats/statistics.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
-import { Unreferenced } from './suites/unreferenced.ts'
+import { UnreferencedPackages } from './suites/unreferenced.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
 /** The result of reading the configuration again. */
@@ -117,7 +117,7 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
 async function startWith(options: OpenParts): Promise<CacheService> {
   const { config, log, clock, store } = options
   const where = places(config, options.start.sockets)
-  const listening = new Listening()
+  const listening = new OpenListeners()
   const settings = new RulesInForce(options, { listening, clock })
   const rules = settings.current
   const secure = where.secure.length > 0
@@ -144,7 +144,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const { disk, blocks } = options
   const opened = await openShared(options, { rules, credentials })
   const shared = options.shared ?? opened?.shared
-  const answers = await answering({ ...parts, disk, blocks, shared, credentials })
+  const answers = await makeAnswerParts({ ...parts, disk, blocks, shared, credentials })
   const { suites } = answers
   store.listen({
     named: entry => suites.stored(entry),
@@ -158,7 +158,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     log: log.child({ part: 'builds' }),
     settings: () => buildSettings(settings.config),
   })
-  const unreferenced = await Unreferenced.start({
+  const unreferenced = await UnreferencedPackages.start({
     cacheDirectory: config.cacheDirectory,
     store,
     suites,
@@ -289,18 +289,18 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<Answering, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'>,
-    Pick<Answering, 'closeSharing'> {
+    Pick<AnswerParts, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'>,
+    Pick<AnswerParts, 'closeSharing'> {
   readonly opened: OpenedSharedStore | undefined
   readonly builds: Builds
-  readonly unreferenced: Unreferenced
-  readonly listening: Listening
+  readonly unreferenced: UnreferencedPackages
+  readonly listening: OpenListeners
   readonly settings: RulesInForce
   readonly https: Https
   readonly origin: OriginClient
   readonly days: StatisticsFile
   readonly verification: VerificationSchedule
-  readonly live: Live
+  readonly live: LiveEvents
 }
 
 /** The store that several nodes share; undefined when `shared_store` is not set. Throws a Failure when its credentials cannot be used. */

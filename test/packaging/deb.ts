@@ -12,6 +12,7 @@ import { packageRoot, packageVersion } from '../../lib/package.ts'
 import { buildVersion } from '../../tools/packaging/build-version.ts'
 import { debianVersion } from '../../tools/packaging/debian-package.ts'
 import { noOverlay, type OverlayRoot, overlayRoot } from '../fixtures/archive/overlay-root.ts'
+import { fastCompression } from '../fixtures/archive/package-file.ts'
 import { attempt, command, lacking, whereIs } from '../fixtures/process/command.ts'
 import { freePort } from '../fixtures/process/ports.ts'
 
@@ -26,7 +27,10 @@ const { version: built } = buildVersion(packageVersion(), packageRoot())
 async function build(directory: string): Promise<void> {
   const program = join(packageRoot(), 'dist/bin/package-deb.js')
   const line = [process.execPath, '--experimental-import-meta-resolve', program, directory]
-  await command('sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line], { deadline: 120_000 })
+  await command('sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line], {
+    env: fastCompression,
+    deadline: 120_000,
+  })
 }
 
 const fileOf = (name: string, version = built) => `${name}_${debianVersion(version)}_all.deb`

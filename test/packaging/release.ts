@@ -10,6 +10,7 @@ import { buildVersion } from '../../tools/packaging/build-version.ts'
 import { debianVersion } from '../../tools/packaging/debian-package.ts'
 import { lockedPackages } from '../../tools/packaging/locked-packages.ts'
 import { sbom } from '../../tools/packaging/sbom.ts'
+import { fastCompression } from '../fixtures/archive/package-file.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
 t.setTimeout(600_000)
@@ -117,7 +118,9 @@ t.test('npm run release', { skip: lacking('tar', 'dpkg-deb', 'sha256sum') }, asy
   const output = join(work, 'release')
   await mkdir(output)
   await writeFile(join(output, 'of-before.deb'), '')
-  await command(process.execPath, release('--untagged', '--with-node=', output))
+  await command(process.execPath, release('--untagged', '--with-node=', output), {
+    env: fastCompression,
+  })
   const names = ['cachesvc', 'authproxy'].flatMap(name => [
     `${name}-${version}.tgz`,
     `${name}-${version}.cdx.json`,

@@ -11,7 +11,7 @@ import { debianVersion } from '../../tools/packaging/debian-package.ts'
 import { Apt, noApt } from '../fixtures/archive/apt.ts'
 import { ArchiveOrigin } from '../fixtures/archive/archive-origin.ts'
 import { noOverlay, overlayRoot } from '../fixtures/archive/overlay-root.ts'
-import { architecture } from '../fixtures/archive/package-file.ts'
+import { architecture, fastCompression } from '../fixtures/archive/package-file.ts'
 import { noSigningKey } from '../fixtures/archive/signing-key.ts'
 import { directoryFor, report } from '../fixtures/cache/lab.ts'
 import { noProxy, ProxyProcess } from '../fixtures/cache/proxy-process.ts'
@@ -54,6 +54,7 @@ function build(directory: string, pin: string, architectures: string) {
   const options = [`--with-node=${architectures}`, `--node-pin=${pin}`, directory]
   const line = ['--experimental-import-meta-resolve', built, ...options]
   const env = {
+    ...fastCompression,
     npm_config_cache: join(directory, '../npm'),
     npm_config_offline: 'true',
     SOURCE_DATE_EPOCH: '1790000000',

@@ -1,17 +1,17 @@
 /**
- * Fetches new versions of packages that clients use, once their suite has a new generation. Off unless the settings
- * `suites.warm` say so.
+ * Fetches new versions of packages that clients use, once their suite has a new generation. It does so only when the settings
+ * `suites.warm` switch it on.
  *
  * # Facts
- * - One file at a time, and none is begun while a file that a client wants is being fetched.
- * - A file that was fetched ahead was used when the version before it was used last, unless a client got it meanwhile: what no
- *   client wants any more is not fetched again and again, and goes with the others that are unused.
- * - Indexes decide what there is to fetch, clients which packages. So files and bytes are bounded for each day, whatever both do;
- *   a file counts when it is begun.
+ * - It fetches one file at a time, and begins none while another fetch is under way.
+ * - A file that was fetched ahead gets the last use of the version before it, unless a client got it meanwhile. So packages that no
+ *   client wants any more are not fetched for ever, and are removed with other unused files.
+ * - Indexes and clients decide together which files are fetched. So files and bytes are bounded for each day. A file counts when its
+ *   fetch begins.
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
-import { pause, withDeadline } from '../../async/deadline.ts'
-import { runInThread } from '../../async/thread.ts'
+import { pause } from '../../async/deadline.ts'
+import { answerOfThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
@@ -23,51 +23,51 @@ import type { Store } from '../store/store.ts'
 import { packageFile } from '../store/upkeep/versions.ts'
 import { type AdoptedIndex, type Generation, keyIn, type Suite } from '../suites/generation.ts'
 import { longestJob } from '../suites/thread.ts'
-import type { Newer, Search } from './newest.ts'
+import type { NewerPackage, Search } from './newest.ts'
 
-export interface AheadParts {
+export interface AheadFetchParts {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly log: Logger
   readonly store: Pick<Store, 'get' | 'list' | 'touch'>
   readonly fetcher: Pick<Fetcher, 'fetch' | 'count'>
-  /** Undefined while no origin may be asked. */
+  /** The settings `suites.warm`; undefined while no origin may be asked. */
   readonly settings: () => Config['suites']['warm'] | undefined
   /** Called once for each file, with its bytes. */
   readonly onEnd: (result: 'fetched' | 'failed', bytes: number) => void
 }
 
-/** An origin may have a new Release every second: entries are listed and indexes read no more often than this. */
+/** The pause after each suite. An origin can have a new Release file every second, and listing entries and reading indexes is expensive. */
 const betweenSuites: Milliseconds = 60_000
 
-/** Packages that are looked for, those used last first. */
+/** The most packages whose new versions are searched. Those used last come first. */
 const mostUsed = 20_000
 
-/** How long to wait until it is looked again whether clients' files are being fetched. */
+/** The time after which it looks again whether other fetches have ended. */
 const betweenLooks: Milliseconds = 1000
 
-/** Past generations in which packages are looked for: one may have come and gone while nothing was fetched. */
+/** The number of past generations in which packages are searched, because a generation can pass while none is fetched. */
 const mostPast = 3
 
-/** The number of failures one behind the other after which the origin is left alone. */
+/** The number of successive failures after which no more files of the suite are fetched. */
 const mostFailures = 5
 
-/** Tables of indexes that have been looked into. */
+/** The most tables of indexes that are remembered as read. */
 const mostSeen = 10_000
 
-export class Ahead {
-  readonly #parts: AheadParts
+export class AheadFetches {
+  readonly #parts: AheadFetchParts
   readonly #waiting = new Map<string, Suite>()
   readonly #seen = recentEntries<string, true>(mostSeen)
   readonly #closing = new AbortController()
   #spent = { since: Number.NEGATIVE_INFINITY, files: 0, bytes: 0 }
   #working: Promise<void> | undefined
 
-  constructor(parts: AheadParts) {
+  constructor(parts: AheadFetchParts) {
     this.#parts = parts
   }
 
-  /** A suite was adopted. */
+  /** Begins to fetch the new packages of a suite that was adopted. */
   adopted(suite: Suite): void {
     const days = this.#parts.settings()?.days ?? 0
     if (days === 0 || suite.generations.length < 2 || this.#closing.signal.aborted) return
@@ -77,7 +77,7 @@ export class Ahead {
     })
   }
 
-  /** Begins no more; resolves when what it does now has ended. */
+  /** Begins no more fetches. Resolves when the current one has ended. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('the service stops'))
     await this.#working
@@ -128,7 +128,7 @@ export class Ahead {
     })
   }
 
-  /** The packages below these roots that clients asked for lately, by their decoded URLs, with their last use. */
+  /** The packages below these roots that clients used lately: their decoded URLs with their last uses. */
   async #used(roots: readonly string[]): Promise<ReadonlyMap<string, Milliseconds>> {
     const { store, clock, settings } = this.#parts
     const since = clock.now() - (settings()?.days ?? 0) * day
@@ -144,25 +144,17 @@ export class Ahead {
     return new Map(used.sort(([, a], [, b]) => b - a).slice(0, mostUsed))
   }
 
-  /** Searches in a thread. Rejects when this is closed, when it takes too long, and when an index cannot be read. */
-  #search(task: Search): Promise<readonly Newer[]> {
+  /** Searches in a thread. Rejects when the service stops, when the search takes too long, and when an index cannot be read. */
+  #search(task: Search): Promise<readonly NewerPackage[]> {
     const { clock } = this.#parts
     const { signal } = this.#closing
-    const late = () => new Error('it takes too long')
-    const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
     const program = new URL('./newest.js', import.meta.url)
-    return withDeadline(limit, stop =>
-      runInThread(
-        program,
-        { task, heapMegabytes, signal: stop },
-        (found: readonly Newer[], resolve) => resolve(found),
-      ),
-    )
+    return answerOfThread(program, { task, heapMegabytes, signal }, { clock, longest: longestJob })
   }
 
   async #one(
     at: string,
-    { root, path, size, digest, lastUsed }: Newer,
+    { root, path, size, digest, lastUsed }: NewerPackage,
   ): Promise<'fetched' | 'failed' | 'left'> {
     const { store, fetcher, onEnd } = this.#parts
     const key = keyIn(encodeURI(root), path)
@@ -192,7 +184,7 @@ export class Ahead {
     signal.throwIfAborted()
   }
 
-  /** Whether a file of so many bytes may be fetched within what is allowed for a day. */
+  /** Whether the bounds of a day allow a file of this size. */
   #affords(bytes: number): boolean {
     const settings = this.#parts.settings()
     const now = this.#parts.clock.elapsed()
@@ -203,12 +195,12 @@ export class Ahead {
   }
 }
 
-/** The packages that are looked for and the stanzas of an index take a tenth of it. */
+/** The heap of the thread. The searched packages and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
 
 type Generations = ReadonlyArray<Generation | undefined>
 
-/** The indexes that some generations have and others have not, each once. */
+/** The indexes that some generations have and others do not have, each once. */
 function onlyIn(some: Generations, others: Generations): readonly AdoptedIndex[] {
   const tables = new Map<string, AdoptedIndex>()
   for (const index of some.flatMap(one => one?.indexes ?? [])) tables.set(index.table, index)

@@ -1,6 +1,6 @@
 /**
- * Finds what new indexes name in place of packages that the indexes before them named. Heavy work: this is the program of a
- * thread of its own, which ahead.ts starts.
+ * Finds the packages that new indexes name in place of those that earlier indexes named. This is the program of a thread, which ahead.ts
+ * starts, because the work is heavy.
  */
 import { createReadStream } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -13,28 +13,28 @@ import { Layout } from '../store/disk/disk.ts'
 import { type PackageFile, packageFile } from '../store/upkeep/versions.ts'
 import type { AdoptedIndex } from '../suites/generation.ts'
 
-/** What is looked for. */
+/** The task of the search. */
 export interface Search {
   readonly cacheDirectory: string
-  /** The indexes before and after, by the digests of their contents. */
+  /** The earlier and the new indexes, by the digests of their contents. */
   readonly before: readonly AdoptedIndex[]
   readonly after: readonly AdoptedIndex[]
-  /** When clients used packages last, by their decoded URLs. */
+  /** The last uses of packages by clients, by their decoded URLs. */
   readonly used: ReadonlyMap<string, Milliseconds>
 }
 
-/** A package that has come in place of one that clients use. */
-export interface Newer {
-  /** When the one before was used. */
+/** A package that replaces one that clients use. */
+export interface NewerPackage {
+  /** The last use of the replaced package. */
   readonly lastUsed: Milliseconds
-  /** Where its path begins, a decoded URL. */
+  /** The decoded URL of the directory from which its path counts. */
   readonly root: string
   readonly path: string
   readonly size: number
   readonly digest: string
 }
 
-/** A package of an index, found by directory, name and architecture. */
+/** A package in an index, identified by directory, name and architecture. */
 interface Indexed {
   readonly file: PackageFile
   readonly name: string
@@ -43,10 +43,10 @@ interface Indexed {
 }
 
 /**
- * Of each package that is used and was named before, the newest that is named now; the one used last first. Throws when an index
+ * The newest version of each used package that earlier indexes named. The package that was used last comes first. Throws when an index
  * cannot be read.
  */
-async function newest(search: Search): Promise<readonly Newer[]> {
+async function newest(search: Search): Promise<readonly NewerPackage[]> {
   const lastUsed = (one?: Indexed): Milliseconds => search.used.get(one?.name ?? '') ?? 0
   const before = new Map<string, Indexed>()
   for await (const one of packagesOf(search, search.before)) {
@@ -68,7 +68,7 @@ async function newest(search: Search): Promise<readonly Newer[]> {
     const old = before.get(file.name)
     const { sha256: digest } = listed.digests
     if (old === undefined || digest === undefined || old.name === name) return []
-    // File names lack the epoch. What took the place of another is newer whatever its name says.
+    // File names lack the epoch. If the old file is not named any more, the new one is newer whatever their names say.
     const older = still.has(file.name) && compareVersions(file.version, old.file.version) <= 0
     const { path, size } = listed
     return older ? [] : [{ lastUsed: lastUsed(old), root, path, size, digest }]
@@ -91,10 +91,10 @@ async function* packagesOf(
   }
 }
 
-/** Background jobs are as nice as this. */
+/** The niceness of background jobs. */
 const niceness = 10
 
-// Without a parent it is not a thread and does nothing.
+// Without a parent this is no thread, and the file does nothing.
 if (parentPort !== null) {
   lowerPriority(niceness)
   parentPort.postMessage(await newest(workerData))

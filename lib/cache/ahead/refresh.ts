@@ -1,12 +1,12 @@
 /**
  * Asks origins by schedule about the Release files of suites that clients use, so that a new generation is adopted before a client
- * comes. Off unless the setting `suites.refresh` says so.
+ * asks. It does so only when the setting `suites.refresh` switches it on.
  *
  * # Facts
- * - A refresh is the update that a client's question begins: one that is under way is joined.
- * - Only elapsed time counts from one refresh to the next: a clock that is set neither keeps origins waiting nor floods them.
+ * - A refresh is the same update that the request of a client begins. It joins an update that is under way.
+ * - Only elapsed time counts from one refresh to the next, so that setting the clock neither stops nor multiplies them.
  * - Each interval is longer by a random part, up to a tenth, so that many caches do not ask one archive in the same second.
- * - A refresh is no use of a file. The store counts one when an entry is put, so the last use is put back.
+ * - A refresh is no use of a file. The store notes a use when an entry is put, so the refresh restores the former last use.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
@@ -23,7 +23,7 @@ import type { Store } from '../store/store.ts'
 import { keyIn, releasesOf } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 
-/** What came of a refresh: the origin has the same Release file, a new one that clients get now, or neither is known. */
+/** The result of a refresh: the origin has the same Release file, or a new one that clients get now, or the refresh has failed. */
 export type RefreshResult = 'confirmed' | 'updated' | 'failed'
 
 export interface RefreshParts {
@@ -32,9 +32,9 @@ export interface RefreshParts {
   readonly store: Pick<Store, 'get' | 'lastUsed' | 'touch'>
   readonly suites: Pick<Suites, 'all'>
   readonly updates: Pick<Updates, 'governs' | 'refresh'>
-  /** Undefined while no origin may be asked. */
+  /** The settings of the refresh; undefined while no origin may be asked. */
   readonly settings: () => RefreshSettings | undefined
-  /** From 0 to 1. */
+  /** A random number from 0 to 1. */
   readonly random: () => number
   /** Called once for each Release file. */
   readonly onEnd: (result: RefreshResult) => void
@@ -42,21 +42,21 @@ export interface RefreshParts {
 
 type RefreshSettings = Pick<Config['suites'], 'refresh' | 'refreshFor' | 'refreshBetween'>
 
-/** How often it is looked whether a refresh is due. */
+/** The time between two looks for refreshes that are due. */
 const betweenLooks: Milliseconds = 60_000
 
-/** How long the next refresh waits for one. That one goes on. */
+/** The longest time for which the next refresh waits for one. The slow one continues. */
 const longestWait: Milliseconds = 30_000
 
-/** The part of the interval by which it is longer at most. */
+/** The greatest random part of an interval, as a share of it. */
 const spread = 0.1
 
-/** Release files of which the next refresh is remembered. */
+/** The most Release files whose next refresh is remembered. */
 const mostFiles = 4000
 
 export class RefreshSchedule {
   readonly #parts: RefreshParts
-  /** When the next refresh of a Release file is due, by `elapsed`. */
+  /** The moment when the next refresh of each Release file is due, by `elapsed`. */
   readonly #due = recentEntries<string, Milliseconds>(mostFiles)
   readonly #stopLooking: () => void
   readonly #closing = new AbortController()
@@ -67,7 +67,7 @@ export class RefreshSchedule {
     this.#stopLooking = repeat(parts.clock, betweenLooks, () => this.#look())
   }
 
-  /** Begins no more; resolves when it waits for none any more. */
+  /** Begins no more refreshes. Resolves without waiting for the end of the current one. */
   async close(): Promise<void> {
     this.#closing.abort()
     this.#stopLooking()
@@ -82,7 +82,7 @@ export class RefreshSchedule {
     return this.#working
   }
 
-  /** The settings, when origins may be asked now. */
+  /** The settings; undefined when origins may not be asked now. */
   #wanted(): RefreshSettings | undefined {
     const settings = this.#parts.settings()
     if (settings === undefined || settings.refresh === 0) return undefined
@@ -125,27 +125,27 @@ export class RefreshSchedule {
     onEnd(word)
   }
 
-  /** Whether the interval has passed since the origin was asked; if so, the next one begins. */
+  /** Whether the interval since the last question to the origin has passed. If so, the next interval begins. */
   #isDue(key: string, validated: Milliseconds, interval: Milliseconds): boolean {
     const { clock, random } = this.#parts
     const elapsed = clock.elapsed()
     const age = validated === neverConfirmed ? interval : clock.now() - validated
-    // A clock that was set back makes it negative.
+    // The age is negative after the clock was set back.
     const left = age < 0 ? interval : Math.max(0, interval - age)
     const due = this.#due.get(key)
     const longer = random() * spread * interval
-    // The first look after a start begins an interval, and so does an answer that the origin gave to a client meanwhile.
+    // The first look after a start begins an interval, and so does an answer of the origin to the request of a client.
     if (due === undefined || (elapsed >= due && age >= 0 && left > 0)) {
       this.#due.set(key, elapsed + left + longer)
       return false
     }
-    // A moment that is further away was set by a longer interval, before a reload.
+    // A moment that is further away belongs to a longer interval from before a reload.
     if (elapsed < due && due - elapsed <= interval * (1 + spread)) return false
     this.#due.set(key, elapsed + interval + longer)
     return true
   }
 
-  /** Undefined when it takes too long, or the service stops. */
+  /** Waits for an update. Resolves to undefined when it takes too long, or the service stops. */
   #inTime(work: Promise<RevalidationResult>): Promise<RevalidationResult | undefined> {
     const { signal } = this.#closing
     const stopped = new Promise<undefined>(resolve => {
@@ -161,7 +161,7 @@ function wordOf(result: RevalidationResult): RefreshResult {
   return result.because === 'changed' ? 'updated' : 'confirmed'
 }
 
-/** Whether a moment lies between two times of the day, by the local time of the machine; from the evening to the morning, too. */
+/** Whether a moment lies between two times of the day, by the local time of the machine. The times can span midnight. */
 export function isWithin(moment: Milliseconds, { from, until }: TimesOfDay): boolean {
   const date = new Date(moment)
   const minute = date.getHours() * 60 + date.getMinutes()

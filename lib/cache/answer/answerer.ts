@@ -1,23 +1,23 @@
 /**
- * Answers a request as `lookup` decided: hits, revalidations, misses, and HEAD, which never downloads content. When something
- * fails, stored content is used before an error, and an error is one after which apt tries again.
+ * Answers a request as `lookup` has decided: hits, revalidations, misses, and HEAD, which never downloads content. When an origin
+ * fails, stored content answers if possible, else an error after which apt tries again.
  */
 import type { Clock } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
-import { sharedChain } from '../../http/proxy/hop-by-hop.ts'
+import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import {
   type IncomingContent,
   type OriginAnswer,
-  verifiedBy,
+  proofOf,
   type WantedFile,
   WrongContent,
 } from '../fetch/found.ts'
@@ -31,7 +31,12 @@ import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import { notGiven, originSaid, signatureWithheld, unavailable } from './errors.ts'
+import {
+  notGivenResponse,
+  originStatusResponse,
+  unavailableResponse,
+  withheldSignatureResponse,
+} from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
@@ -41,7 +46,7 @@ import {
 } from './representation.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import type { Updates } from './suite-updates.ts'
-import type { Unavailable } from './unavailable-file.ts'
+import type { UnavailableFile } from './unavailable-file.ts'
 
 interface AnswererParts {
   readonly rules: () => Rules
@@ -52,13 +57,13 @@ interface AnswererParts {
   readonly delays: SuiteDelays
   readonly negative: NegativeMemory
   readonly clock: Clock
-  /** Whether a content may be given under a name that it did not come under; the scope is that of the name. */
+  /** Whether a stored content may answer for a name other than the one it was stored under. `scope` is the scope of that name. */
   readonly shares: (digest: string, scope: string | undefined) => boolean
-  /** Asks an origin, within policy, redirects followed. */
+  /** Asks an origin within the policy, and follows redirects. */
   readonly ask: Ask
 }
 
-/** Why the store has nothing to give. */
+/** The reason why the store has no file to give. */
 type Lacking = Extract<MissReason, 'absent' | 'unreadable'>
 
 export class Answerer {
@@ -68,13 +73,13 @@ export class Answerer {
     this.#parts = parts
   }
 
-  /** The stored entry. The disk is not asked when the key is being fetched because it was absent. */
+  /** Reads the stored entry. It does not read the disk while a fetch of the absent file is under way. */
   stored(key: string): Reading | Promise<Reading> {
     const { fetcher, store } = this.#parts
     return fetcher.isFetchedAnew(key) ? undefined : store.read(key)
   }
 
-  /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
+  /** Answers with the stored copy, synchronously when its content is in memory. A missing content is fetched. */
   fromStore(
     allowed: AllowedRequest,
     entry: Entry,
@@ -84,7 +89,7 @@ export class Answerer {
     const representation = storedRepresentation(entry, because, allowed, (first, last) =>
       store.content(entry, first, last ?? entry.size - 1),
     )
-    return whenReady(represent(allowed, representation), answer => {
+    return continueWhenReady(represent(allowed, representation), answer => {
       if (answer === undefined) return this.#instead(allowed, entry)
       this.#given(allowed, entry, answer, 'givenStored')
       store.touch(entry.key)
@@ -92,23 +97,23 @@ export class Answerer {
     })
   }
 
-  /** Fetches what the store cannot give now. What it still has is not gone when the origin cannot give it either. */
+  /** Fetches a file whose stored content cannot be read now. If the origin fails too and the entry still exists, the answer is 503. */
   async #instead(allowed: AllowedRequest, entry: Entry): Promise<Response> {
     const response = await this.fetchedAnew(allowed)
     if (!isGone(response.status) && response.status < 500) return response
     const kept = await this.#parts.store.get(entry.key)
     return kept?.digest === entry.digest
-      ? unavailable(allowed, fetchFailure('CONTENT_UNPROVEN', {}))
+      ? unavailableResponse(allowed, fetchFailure('CONTENT_UNPROVEN', {}))
       : response
   }
 
   /**
-   * What the store has of a file whose content an index names: under this name, or under another. Notes in the entry what the
-   * index says of it.
+   * The entry for a file whose content an index names. If the store has this content under another name only, it gets an entry under
+   * this name. The entry notes that an index has verified it.
    */
   settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
     const { file, claim, directives, now } = allowed
-    const verified = verifiedBy({ archive: file.archive, claim })
+    const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
       if (directives.noStore || !this.#parts.shares(claim.digest, file.confinement?.scope))
         return stored
@@ -135,7 +140,7 @@ export class Answerer {
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') {
-      // The fields of the origin would be those of a generation that waits.
+      // The fields of the origin could be those of a waiting generation.
       const delay = file.archive.kind === 'release' ? delays.reason(file.key) : undefined
       return delay === undefined
         ? this.#head(allowed, entry)
@@ -145,7 +150,7 @@ export class Answerer {
       const answer = await this.#signature(allowed, wanted)
       if (answer !== undefined) return answer
     }
-    // A Release file of an adopted suite: the new one only when the whole suite is up to date.
+    // A new Release file of an adopted suite is given only when its whole suite is up to date.
     const wait = rules().config.timeouts.revalidation
     const outcome = updates.governs(entry)
       ? await updates.check(wanted, entry)
@@ -170,7 +175,7 @@ export class Answerer {
     }
   }
 
-  /** Of a detached signature, the one that belongs to the Release file the client has, once the origin has been asked about both. */
+  /** Answers with the detached signature that belongs to the client's Release file, after asking the origin about both. */
   async #signature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
     const { updates, suites, store } = this.#parts
     const outcome = await updates.checkSignature(wanted)
@@ -186,8 +191,8 @@ export class Answerer {
   }
 
   /**
-   * The answer to a request for the signature of a Release file that went out without one, while the origin may have another: the
-   * signature if both turn out to be a pair, else 404. Undefined when the origin's signature is given as any file.
+   * The answer to a request for a signature while clients keep a Release file that was adopted without one and the origin may have
+   * another Release file. It is the signature if both turn out to be a pair, else 404. Undefined in all other cases.
    */
   async #keptSignature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
     const { updates } = this.#parts
@@ -195,12 +200,12 @@ export class Answerer {
     const withholds = (): boolean => updates.withholdsSignature(request.client, file.key)
     if (claim !== undefined || !withholds()) return undefined
     const answer = request.method === 'HEAD' ? undefined : await this.#signature(allowed, wanted)
-    return withholds() ? signatureWithheld(allowed) : answer
+    return withholds() ? withheldSignatureResponse(allowed) : answer
   }
 
   /**
-   * Finds out in the background whether a slow origin is back: one question at a time for each. A Release file changes only
-   * together with its suite.
+   * Asks a slow origin in the background whether it answers again, with one request at a time for each origin. A Release file changes
+   * only together with its suite.
    */
   #probe(wanted: WantedFile, entry: Entry): void {
     const { updates, fetcher } = this.#parts
@@ -215,13 +220,13 @@ export class Answerer {
   async fetched(allowed: AllowedRequest, because: Lacking): Promise<Response> {
     const { fetcher, store } = this.#parts
     const { key } = allowed.file
-    // A fetch may have ended between our look-up and here: a request that would start one looks again.
+    // A fetch may have ended since the look-up, so a request that would start another one looks again.
     const arrived = fetcher.isFetching(key) ? undefined : store.peek(key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
     return this.fetchedAnew(allowed, { because })
   }
 
-  /** Fetches from the origin without looking into the store, in place of a copy of which an index says that it is not the file. */
+  /** Fetches from the origin without a look-up. `superseded` is a stored copy that is not what an index names. */
   async fetchedAnew(
     allowed: AllowedRequest,
     { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
@@ -229,8 +234,9 @@ export class Answerer {
     const { request, file } = allowed
     const { fetcher, clock, delays } = this.#parts
     const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
-    if (withheld === 'other-form') return notGiven(allowed)
-    if (withheld !== undefined) return unavailable(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
+    if (withheld === 'other-form') return notGivenResponse(allowed)
+    if (withheld !== undefined)
+      return unavailableResponse(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
     const wanted = wantedOf(allowed, superseded)
     const signature = await this.#keptSignature(allowed, wanted)
     if (signature !== undefined) return signature
@@ -244,13 +250,13 @@ export class Answerer {
     const { origin } = file.about
     switch (found?.kind) {
       case undefined:
-        return unavailable(allowed, slowOrigin(origin, 'the fetch goes on, try again'))
+        return unavailableResponse(allowed, slowOrigin(origin, 'the fetch goes on, try again'))
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling': {
         const answer = await this.#fromFilling(allowed, found.filling, because)
         if (answer !== undefined && !(answer instanceof Failure)) return answer
-        // After a 503 apt tries again.
+        // The failure becomes a 503, after which apt tries again.
         const failure = answer ?? fetcher.wrong(wanted) ?? fetchFailure('NOT_JOINABLE', { origin })
         return this.#failed(allowed, failure)
       }
@@ -271,17 +277,18 @@ export class Answerer {
     const otherwise = WrongContent.is(failure)
       ? await this.#otherwise(allowed, { gone: false })
       : undefined
-    return typeof otherwise === 'object' ? otherwise : unavailable(allowed, failure)
+    return typeof otherwise === 'object' ? otherwise : unavailableResponse(allowed, failure)
   }
 
   /**
-   * The answer when the origin has a file no more as an index names it: the content by its digest, where the origin still has that; or
-   * that there is a newer Release file now, or one that may not be adopted. `named`: the Release file of the client names the index, and
-   * there is no newer one. Undefined when nothing is known. `gone`: as far as is known, the origin may never have had it.
+   * The answer when the origin does not have a file as an index names it any more. It is the content by its digest, where the origin still
+   * has that, or an error that says that a newer Release file exists or that the origin's may not be adopted. `named` means that the
+   * client's Release file names the index, and that there is no newer one. Undefined when nothing of that is known. `gone` says that the
+   * origin has no such file, so that it may never have had one.
    */
   async #otherwise(
     allowed: AllowedRequest,
-    { gone }: Pick<Unavailable, 'gone'>,
+    { gone }: Pick<UnavailableFile, 'gone'>,
   ): Promise<Response | 'named' | undefined> {
     const { updates, suites, store } = this.#parts
     const { key, archive, about } = allowed.file
@@ -295,21 +302,25 @@ export class Answerer {
     if (used === undefined) return undefined
     const index = withReleases.has(archive.kind)
     const { digest } = archive
-    // Packages are named by indexes alone: a package that is gone is a reason to look for newer ones.
+    // Only indexes name packages, so a package that is gone is a reason to look for newer indexes.
     const outdated = updates.outdated(used, { key, hex: digest?.hex, gone: gone && index })
-    // What apt says of a package that is not there names the remedy already.
+    // For a missing package, the message of apt already names the remedy.
     if (!index) return undefined
     const is = await outdated
     if (is === undefined) return undefined
-    if (is) return unavailable(allowed, fetchFailure('RELEASE_OUTDATED', { origin: about.origin }))
+    if (is)
+      return unavailableResponse(
+        allowed,
+        fetchFailure('RELEASE_OUTDATED', { origin: about.origin }),
+      )
     return updates.behind(used.suite)?.because === 'stale-suite-refused'
-      ? unavailable(allowed, fetchFailure('RELEASE_REFUSED', { origin: about.origin }))
+      ? unavailableResponse(allowed, fetchFailure('RELEASE_REFUSED', { origin: about.origin }))
       : 'named'
   }
 
   /**
-   * The response once its first bytes are there, so that what fails before them gets a status. Undefined when the download passes
-   * through without being stored, and its beginning is gone.
+   * The response once its first bytes have arrived, so that an earlier failure gets a status. Undefined when the download is not stored
+   * and its first bytes are not in memory any more.
    */
   async #fromFilling(
     allowed: AllowedRequest,
@@ -327,7 +338,7 @@ export class Answerer {
         return
       }
       allowed.recording?.failed(`its content did not come whole (${settled.failure.code})`)
-      // What fails before that is the caller's.
+      // The caller handles earlier failures.
       if (begun && WrongContent.is(settled.failure)) void this.#otherwise(allowed, { gone: false })
     })
     const { content } = answer
@@ -343,7 +354,7 @@ export class Answerer {
     }
   }
 
-  /** Notes which Release file the client has now: the one it gets, or after a 304 its own, which may be a newer one. */
+  /** Notes which Release file the client has now: the given one, or after a 304 the client's own, which may be newer. */
   #given(
     { request: { client, fields }, file, recording }: AllowedRequest,
     entry: Entry,
@@ -357,7 +368,7 @@ export class Answerer {
     else if (status === 200 || status === 206 || status === 304) suites[how](client, entry)
   }
 
-  /** HEAD asks with HEAD. A stored copy answers when the origin is late or fails. */
+  /** Answers HEAD by asking the origin with HEAD. A stored copy answers when the origin is late or fails. */
   async #head(allowed: AllowedRequest, entry: Entry | undefined): Promise<Response> {
     const { request, file } = allowed
     const { ask, clock, rules, store } = this.#parts
@@ -375,7 +386,7 @@ export class Answerer {
       if (answer === undefined) throw slowOrigin(file.about.origin)
       const { response, certain } = answer
       if (response.status === 200) return originHead(allowed, response)
-      // Whether a Release file is gone is found out by a GET.
+      // Only a GET decides whether a Release file is gone.
       const doubtful = isGone(response.status) && file.archive.kind === 'release'
       if (isGone(response.status) && !doubtful) store.remove(file.key)
       return entry !== undefined && (doubtful || isOriginFailure(response))
@@ -383,12 +394,12 @@ export class Answerer {
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {
       if (entry !== undefined) return this.#stale(allowed, entry, 'stale-origin-failed')
-      if (error instanceof Failure) return unavailable(allowed, error)
+      if (error instanceof Failure) return unavailableResponse(allowed, error)
       throw error
     }
   }
 
-  /** The stored copy that the origin did not confirm, where that may be (RFC 9111 section 4.2.4). */
+  /** Answers with a stored copy that the origin did not confirm, where that is allowed (RFC 9111 section 4.2.4). */
   #stale(
     allowed: AllowedRequest,
     entry: Entry,
@@ -398,7 +409,7 @@ export class Answerer {
     const { origin } = allowed.file.about
     return because.startsWith('stale-suite') || serveStale === 'always' || allowsStale(entry)
       ? this.fromStore(allowed, entry, because)
-      : unavailable(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
+      : unavailableResponse(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 
   #originSaid(
@@ -409,21 +420,25 @@ export class Answerer {
     const { negative, updates, rules, clock, fetcher } = this.#parts
     const { about, key, archive, uri } = allowed.file
     const gone = isGone(said.status)
-    // What the client's own Release file names is not said to come yet: no newer one is held back any more.
+    // SUITE_BEHIND is only for files that the client's own Release file does not name, because they may come with the next one.
     const unnamed =
       allowed.claim === undefined && named === undefined && withReleases.has(archive.kind)
     if (gone && unnamed && updates.isBehind(key)) {
-      return unavailable(allowed, fetchFailure('SUITE_BEHIND', { origin: about.origin }))
+      return unavailableResponse(allowed, fetchFailure('SUITE_BEHIND', { origin: about.origin }))
     }
-    // Of InRelease and Release clients use the one that there is: from memory one of them would be missing while the other is gone.
+    // A 404 for a Release file is not remembered: an archive can replace InRelease by Release, and clients would find neither for a time.
     if (gone && said.certain && archive.kind !== 'release') {
       negative.set(key, clock.now() + rules().config.freshness.negative)
     }
-    return originSaid(allowed, { ...said, because: 'absent', gives: fetcher.hasGiven(uri) })
+    return originStatusResponse(allowed, {
+      ...said,
+      because: 'absent',
+      gives: fetcher.hasGiven(uri),
+    })
   }
 }
 
-/** Whether a client that got a 304 for an entry has that one: it named its tag or its very date, not "*" or a later date. */
+/** Whether a client that got a 304 has this entry: its request named the tag or the exact date, not "*" or a later date. */
 function isOwn({ lastModified }: Entry, fields: Fields): boolean {
   const tags = fields.get('If-None-Match')
   return tags === undefined ? fields.get('If-Modified-Since') === lastModified : tags !== '*'
@@ -447,8 +462,8 @@ function wantedOf(
   }
 }
 
-/** Kinds of files that a Release names: whether there is one depends on which Release. */
+/** The kinds of files that a Release file names. Whether such a file exists depends on the Release file. */
 const withReleases: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'by-hash'])
 
-/** The fields of a response that never came. */
+/** The fields of an entry for which there was no response. */
 const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])

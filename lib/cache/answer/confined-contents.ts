@@ -1,15 +1,15 @@
 /**
- * Knows which contents of the store may be given for a file of which an index names the digest, without asking an origin. With
- * `archives[].clients` the files of an archive are for some clients alone. The digest of such a file is no secret: an index that
- * names it can be published by anyone, and the store would give the content under that other name to every client.
+ * Decides which stored contents may answer for another name with the same digest, without asking an origin. With `archives[].clients`
+ * the files of an archive are for some clients only. The digest of such a file is no secret: anyone can publish an index that names
+ * it, and the store would give the content under that other name to every client.
  *
  * # Facts
- * - A content that came from a confined archive is given within that archive. It is given elsewhere once it has come from there.
- * - What the store has is read when the first such question is asked, and after a change of the confined archives. Until it is read
- *   nothing is shared: then origins are asked.
- * - An entry that keeps a content for builds says nothing of where that came from. While no other entry names the content, it is shared
- *   with no archive.
- * - Without confined archives there is nothing to know, and everything is shared.
+ * - A content from a confined archive is given within that archive. It is given in another archive once that archive has sent it too.
+ * - The entries of the store are read after the first question, and again when the confined archives change. Until they are read, no
+ *   content is shared, and origins are asked.
+ * - An entry that keeps a content for builds does not say from which archive the content came. While no other entry names the content,
+ *   it is shared with no archive.
+ * - Without confined archives every content is shared.
  */
 
 import { parseUri } from '../../http/message/target.ts'
@@ -26,19 +26,19 @@ interface ConfinedContentsParts {
   readonly log: Logger
 }
 
-/** The scope of what no archive confines, and of what is there for builds. No archive is called so. */
+/** The scope of files outside of all confined archives, and the scope of contents that are kept for builds. No archive has such a name. */
 const open = ''
 const ofBuilds = ' builds'
 
 export class ConfinedContents {
   readonly #parts: ConfinedContentsParts
-  /** The scopes a content has come from, of those that have come from a confined one. */
+  /** The scopes from which each content has come. Contents that came from no confined archive are not in it. */
   readonly #scopes = new Map<string, Set<string>>()
-  /** The rules that were followed last. */
+  /** The confinements of the last call. */
   #followed: Confinements = []
-  /** The confined archives that what is known holds for. */
+  /** The confined archives for which `#scopes` holds, as JSON. */
   #confinements = '[]'
-  /** Of a reading of the store: another one makes it end. */
+  /** Identifies the current reading of the store. A reading ends when it is not the current one any more. */
   #reading: symbol | undefined
   #known = false
 
@@ -46,39 +46,39 @@ export class ConfinedContents {
     this.#parts = parts
   }
 
-  /** Whether a content of the store may be given for a file in a scope, undefined for one that no archive confines. */
+  /** Whether a stored content may answer for a file in a scope. `scope` is undefined for a file that no archive confines. */
   shares(digest: string, scope: string = open): boolean {
     const { rules, store } = this.#parts
     const { confinements } = rules()
     this.#follow(confinements)
     if (confinements.length === 0) return true
     if (!this.#known) this.#begin(confinements)
-    // A content that no entry names is on its way out, and of no archive that is known.
+    // A content that no entry names is about to be removed, and its archive is unknown.
     if (!this.#known || !store.names(digest)) return false
     return this.#scopes.get(digest)?.has(scope) ?? true
   }
 
-  /** The same for this key. */
+  /** Whether a stored content may answer for the file with this key. */
   sharesUnder(digest: string, key: string): boolean {
     const { confinements } = this.#parts.rules()
     return confinements.length === 0 || this.shares(digest, scopeOf(key, confinements))
   }
 
-  /** An entry was put into the store. */
+  /** Notes an entry that was put into the store. */
   note({ key, digest }: Pick<Entry, 'key' | 'digest'>): void {
     const { confinements } = this.#parts.rules()
     this.#follow(confinements)
-    // What is recorded has an entry of its own already, which counts.
+    // A recorded content also has the entry of its request, which counts.
     if (isKeepingKey(key) && !isFetchedKey(key)) return
     if (confinements.length > 0) this.#note(scopeOf(key, confinements), digest, true)
   }
 
-  /** No entry that is stored names the content any more; one that is arriving may. */
+  /** Forgets a content that no stored entry names any more, unless an arriving entry names it. */
   forget(digest: string): void {
     if (!this.#parts.store.names(digest)) this.#scopes.delete(digest)
   }
 
-  /** Forgets what it knows when other archives are confined: what came meanwhile was noted by the rules of then. */
+  /** Forgets all scopes when other archives are confined, because they were noted under the former confinements. */
   #follow(confinements: Confinements): void {
     if (confinements === this.#followed) return
     this.#followed = confinements
@@ -102,7 +102,7 @@ export class ConfinedContents {
     })
   }
 
-  /** First which contents are confined, then which of those have come from elsewhere as well. */
+  /** Reads the entries twice: first to find confined contents, then to find the other scopes from which those have come. */
   async #read(confinements: Confinements, reading: symbol): Promise<void> {
     for (const adds of [true, false]) {
       for await (const some of this.#parts.store.list()) {

@@ -1,12 +1,12 @@
 /**
- * Makes the responses without a file: a status and a sentence each.
+ * Makes the responses without a file. Each has a status and a sentence.
  *
  * # Facts
  * - apt tries again after 500, 502, 503, 504 and 599 with a text. When all tries fail, `apt-get update` warns, keeps its lists and
- *   ends with 0. After any other error it does not try again and ends with 100; a 404 for an index has it try the next compression.
- * - So an outage is 503 with a text, a refusal is 403 with a sentence that names the setting, and wrong content is 520:
- *   without a proxy `apt-get update` would end with 100 and name the cause, too. No registered status says that the origin sent
- *   something wrong and is an error for apt; 520 is what reverse proxies use for an origin's nonsense. No response is 507.
+ *   ends with 0. After any other error it does not try again and ends with 100. After a 404 for an index it tries the next compression.
+ * - So an outage is 503 with a text, a refusal is 403 with a sentence that names the setting, and wrong content is 520: without a proxy,
+ *   `apt-get update` would also end with 100 and name the cause. No registered status says that the origin sent wrong content and is
+ *   an error for apt; reverse proxies use 520 for unusable responses of an origin. No response of this proxy is 507.
  * - apt shows the reason phrase and never the text.
  */
 import { type Facts, Failure } from '../../errors.ts'
@@ -20,20 +20,20 @@ import { isIssuerUnknown } from '../../x509/certificate-problem.ts'
 import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
-import type { Denied } from '../policy/policy.ts'
-import { type About, askedBy } from '../request/destination.ts'
+import type { Refusal } from '../policy/policy.ts'
+import { type FileFacts, factsByParent } from '../request/destination.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { type AllowedRequest, cacheName } from './representation.ts'
 
-/** What these responses tell of: the request, and the file it is for. */
+/** The request that gets such a response, and its file. */
 type Asked = Pick<AllowedRequest, 'request' | 'file'>
 
 /**
- * The origin's status when it is not 200, with a sentence instead of the origin's page. `gives` says that it has given other files: its
- * 403 is then about this one (an object store answers so for what it does not have), and keeps its usual phrase.
+ * The response for an origin's status other than 200, with a sentence in place of the origin's page. `gives` says that the origin has
+ * given other files. Then its 403 is about this file, and keeps its usual phrase; an object store answers 403 for absent files.
  */
-export function originSaid(
+export function originStatusResponse(
   asked: Asked,
   said: {
     status: number
@@ -46,12 +46,12 @@ export function originSaid(
   const { fields = Fields.empty, because } = said
   const ours = refusesCredentials(asked, said.status)
   const answered = isAnswer(said) || lastingFailures.has(said.status) ? said.status : 503
-  // A 401 would have the client look for credentials of its own.
+  // A 401 would make the client look for credentials of its own.
   const status = ours ? 403 : answered
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
-  const about = 'parent' in said ? askedBy(asked.file.about, said.parent) : asked.file.about
+  const about = 'parent' in said ? factsByParent(asked.file.about, said.parent) : asked.file.about
   const sentence = ours
     ? `The origin ${about.origin} answered ${said.status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${asked.file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
     : answerOf(about, said.status, { when, gives: said.gives })
@@ -75,17 +75,17 @@ export function originSaid(
 }
 
 /**
- * What an origin does not answer otherwise to the next try: it has not the method or the version, or a network wants a login first
- * (RFC 6585 section 6). apt takes 503 for a moment's failure, ends with 0, and its user would not learn of these.
+ * The failures that another try does not change: the origin does not know the method or the version, or a network wants a login first
+ * (RFC 6585 section 6). apt takes 503 for a short failure and ends with 0, so its user would not learn of these.
  */
 const lastingFailures: ReadonlySet<number> = new Set([501, 505, 511])
 
-/** What an origin that refuses a plain request may refuse. */
+/** The possible causes when an origin refuses a plain request. */
 const suspicion =
   ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
 /** A sentence that says which side answered with this status. */
 export function answerOf(
-  { origin, parent }: About,
+  { origin, parent }: FileFacts,
   status: number,
   {
     when = '',
@@ -102,17 +102,17 @@ export function answerOf(
   return `The parent proxy ${parent} answered ${status}${when} for ${origin}: it refuses or cannot reach this host, or the origin fails. A host that is to be asked directly belongs under \`parent_proxy.except\`.`
 }
 
-/** Whether a status is about the credentials by which this proxy asks the archive. */
+/** Whether a status is about the credentials with which this proxy asks the archive. */
 function refusesCredentials({ file }: Pick<Asked, 'file'>, status: number): boolean {
   return file.confinement?.credentials !== undefined && (status === 401 || status === 403)
 }
 
-/** Cache-Status of a request that the store could not answer. */
+/** The field Cache-Status for a request that the store could not answer. */
 function missed(more: { readonly forwardStatus?: number; readonly detail: string }): string {
   return formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', ...more })
 }
 
-/** Failures that trying again does not mend, which is what apt makes of 503. */
+/** The statuses of failures that another try does not change. All other failures get 503, after which apt tries again. */
 const statusOf: Readonly<Record<string, number>> = {
   'wrong-digest': 520,
   'wrong-size': 520,
@@ -124,23 +124,23 @@ const statusOf: Readonly<Record<string, number>> = {
   offline: 504,
 }
 
-/** The origin could not be asked, and there is nothing stored to give instead. */
-export function unavailable(asked: Asked, failure: Failure): Response {
+/** The response when the origin gave no usable answer, and no stored file can answer instead. */
+export function unavailableResponse(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refusedResponse(asked.request, refusal)
   const { code } = failure
   const { origin } = asked.file.about
-  const parent = parentIn(failure) ?? asked.file.about.parent
-  const sentence = `${failure.publicText} (${origin}, ${byWayOf(parent)}${code})${houseAuthority(failure)}`
+  const parent = failedParent(failure) ?? asked.file.about.parent
+  const sentence = `${failure.publicText} (${origin}, ${parentPhrase(parent)}${code})${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   const reason = phrase(failure.publicText)
   return failed(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
 }
 
-/** What apt reads of a status line, in characters. */
+/** The most characters of a reason phrase that apt reads. */
 const longestPhrase = 300
 
-/** A sentence as a reason phrase: apt shows it in one line, and nothing else of a response. */
+/** A sentence as a reason phrase. apt shows the phrase in one line, and no other part of a response. */
 function phrase(sentence: string): string {
   return sentence
     .replace(/[^\x20-\x7e]/g, '?')
@@ -148,7 +148,7 @@ function phrase(sentence: string): string {
     .replace(/\.$/, '')
 }
 
-/** What to do about an issuer that is not known here; empty for other failures. */
+/** Advice about a certificate whose issuer is unknown here; empty for other failures. */
 function houseAuthority({ code, facts }: Failure): string {
   const reason = facts['reason']
   const unknown =
@@ -160,12 +160,12 @@ function houseAuthority({ code, facts }: Failure): string {
 }
 
 /** The parent proxy at which a request failed. */
-export function parentIn({ facts: { parent } }: Failure): string | undefined {
+export function failedParent({ facts: { parent } }: Failure): string | undefined {
   return typeof parent === 'string' ? parent : undefined
 }
 
-/** The parent proxy, for the end of a sentence. */
-export function byWayOf(parent: string | undefined): string {
+/** The words about the parent proxy at the end of a sentence; empty without one. */
+export function parentPhrase(parent: string | undefined): string {
   return parent === undefined ? '' : `by way of the parent proxy ${parent}, `
 }
 
@@ -175,18 +175,18 @@ const whyNotFetched: Readonly<Record<FailReason, string>> = {
     'The file is not stored here, and this proxy is offline (`offline`): nothing is fetched.',
 }
 
-/** 504 to what is not stored and must not be fetched (RFC 9111 section 5.2.1.7). */
-export function notStored(asked: Asked, because: FailReason): Response {
+/** The 504 for a file that is not stored and must not be fetched (RFC 9111 section 5.2.1.7). */
+export function notStoredResponse(asked: Asked, because: FailReason): Response {
   return failed(asked, because, { status: 504, sentence: whyNotFetched[because] })
 }
 
-/** The answer to a request for a file as of a day, of which nothing is kept. */
-export function notKept(asked: Asked, sentence: string): Response {
+/** The answer to a request for a file as of a day for which the suite is not kept. */
+export function notKeptResponse(asked: Asked, sentence: string): Response {
   return failed(asked, 'no-snapshot', { status: 404, sentence })
 }
 
-/** The answer to a request for a Release file in a form that clients of a delayed suite have not got. */
-export function notGiven(asked: Asked): Response {
+/** The answer to a request for a Release file in a form that clients of a delayed suite do not get. */
+export function notGivenResponse(asked: Asked): Response {
   return failed(asked, 'suite-withheld', {
     status: 404,
     sentence:
@@ -194,22 +194,26 @@ export function notGiven(asked: Asked): Response {
   })
 }
 
-/** The answer to a request for the signature of a Release file that clients keep, and that was adopted without one. */
-export function signatureWithheld(asked: Asked): Response {
+/** The answer to a request for a signature while clients keep a Release file that was adopted without one. */
+export function withheldSignatureResponse(asked: Asked): Response {
   return failed(asked, 'signature-withheld', { status: 404, sentence: signatureIsOfAnother })
 }
 
-/** Why a client gets no detached signature, for it and for the operator. */
+/** A sentence for clients and operators that says why there is no detached signature. */
 export const signatureIsOfAnother =
   'Clients keep the Release file of before, for which no signature is stored. The signature that the origin has now belongs to another Release file.'
 
-/** 409 to what a build does not have. The reason phrase names the file: it is what apt shows. */
-export function notInBuild(asked: Asked, because: BuildRefusal, sentence: string): Response {
+/** The 409 for a file that a build does not have. The reason phrase has the sentence, because apt shows it. */
+export function notInBuildResponse(
+  asked: Asked,
+  because: BuildRefusal,
+  sentence: string,
+): Response {
   return failed(asked, because, { status: 409, reason: phrase(sentence), sentence })
 }
 
-/** The status that a build was given in place of a file. */
-export function recordedStatus(asked: Asked, { status, location }: GivenStatus): Response {
+/** The answer with a status that a build recorded in place of a file. */
+export function recordedStatusResponse(asked: Asked, { status, location }: GivenStatus): Response {
   const fields = Fields.of(
     ['Location', location],
     ['X-Cache', 'HIT'],
@@ -233,7 +237,7 @@ function failed(
   return sentenceResponse(request, status, sentence, { ...more, facts })
 }
 
-/** What asking an origin fails with while the service is offline. */
+/** The failure of every request to an origin while the service is offline. */
 export function offlineFailure(): Failure {
   return new Failure('the service is offline', {
     code: 'offline' satisfies FailReason,
@@ -242,14 +246,14 @@ export function offlineFailure(): Failure {
   })
 }
 
-/** A refusal by policy: 403 and the sentence that names the rule. */
-export function refusedResponse(request: Request, { deny, sentence }: Denied): Response {
+/** The 403 for a refusal by the policy, with the sentence that names the rule. */
+export function refusedResponse(request: Request, { deny, sentence }: Refusal): Response {
   const facts = { outcome: 'refused', because: deny } as const
   return sentenceResponse(request, 403, sentence, { facts, reason: phrase(sentence) })
 }
 
-/** 429 to a request on a connection more than its client may have. */
-export function tooManyConnections(request: Request, most: number | undefined): Response {
+/** The 429 for a request on a connection beyond the limit of its client. */
+export function tooManyConnectionsResponse(request: Request, most: number | undefined): Response {
   const { address } = request.client
   const sentence = `${address} has more connections to this proxy than \`limits.per_client.connections\` allows (${most ?? 'no limit now'}); close some, raise it, or add the network to \`limits.per_client.except\`.`
   return sentenceResponse(request, 429, sentence, {
@@ -259,8 +263,8 @@ export function tooManyConnections(request: Request, most: number | undefined): 
   })
 }
 
-/** The policy's refusal in a failure: some rules can only be checked after DNS or a redirect. Undefined for other failures. */
-export function refusalOf(error: unknown): Denied | undefined {
+/** The policy's refusal in a failure, because some rules are checked only after DNS or a redirect. Undefined for other failures. */
+export function refusalOf(error: unknown): Refusal | undefined {
   if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
     const { origin } = error
     return {
@@ -288,13 +292,13 @@ function sentenceResponse(
   return request.method === 'HEAD' ? withoutContent(response) : response
 }
 
-/** apt refuses the whole head when Retry-After is neither a date nor at most four digits. */
+/** The value of Retry-After if it has at most four digits. apt refuses a head in which it is neither that nor a date. */
 function retryAfter(fields: Fields): string | undefined {
   const value = fields.get('Retry-After')
   return value !== undefined && /^\d{1,4}$/.test(value) ? value : undefined
 }
 
-/** The response when a handler throws: the failure's public text, or for an unexpected error the request ID. */
+/** The response when a handler throws, with the public text of the failure, or the request ID for an unexpected error. */
 export function failureResponse(request: Request, error: unknown, log: Logger): Response {
   const refusal = refusalOf(error)
   if (refusal !== undefined) return refusedResponse(request, refusal)

@@ -1,9 +1,9 @@
 /**
- * Answers with what an origin sends: a file that is arriving, the origin's head, or a response that is passed through.
+ * Answers with a file that is arriving from an origin, with the origin's head, or with a response that is passed through.
  *
- * Passed through means that nothing is stored and nothing shared. For hosts that are only passed through, for requests with
- * credentials, and for clients that forbid storing. The origin gets the client's end-to-end fields, the client gets the
- * origin's response, redirects included.
+ * A response that is passed through is neither stored nor shared. That concerns hosts under `passthrough_domains`, requests with
+ * credentials, and clients that forbid storing. The origin gets the client's end-to-end fields, and the client gets the origin's
+ * response, redirects included.
  */
 import type { Clock } from '../../async/clock.ts'
 import { withDeadline } from '../../async/deadline.ts'
@@ -16,10 +16,11 @@ import { type Content, noContent, type Response } from '../../http/message/messa
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
-import { appendVia, endToEndFields } from '../../http/proxy/hop-by-hop.ts'
+import { appendVia } from '../../http/message/via.ts'
+import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { IncomingContent } from '../fetch/found.ts'
-import { askedBy } from '../request/destination.ts'
+import { factsByParent } from '../request/destination.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -28,12 +29,12 @@ import {
   type AllowedRequest,
   baseFields,
   cacheName,
+  givenValidators,
   type Representation,
-  validatorsGiven,
   verifiedWord,
 } from './representation.ts'
 
-/** Content that is arriving from the origin, or from another node, for the request that began it and those that join. */
+/** The representation of content that is arriving from the origin or another node. Several requests can share one download. */
 export function arrivingRepresentation(
   { draft, length, download, verified, parent, near }: IncomingContent,
   because: MissReason,
@@ -59,15 +60,15 @@ export function arrivingRepresentation(
     outcome: 'miss',
     because: why,
     notStored,
-    ...askedBy(file.about, parent),
+    ...factsByParent(file.about, parent),
   } satisfies OutcomeFacts
-  // The disk may fail after the head was sent: the log is written at the end.
+  // The disk can fail after the head was sent. The log is written at the end, so its facts can still say so.
   download.file.whenStopped(reason => {
     facts.notStored = reason
   })
   return {
     size: length,
-    validators: validatorsGiven(draft, now),
+    validators: givenValidators(draft, now),
     fields: baseFields(draft).followedBy(made),
     facts,
     open: (first, last) =>
@@ -81,7 +82,7 @@ export function arrivingRepresentation(
   }
 }
 
-/** HEAD answered by the origin's head: its fields and its length. */
+/** The answer to HEAD with the fields and the length of the origin's head. */
 export function originHead(
   { request, file, now, via }: AllowedRequest,
   response: { readonly fields: Fields; readonly parent?: string | undefined },
@@ -105,22 +106,22 @@ export function originHead(
     status: outcome.proceed ? 200 : outcome.status,
     fields,
     content: noContent,
-    facts: { outcome: 'miss', because: 'head', ...askedBy(file.about, response.parent) },
+    facts: { outcome: 'miss', because: 'head', ...factsByParent(file.about, response.parent) },
     ...announcedLengthOf(outcome.proceed ? response.fields : Fields.empty),
   }
 }
 
 interface PassParts {
   readonly origin: OriginClient
-  /** Our name in Via, by which loops are found, too. */
+  /** The name of this proxy in Via, by which loops are detected. */
   readonly pseudonym: string
-  /** Whether origins get it. */
+  /** Whether requests to origins have the field Via. */
   readonly sendsVia: () => boolean
   readonly onFetched: (bytes: number) => void
   readonly clock: Clock
 }
 
-/** Passes the request through: asks the origin and streams its answer. Throws the origin client's failures, and that it is slow. */
+/** Passes the request through, and streams the origin's response. Throws the failures of the origin client, and one for a slow origin. */
 export async function passedResponse(
   allowed: AllowedRequest,
   because: MissReason,
@@ -138,14 +139,15 @@ export async function passedResponse(
       signal: AbortSignal.any([request.signal, stop]),
       trusted,
       line: 'passed',
-      // Another proxy may send requests of several users over this connection.
+      // The connection to the origin belongs to the client's connection. There is no identity, because a proxy can send requests of several
+      // users over one connection.
       owner: connection && { connection, identity: undefined },
     }),
   )
   const { status, length } = response
-  const about = askedBy(file.about, response.parent)
+  const about = factsByParent(file.about, response.parent)
   const facts = { outcome: 'miss', because, ...about }
-  // apt gives up at once after a 5xx without a text, and after 507. After another 5xx with a text it tries again.
+  // apt does not try again after a 5xx without a text, nor after 507. After another 5xx with a text it does.
   if (status === 507 || (status >= 500 && length === 0)) {
     response.content.close()
     const sentence = answerOf(about, status)
@@ -174,7 +176,7 @@ export async function passedResponse(
   return { status, fields, content, facts }
 }
 
-/** The client's end-to-end fields. Credentials in the URI are sent as Authorization (RFC 3986 section 3.2.1). */
+/** The client's end-to-end fields. Credentials in the URI become the field Authorization (RFC 3986 section 3.2.1). */
 function forwardedFields(
   { request, file: { uri, credentials } }: AllowedRequest,
   pseudonym: string | undefined,
@@ -194,12 +196,12 @@ function basic(userinfo: string): string {
   try {
     text = decodeURIComponent(userinfo)
   } catch {
-    // Not percent-encoded: used as it came.
+    // Text that is not percent-encoded is used unchanged.
   }
   return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
 }
 
-/** The same content; tells once how many bytes came of it. */
+/** The same content. At its end it calls `onFetched` once with the number of its bytes. */
 function counted(content: Source, onFetched: (bytes: number) => void): Source {
   let bytes = 0
   let told = false

@@ -1,10 +1,10 @@
 /**
- * Answers GET and HEAD with a file, stored or arriving: preconditions (RFC 9110 section 13), then ranges (section 14), then
- * content. Each response has Age, X-Cache, Cache-Status (RFC 9211) and Via. The fields of a stored file are made once and kept,
- * because hits are frequent.
+ * Answers GET and HEAD with a file, stored or arriving. It evaluates the preconditions (RFC 9110 section 13), then the ranges
+ * (section 14), then sends the content. Each response has Age, X-Cache, Cache-Status (RFC 9211) and Via. The fields of a stored file
+ * are made once and kept, because hits are frequent.
  */
 import { randomBytes } from 'node:crypto'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { bytesSource, concatenatedSource, type Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
@@ -21,7 +21,7 @@ import {
 } from '../../http/message/range.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Validators, validatorsOf } from '../../http/message/validator.ts'
-import type { Recording } from '../builds/builds.ts'
+import type { BuildRecording } from '../builds/builds.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
@@ -31,34 +31,34 @@ import type { Claim } from '../suites/suites.ts'
 /** The name of this cache in Cache-Status. */
 export const cacheName = 'cachesvc'
 
-/** A request that the policy has admitted, with everything its answer needs. */
+/** A request that the policy has admitted, with all values that its answer needs. */
 export interface AllowedRequest {
   readonly request: Request
   readonly file: FileDestination
   /** Whether the origin may be at a private address. */
   readonly trusted: boolean
   readonly directives: RequestDirectives
-  /** What an adopted index says the content must be. */
+  /** The content that an adopted index names for the file. */
   readonly claim?: Claim | undefined
-  /** The same of a file that is not stored, while the index that may name it is still being read. */
+  /** The promise of a claim, while an index that may name the file is still being read. */
   readonly awaited?: Promise<Claim | undefined> | undefined
-  /** Hears what the client gets, while a build is recorded. */
-  readonly recording?: Pick<Recording, 'given' | 'failed'> | undefined
+  /** The recording of a build, which notes the answer; undefined when no build is recorded. */
+  readonly recording?: Pick<BuildRecording, 'given' | 'failed'> | undefined
   /** Milliseconds since the epoch. */
   readonly now: number
-  /** Our Via member, such as `1.1 cachesvc`; the same for every answer of a service. */
+  /** The member of Via for this proxy, such as `1.1 cachesvc`. All answers of a service have the same. */
   readonly via: string
 }
 
-/** A file as it can be sent. */
+/** A file with all values that its responses need. */
 export interface Representation {
-  /** Bytes; undefined while the length is not known. */
+  /** The size in bytes; undefined while it is unknown. */
   readonly size: number | undefined
   readonly validators: Validators
-  /** All fields of the 200 but Content-Length. */
+  /** All fields of a 200 except Content-Length. */
   readonly fields: Fields
   readonly facts: Facts
-  /** The bytes from `first` to `last`, both included, to the end when `last` is undefined. Undefined when they are missing. */
+  /** Opens the bytes from `first` to `last`, both included, or to the end when `last` is undefined. Undefined when they are missing. */
   readonly open: (
     first: number,
     last: number | undefined,
@@ -73,7 +73,7 @@ export function represent(
   const { size, validators, fields, facts, open } = representation
   const outcome = evaluatePreconditions(request, { validators, role: 'cache' }, now)
   if (!outcome.proceed) {
-    // RFC 9110 section 15.4.5: fields that describe content are left out; validators and freshness are repeated.
+    // RFC 9110 section 15.4.5: a 304 repeats validators and freshness, and leaves out fields that describe content.
     const about = fields.without('Content-Type', 'Content-Encoding', 'Accept-Ranges')
     return { status: outcome.status, fields: about, content: noContent, facts }
   }
@@ -85,7 +85,7 @@ export function represent(
       ? selectRange(request, size, ifRangeHolds(request.fields, validators, now))
       : whole
   if (selection.send === 'whole' || size === undefined) {
-    return whenReady(
+    return continueWhenReady(
       open(0, undefined),
       content => content && { status: 200, fields, content, facts },
     )
@@ -99,7 +99,7 @@ export function represent(
   }
   const [only, ...others] = selection.ranges
   if (others.length > 0) return severalRanges(representation, size, selection.ranges)
-  return whenReady(
+  return continueWhenReady(
     open(only.first, only.last),
     content =>
       content && {
@@ -113,10 +113,10 @@ export function represent(
 
 const whole = { send: 'whole' } as const
 
-/** The fields that this cache makes: age of the content and where it came from. No file brings them along. */
+/** The fields that this cache makes itself. No stored file has them. */
 const madeHere: ReadonlySet<string> = new Set(['Age', 'X-Cache', 'Cache-Status', 'Via'])
 
-/** multipart/byteranges: one part after the other, each opened when its turn comes. */
+/** A response with several ranges as multipart/byteranges. Each part is opened when the parts before it have been sent. */
 function severalRanges(
   { fields, facts, open }: Representation,
   size: number,
@@ -150,10 +150,10 @@ function severalRanges(
   }
 }
 
-/** Why a stored file is the answer: a hit, or the content has just arrived for this request. */
+/** The reason why a stored file is the answer: that of a hit, or that the content has just arrived for this request. */
 export type StoredReason = HitReason | 'changed'
 
-/** The entry as it is answered now, `because`. */
+/** The representation of a stored entry. `because` is the reason for the answer. */
 export function storedRepresentation(
   entry: Entry,
   because: StoredReason,
@@ -177,7 +177,7 @@ export function storedRepresentation(
   }
 }
 
-/** What never changes about the answers from one entry. */
+/** The parts of answers that are the same for all answers from one entry. */
 interface StoredAnswers {
   readonly validators: Validators
   readonly base: Fields
@@ -189,7 +189,7 @@ const allAnswers = new WeakMap<Entry, StoredAnswers>()
 function answersOf(entry: Entry): StoredAnswers {
   const known = allAnswers.get(entry)
   if (known !== undefined) return known
-  const validators = validatorsGiven(entry, entry.validated)
+  const validators = givenValidators(entry, entry.validated)
   const made = { validators, base: baseFields(entry), byReason: new Map() }
   allAnswers.set(entry, made)
   return made
@@ -202,7 +202,7 @@ function cacheStatus({ verified }: Entry, because: StoredReason): string {
   return formatCacheStatus(cacheName, { hit: false, forward: 'stale', ...changed, ...remarks })
 }
 
-/** Reasons for which the origin was not asked. */
+/** The reasons for which the origin was not asked. */
 const withoutQuestion: ReadonlySet<StoredReason> = new Set<StoreReason>([
   'immutable',
   'fresh',
@@ -213,12 +213,12 @@ const withoutQuestion: ReadonlySet<StoredReason> = new Set<StoreReason>([
   'recorded',
 ])
 
-/** By what content was verified, in one word for Cache-Status. */
+/** One word for Cache-Status that says how the content was verified; undefined when it was not. */
 export function verifiedWord(verified: EntryProof | undefined): string | undefined {
   return verified?.signer === undefined ? verified?.by : 'signature'
 }
 
-/** The fields of a file, stored or arriving, without those that say where the response came from. */
+/** The fields of a stored or arriving file, without those that say where the response came from. */
 export function baseFields(of: Pick<Entry, 'fields' | 'lastModified'>): Fields {
   return Fields.of(...of.fields)
     .without('Last-Modified')
@@ -227,9 +227,9 @@ export function baseFields(of: Pick<Entry, 'fields' | 'lastModified'>): Fields {
 }
 
 /**
- * The validators clients were given. Our Last-Modified is tied to one digest, so it counts as strong whatever Date came with it.
+ * The validators that clients get. A Last-Modified of this cache belongs to one digest, so it counts as strong, independent of Date.
  */
-export function validatorsGiven(
+export function givenValidators(
   of: Pick<Entry, 'fields' | 'lastModified'>,
   now: number,
 ): Validators {

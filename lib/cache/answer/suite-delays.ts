@@ -1,10 +1,10 @@
 /**
  * Keeps new generations of suites from clients for as long as `delay` and `hold` of their archives say.
  *
- * What clients get is the Release file under its plain name. A new one of the origin is stored under its digest, with the indexes that
- * clients use, and waits. Before each look-up of a Release file, and each minute, `choose` says which one is to stand under the plain
- * name; what is put there is adopted as any Release file is. A Release file that came there by another way, such as the import of a
- * bundle, is taken for a new one that waits.
+ * Clients get the Release file that is stored under the plain name. A new one of the origin is stored under its digest, with the
+ * indexes that clients use, and waits. Before each look-up of a Release file, and each minute, `choose` decides which one belongs under
+ * the plain name. The suite then adopts it like any Release file. A Release file that got the plain name in another way, such as the
+ * import of a bundle, is treated as a new one that waits.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
@@ -53,13 +53,13 @@ interface SuiteDelaysParts {
 
 type ReleaseName = ReleaseFile['name']
 
-/** A Release file that has come, with its detached signature if it has one. */
+/** A Release file that has arrived, with its detached signature if it has one. */
 interface Arrived {
   readonly release: Entry
   readonly signature: Entry | undefined
 }
 
-/** Why clients keep an earlier generation, and what waits. */
+/** The reason why clients keep an earlier generation, and the generations that wait. */
 export interface DelayState {
   readonly restraint: Restraint
   readonly choice: Choice
@@ -68,25 +68,25 @@ export interface DelayState {
   readonly date: Milliseconds | undefined
   readonly waiting: readonly WaitingGeneration[]
   readonly open: OpenPermission | undefined
-  /** By `SteadyTime`. */
+  /** The time by `SteadyTime`. */
   readonly now: Milliseconds
 }
 
-/** How often it is looked whether a generation is old enough, and how many looks lie between two notes of the time. */
+/** The time between two looks for generations that are old enough, and the number of looks after which the steady time is saved. */
 const betweenLooks: Milliseconds = 60_000
 const looksBetweenNotes = 10
 
 const mostWarned = 1000
-/** A suite is adopted within seconds, if it can be. */
+/** A suite that can be adopted is adopted within seconds. After this time it counts as one that cannot. */
 const longestAdoption: Milliseconds = 60_000
 const mostUnknown = 100
 
 export class SuiteDelays {
   readonly #parts: SuiteDelaysParts
   readonly #settling = new SingleFlight<void>()
-  /** SHA-256 of Release files of which the log has said that they expire. */
+  /** The SHA-256 of the Release files about whose expiry the log has warned. */
   readonly #warned = recentEntries<string, true>(mostWarned)
-  /** Suites that a delay is for and that are not adopted, with the moment at which a client first asked for them, by `elapsed`. */
+  /** The suites with a delay that are not adopted, with the moment of the first request for them by `elapsed`. */
   readonly #unknown = recentEntries<string, Milliseconds>(mostUnknown)
   #rules: Rules | undefined
   #restrains = false
@@ -97,7 +97,7 @@ export class SuiteDelays {
     this.#parts = parts
   }
 
-  /** Puts in place what is to be given now, and looks again each minute. Never rejects. */
+  /** Puts the right Release files in place now and each minute. Never rejects. */
   async start(): Promise<void> {
     await this.#settleAll()
     this.#stopLooking = repeat(this.#parts.clock, betweenLooks, () => this.#look())
@@ -118,15 +118,15 @@ export class SuiteDelays {
     return this.#restrains
   }
 
-  /** What is kept of a suite of which clients have got a generation; undefined when nothing is. */
+  /** The delay or hold of an adopted suite; undefined when it has neither or is not adopted. */
   restraint(at: string): Restraint | undefined {
     if (!this.#active || this.#parts.suites.at(at) === undefined) return undefined
     return restraintOf(at, this.#parts.rules().config)
   }
 
   /**
-   * Has the right Release file stand under this key, its own or that of its signature. Undefined when nothing is kept of its suite. Never
-   * rejects.
+   * Puts the right Release file under this key, which can also be the key of its signature. Undefined when its suite has no delay or
+   * hold. Never rejects.
    */
   settle(key: string): Promise<void> | undefined {
     if (!this.#active) return undefined
@@ -147,8 +147,8 @@ export class SuiteDelays {
   }
 
   /**
-   * Why a Release file that the store cannot give is not to be fetched either: its suite is kept at an earlier generation, of which
-   * clients have got the other form, or whose content cannot be read now. What the origin has would be a newer one.
+   * The reason why a Release file that the store cannot give must not be fetched either; undefined when it may be. Its suite is kept at an
+   * earlier generation, whose other form clients have got, or whose content cannot be read now. The origin could give a newer one.
    */
   withholds(key: string): 'other-form' | 'unreadable' | undefined {
     const at = suiteOfRelease(key)
@@ -161,13 +161,13 @@ export class SuiteDelays {
     return releaseOf(suite, name, digest)?.signedBy === undefined ? 'other-form' : 'unreadable'
   }
 
-  /** Whether an entry is a Release file of a suite that is kept: a newer one may not take its place at once. */
+  /** Whether an entry is a Release file of a suite with a delay or a hold, so that a newer one may not replace it at once. */
   isKept({ key }: Entry): boolean {
     const at = this.#active && !key.endsWith('.gpg') ? suiteOfRelease(key) : undefined
     return at !== undefined && this.restraint(at) !== undefined
   }
 
-  /** Why clients keep an earlier Release file under this key; undefined when they get the newest that is known. */
+  /** The reason why clients get an earlier Release file under this key; undefined when they get the newest known one. */
   reason(key: string): 'suite-delayed' | 'suite-held' | undefined {
     if (!this.#active) return undefined
     const because = this.state(suiteOfRelease(key) ?? '', nameOf(key))?.choice.because
@@ -175,7 +175,7 @@ export class SuiteDelays {
     return because === 'held' ? 'suite-held' : undefined
   }
 
-  /** What is known of a delay of a suite; undefined when it has none. */
+  /** The state of the delay or hold of a suite; undefined when it has none. */
   state(at: string, name?: ReleaseName): DelayState | undefined {
     const restraint = this.restraint(at)
     const suite = this.#parts.suites.at(at)
@@ -196,7 +196,7 @@ export class SuiteDelays {
     }
   }
 
-  /** Suites that a delay or a hold is for, and that clients get as they come, because their Release files may not be adopted. */
+  /** The suites whose delay or hold has no effect, because their Release files may not be adopted. */
   get without(): readonly string[] {
     if (!this.#active) return []
     const before = this.#parts.clock.elapsed() - longestAdoption
@@ -206,7 +206,7 @@ export class SuiteDelays {
     })
   }
 
-  /** The newest Release file of this name that is known: the waiting one that came last, or the one that clients get. */
+  /** The newest known Release file with this name: the waiting one that arrived last, else the one that clients get. */
   async newest(at: string, entry: Entry): Promise<Entry> {
     const suite = this.#parts.suites.at(at)
     const last = suite && waitingOf(suite, nameOf(entry.key)).at(-1)
@@ -215,7 +215,7 @@ export class SuiteDelays {
     return found !== undefined && this.#parts.store.has(found.digest) ? found : entry
   }
 
-  /** A new generation has come, with what clients use of it: from now on it waits. */
+  /** Makes a new generation wait, which has arrived with the files that clients use. */
   async wait(at: string, { release, signature }: Arrived, facts: ReleaseFacts): Promise<void> {
     const { suites, clock, log, steady } = this.#parts
     const name = nameOf(release.key)
@@ -234,7 +234,7 @@ export class SuiteDelays {
     if (suite === undefined) return
     const waiting = suite.waiting ?? []
     const known = waiting.find(one => one.release.digest === release.digest)
-    // Its other form may have come before it.
+    // The other form of the same Release file may have arrived before.
     const same = known ?? waiting.find(one => date !== undefined && one.date === date)
     const next: WaitingGeneration = {
       release: file,
@@ -256,8 +256,8 @@ export class SuiteDelays {
   }
 
   /**
-   * Lets the waiting generations of a suite through, or with `until` all that come until then. Answers how many waited; undefined for a
-   * suite without a delay.
+   * Lets the waiting generations of a suite through, or with `until` all that arrive until then. Returns the number of those that waited;
+   * undefined for a suite without a delay or hold.
    */
   async release(
     at: string,
@@ -328,7 +328,7 @@ export class SuiteDelays {
     if (entry?.digest !== digest || unsigned) {
       if (entry !== undefined && entry.digest !== digest) await this.#takeAway(at, entry)
       if (!(await this.#place(at, releaseOf(suite, name, digest)))) {
-        // Clients get the next one as the first.
+        // The next Release file that arrives counts as the first of the suite.
         await suites.removed([key])
         return
       }
@@ -342,7 +342,7 @@ export class SuiteDelays {
     if (choice.expires) this.#warn(at, choice.digest ?? digest)
   }
 
-  /** A Release file stands where it must not: it waits from now on, if it may be adopted at all. */
+  /** Handles a Release file that has the plain name too early: it waits from now on, if it may be adopted at all. */
   async #takeAway(at: string, release: Entry): Promise<void> {
     const { suites, store, log } = this.#parts
     const name = nameOf(release.key)
@@ -384,7 +384,7 @@ export class SuiteDelays {
     } else log.info('clients get a generation that waited', facts)
   }
 
-  /** Puts a Release file and its signature under their plain names. Whether the store has them. */
+  /** Puts a Release file and its signature under their plain names. Returns whether the store had them. */
   async #place(at: string, file: ReleaseFile | undefined): Promise<boolean> {
     const { store } = this.#parts
     if (file === undefined) return false
@@ -428,7 +428,7 @@ export class SuiteDelays {
     })
   }
 
-  /** Neither time is past it: a clock that was set back opens nothing anew. */
+  /** Whether a permission still holds by both times, so that a clock that is set back does not renew it. */
   #isOpen({ until }: OpenPermission): boolean {
     const { clock, steady } = this.#parts
     return Math.max(clock.now(), steady.now()) < until
@@ -458,14 +458,14 @@ function waitingOf({ waiting = [] }: Suite, name: ReleaseName): readonly Waiting
   return waiting.filter(({ release }) => release.name === name)
 }
 
-/** SHA-256 of the Release file that clients get; undefined when they have got the other form. */
+/** The SHA-256 of the Release file that clients get in this form; undefined when they get the other form. */
 function digestGiven(suite: Suite, name: ReleaseName): string | undefined {
   const [adopted] = suite.generations
   const ofAdopted = adopted && releasesOf(adopted).find(release => release.name === name)
   return suite.given?.[name]?.digest ?? ofAdopted?.digest
 }
 
-/** What is given under each name, so that it stays when the other form changes. */
+/** The Release files that clients get in each form. They are noted, so that one form stays when the other changes. */
 function allGiven(suite: Suite): Partial<Record<ReleaseName, GivenGeneration>> {
   const given: Partial<Record<ReleaseName, GivenGeneration>> = { ...suite.given }
   const [adopted] = suite.generations
@@ -491,7 +491,7 @@ function releaseOf(suite: Suite, name: ReleaseName, digest: string): ReleaseFile
   )
 }
 
-/** The key under which a Release file or its signature is stored beside the one that clients get. */
+/** The key by digest of a Release file or its signature, under which it is stored beside the one that clients get. */
 function hashedKey(at: string, path: string, { digest, size }: Content): string | undefined {
   return keysOf(at, { path, digest, size })[1]
 }

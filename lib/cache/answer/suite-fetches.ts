@@ -1,7 +1,7 @@
 /**
- * Fetches the files that a new Release file names: in the order in which clients need them, a few at a time, each by its digests
- * where the archive offers that, else by its name. Asks for the detached signatures of Release files, which change together with
- * them, and alone.
+ * Fetches the files that a new Release file names, in the order in which clients need them and a few at a time. It fetches each by its
+ * digests where the archive offers that, else by its name. It also asks for the detached signatures of Release files, which can change
+ * without the Release file.
  */
 import { explainError, type Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -24,17 +24,17 @@ interface SuiteFetchesParts {
   readonly rules: () => Rules
   readonly fetcher: Fetcher
   readonly store: Pick<Store, 'put' | 'remove'>
-  /** Remembers which origins have sent other content than a Release file says. */
+  /** The memory of files whose content was not what a Release file names. */
   readonly behind: SuitesBehind
 }
 
-/** Files of a new generation that are fetched at the same time. */
+/** The number of files of a new generation that are fetched at the same time. */
 const atOnce = 4
 
-/** Ends the keys of files that wait to take the place of others; no target has such a key. */
+/** The end of the keys of files that are about to replace others. No target has such a key. */
 export const incomingSuffix = '#incoming'
 
-/** A file of a new generation that is fetched: why it has not come, in words, or '' once it has. Never rejects. */
+/** A file of a new generation that is being fetched. `come` resolves to '' once it has arrived, else to the reason. It never rejects. */
 export interface ListedFetch {
   readonly listed: ListedContent
   readonly come: Promise<string>
@@ -42,7 +42,7 @@ export interface ListedFetch {
 
 export class SuiteFetches {
   readonly #parts: SuiteFetchesParts
-  /** Files of new generations that no fetch has begun for, by the keys of their suites. */
+  /** The files of new generations whose fetch has not begun, by the keys of their suites. */
   readonly #queues = new Map<string, readonly unknown[]>()
 
   constructor(parts: SuiteFetchesParts) {
@@ -50,8 +50,8 @@ export class SuiteFetches {
   }
 
   /**
-   * Fetches files in their order, a few at a time, also those that come too late to be waited for: so a slow origin keeps connections for
-   * clients. A later call for the same suite takes the place of what no fetch has begun for.
+   * Fetches files in their order, a few at a time, so that connections to a slow origin remain for clients. It also fetches those for which
+   * the update does not wait any more. A later call for the same suite replaces the files whose fetch has not begun.
    */
   begin(at: string, files: readonly ListedContent[], byHash: boolean): readonly ListedFetch[] {
     const { fetcher } = this.#parts
@@ -76,7 +76,7 @@ export class SuiteFetches {
     return fetches
   }
 
-  /** Fetches a file by its digests, else by its name. Answers why it has not come, in words; undefined when it has. */
+  /** Fetches a file by its digests, else by its name. Resolves to the reason when it has not arrived, else to undefined. */
   async #fetchListed(
     at: string,
     listed: ListedContent,
@@ -92,8 +92,8 @@ export class SuiteFetches {
   }
 
   /**
-   * Fetches a file by one of its names, and keeps it under the name that its SHA-256 gives it. Answers why it has not come, in words;
-   * a file that has come and may not be stored has come.
+   * Fetches a file by one of its names, and stores it under its name by SHA-256. Resolves to the reason when it has not arrived, else to
+   * undefined. A file that has arrived but may not be stored counts as arrived.
    */
   async fetchOne(at: string, listed: ListedContent, path: string): Promise<string | undefined> {
     const { fetcher, store, rules, behind } = this.#parts
@@ -104,12 +104,12 @@ export class SuiteFetches {
     if ('problem' in uri) return unfetchable
     const archive = classify(uri.path)
     const name = archive.digest?.hex ?? digest
-    // The content must have the digest in its name. With a claim only its SHA-256 would be checked.
+    // A claim is left out for a name by another digest, because with a claim only the SHA-256 would be checked.
     const claim = name === digest ? { size, digest, suite: at } : undefined
     const staged = path === listed.path ? `${key}${incomingSuffix}` : key
-    // Servers of several origins have validators of their own.
+    // With several origins, each server has its own validators.
     const several = (archiveOf(uri, rules().config.archives)?.archive.origins.length ?? 0) > 1
-    // A date alone does not tell that it is still wrong: a mirror that copies a file once more gives it the date of the original.
+    // A date alone does not show that the file is still wrong, because a mirror that copies it again keeps the date of the original.
     const before = several ? undefined : behind.wrong(key, digest)
     const wrong = before?.has('ETag') ? before : undefined
     const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
@@ -136,7 +136,7 @@ export class SuiteFetches {
 const unfetchable = 'there is no URL for its name'
 const otherThanSaid = 'its content is not what the Release file says'
 
-/** What a fetch of a named file has brought; why it has brought nothing, and the fields of content that was wrong. */
+/** The entry that a fetch has brought, else the reason why it failed, with the fields of content that was wrong. */
 async function whatCame(
   found: FetchOutcome,
 ): Promise<
@@ -163,7 +163,7 @@ async function whatCame(
   }
 }
 
-/** What a fetch has put into the store; undefined when it has not. */
+/** The entry that a fetch has put into the store; undefined when it has put none there. */
 export async function entryOf(found: FetchOutcome): Promise<Entry | undefined> {
   if (found.kind === 'validated') return found.entry
   const settled = found.kind === 'filling' ? await found.filling.settled : found
@@ -188,9 +188,9 @@ export class SuiteSignatures {
   }
 
   /**
-   * Asks for the signature of a Release file that the origin has confirmed. An archive may sign it anew without changing it: when the
-   * old signature expires, or with another key. The new signature is taken when it may be adopted with this Release file. False when it
-   * belongs to another Release file, which is the next, or one that the origin has already in the place of this.
+   * Asks for the signature of a Release file that the origin has confirmed. An archive can sign an unchanged file again, when the old
+   * signature expires or with another key. The new signature is stored when it may be adopted with this Release file. Returns false when
+   * it belongs to another Release file, which the origin has or is about to have.
    */
   async fits(wanted: WantedFile, entry: Entry): Promise<boolean> {
     const { suites, store } = this.#parts
@@ -211,7 +211,7 @@ export class SuiteSignatures {
     }
   }
 
-  /** The detached signature that the origin has now, if it has one; undefined when it does not say. */
+  /** The detached signature that the origin has now, if it has one. Undefined when the origin does not say whether it has one. */
   async now(
     at: string,
     { uri }: WantedFile,

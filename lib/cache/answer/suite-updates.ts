@@ -1,9 +1,9 @@
 /**
- * Updates an adopted suite as a whole: a new Release file takes the place of the old one when all files clients use it names are in
- * the store. Until then clients get the old one, and what it names; but not for ever. Packages and Sources that most clients use hold
- * a Release file back for ten minutes at most, all other files for half of `suites.update`. Then it is given without them, and clients
- * get of them what the origin gives. Nothing holds it back when the origin has a file no more that the one before names and the store
- * lacks: then the one before is of no use to those who need that file.
+ * Updates an adopted suite as a whole. A new Release file replaces the old one when the store has all of its files that clients use.
+ * Until then clients get the old one and its files, for a limited time. Packages and Sources that most clients use hold a Release file
+ * back for ten minutes at most, all other files for half of `suites.update`. Then clients get the new one without them, and the missing
+ * files from the origin. A new Release file is not held back when the origin has lost a file of the old one that the store lacks,
+ * because the old one is useless to clients that need this file.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
@@ -46,7 +46,7 @@ import {
   type ReleaseBehind,
   SuitesBehind,
 } from './suites-behind.ts'
-import { pathIn, pathOf, type Unavailable } from './unavailable-file.ts'
+import { pathInSuite, pathOf, type UnavailableFile } from './unavailable-file.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
@@ -56,30 +56,30 @@ interface UpdatesParts {
   readonly store: Pick<Store, 'get' | 'put' | 'amend' | 'remove' | 'content'>
   readonly clock: Clock
   readonly log: Logger
-  /** Which Release files the other nodes give; undefined where this machine shares nothing. */
+  /** The pointers to the Release files that the nodes of a shared store give; undefined without a shared store. */
   readonly pointers?: Pick<Pointers, 'announce' | 'noteUnfit'> | undefined
 }
 
 interface UnderWay {
   readonly done: Promise<RevalidationResult>
-  /** By `elapsed`. */
+  /** The moment at which it began, by `elapsed`. */
   readonly begun: Milliseconds
   changed: boolean
-  /** Has it wait for no file any more. */
+  /** Makes the update wait for no more files. */
   readonly hurry: AbortController
 }
 
-/** A new Release file, how long it has been held back, and how long a file may hold it back. */
+/** A new Release file that is to replace the old one, and the time for which it has been held back. */
 interface Candidate {
   readonly at: string
   readonly release: Entry
   readonly begun: Milliseconds
   readonly heldFor: Milliseconds
-  /** Fires when nothing is to be waited for any more. */
+  /** Fires when the update is to wait for no more files. */
   readonly hurry: AbortSignal
 }
 
-/** A file that has not come, and for how long it may still hold its Release file back. */
+/** A file that has not arrived, and the time for which it may still hold its Release file back. */
 interface Lacking extends MissingFile {
   readonly left: Milliseconds
 }
@@ -87,14 +87,14 @@ interface Lacking extends MissingFile {
 interface UpdateOptions {
   readonly onChanged: () => void
   readonly hurry: AbortSignal
-  /** What the other nodes give, when that is taken in place of what the origin has. */
+  /** The Release file of the other nodes, when the update takes that one; undefined when it asks the origin. */
   readonly pointer: SuitePointer | undefined
 }
 
 export class Updates {
   readonly #parts: UpdatesParts
   readonly #underWay = new Map<string, UnderWay>()
-  /** Suites whose Release the origin did not confirm when it was last asked. */
+  /** The suites whose clients get another Release file than the origin has. */
   readonly #behind: SuitesBehind
   readonly #fetches: SuiteFetches
   readonly #signatures: SuiteSignatures
@@ -111,7 +111,7 @@ export class Updates {
     this.#signatures = new SuiteSignatures(parts)
   }
 
-  /** Removes what a crash has left of updates. */
+  /** Removes the incoming files that a crash has left. */
   removeLeftovers(): void {
     const { suites, store } = this.#parts
     for (const { at, generations } of suites.all) {
@@ -123,25 +123,25 @@ export class Updates {
     }
   }
 
-  /** Whether `check` answers for an entry: it is the Release file of an adopted suite, or one that a delay keeps. */
+  /** Whether `check` is for an entry: the Release file of an adopted suite, or of a suite with a delay. */
   governs(entry: Entry): boolean {
     const { suites, delays } = this.#parts
     return suites.governs(entry) || delays.isKept(entry)
   }
 
-  /** Why clients get the Release of before, in the suite with this key; undefined when they get the origin's. */
+  /** The reason why clients of a suite get an earlier Release file; undefined when they get the origin's. */
   behind(at: string): ReleaseBehind | undefined {
     return this.#behind.of(at)
   }
 
-  /** Why the Release file that the origin has now is not given to clients, in words; undefined when it is. */
+  /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
   refusal(at: string): string | undefined {
     if (this.behind(at)?.because !== 'stale-suite-refused') return undefined
     const because = this.#parts.suites.refusal(at) ?? 'the one of the origin may not be adopted'
     return `clients get the Release file of before: ${because}`
   }
 
-  /** An operator has removed these files: what is known of their suites is forgotten. */
+  /** Forgets the state of the suites whose files an operator has removed. */
   async removed(keys: readonly string[]): Promise<void> {
     for (const key of keys) {
       const at = suiteOfRelease(key)
@@ -150,14 +150,14 @@ export class Updates {
     await this.#parts.suites.removed(keys)
   }
 
-  /** An operator wants origins to be asked: also those that are left alone for a moment after a failure. */
+  /** Ends the pauses after failures, because an operator wants origins to be asked. */
   askAgain(): void {
     this.#behind.endPauses()
   }
 
   /**
-   * Whether a file goes with a Release that the origin did not confirm when it was last asked. Then that the origin has no such
-   * file is no answer.
+   * Whether a file belongs to a suite whose clients get another Release file than the origin has. Then a 404 of the origin for the file
+   * is no answer.
    */
   isBehind(key: string): boolean {
     if (this.#behind.size === 0) return false
@@ -165,9 +165,9 @@ export class Updates {
   }
 
   /**
-   * Asks the origin whether the stored Release file still holds, and updates the suite when it does not: once for all clients
-   * that ask at the same time, and not again at once when it failed. The update goes on when a client has waited long enough.
-   * Never rejects.
+   * Asks the origin whether the stored Release file is still the newest, and updates the suite when it is not. Clients that ask at the
+   * same time share one update. After a failure there is a pause before the next. An update continues after its client has stopped
+   * waiting. Never rejects.
    */
   async check(wanted: WantedFile, entry: Entry): Promise<RevalidationResult> {
     const { suites, clock, rules } = this.#parts
@@ -190,8 +190,8 @@ export class Updates {
   }
 
   /**
-   * Updates the suite of this Release file for no client, and waits for the end of that. One that is under way is joined; an origin that
-   * is left alone for a moment is not asked. Never rejects.
+   * Updates the suite of this Release file in the background, and waits for the end. It joins an update that is under way. It does not ask
+   * an origin during a pause. Never rejects.
    */
   async refresh(entry: Entry): Promise<RevalidationResult> {
     const uri = parseUri(entry.key)
@@ -205,8 +205,8 @@ export class Updates {
   }
 
   /**
-   * Asks the origin about the detached signature of an adopted Release file, together with that: either may have changed. Undefined
-   * when the store has no such Release file.
+   * Asks the origin about the detached signature of an adopted Release file and about the Release file, because either may have changed.
+   * Undefined when the store has no such Release file.
    */
   async checkSignature(wanted: WantedFile): Promise<RevalidationResult | undefined> {
     const { uri } = wanted
@@ -219,8 +219,8 @@ export class Updates {
   }
 
   /**
-   * Whether the detached signature that the origin has is kept from this client: the Release file that goes out is that of before, which
-   * was adopted without a signature, and the origin's belongs to another.
+   * Whether this client must not get the origin's detached signature. That is so when clients get an earlier Release file, which was
+   * adopted without a signature, and the origin's signature belongs to another one.
    */
   withholdsSignature(client: Client, key: string): boolean {
     if (!key.endsWith('/Release.gpg')) return false
@@ -229,13 +229,13 @@ export class Updates {
   }
 
   /**
-   * A file of this generation of a suite cannot be had: the origin has other content, or none. Asks the origin at once
-   * whether it has a newer Release file, and has nothing hold that back, unless the origin may never have had the file. Whether
-   * clients get a newer one now; undefined when the generation names no such file. Never rejects.
+   * Handles a file of a generation that the origin does not have any more, or has with other content. It asks the origin at once for a
+   * newer Release file, which is then not held back, unless the origin may never have had the file. Resolves to whether clients get a
+   * newer Release file now; undefined when the generation names no such file. Never rejects.
    */
   async outdated(
     used: Pick<Claim, 'suite' | 'generation'>,
-    file: Unavailable,
+    file: UnavailableFile,
   ): Promise<boolean | undefined> {
     const { clock, rules, suites } = this.#parts
     const { suite, generation } = used
@@ -248,13 +248,13 @@ export class Updates {
     const drops = (): boolean | undefined => this.#behind.drops(suite, path)
     const plain = file.hex === undefined
     const ends = !file.gone || (plain && (suites.hadFile(suite, path) || drops() === true))
-    // The origin's newer Release file is known: it names the file as well, or the plain name is to be asked for.
+    // The origin's newer Release file is known already: it names the file too, or the client has to ask for the plain name.
     if (!ends && drops() !== undefined) return false
     const asks = ends ? this.#behind.noteOutdated(suite) : this.#behind.noteDoubt(suite)
     const underWay = this.#underWay.get(entry.key)
     if (asks && ends) underWay?.hurry.abort()
     const ask = async (): Promise<boolean> => {
-      // What was asked before the file was found to be gone says nothing of now.
+      // An update that began before the file was found to be gone may not have seen the newer Release file.
       if (underWay?.changed === false) await underWay.done
       const wanted = { key: entry.key, uri, archive: classify(uri.path), stored: entry }
       const said = asks
@@ -263,13 +263,13 @@ export class Updates {
       if (said?.use === 'answer' && isGone(said.status)) await this.#askForOther(entry.key)
       const now = await this.#stored(used)
       if (now !== undefined && releaseIn(generation, now.digest) === undefined) return true
-      // It is held back, and known now.
+      // The newer Release file is known now, and is held back.
       return !ends && plain && drops() === true && (await this.outdated(used, file)) === true
     }
     return (await resultInTime(ask(), clock, rules().config.suites.update)) ?? false
   }
 
-  /** Asks for Release when a suite has no InRelease any more, and the reverse: that is its newer Release file. */
+  /** Asks for Release when a suite has lost its InRelease, and the reverse. The other form is then its newer Release file. */
   async #askForOther(key: string): Promise<void> {
     const { fetcher, store, delays } = this.#parts
     if (delays.withholds(key) !== undefined) return
@@ -283,7 +283,7 @@ export class Updates {
     else await entryOf(await fetcher.fetch(wanted).found)
   }
 
-  /** The Release file that is stored in the place of that of a generation, under its name or the other. */
+  /** The Release file that the store has now for the suite of a generation, under the same name or the other. */
   async #stored({
     suite,
     generation,
@@ -297,12 +297,12 @@ export class Updates {
   }
 
   /**
-   * Fetches a file that the origin has no more under its own name by its digests, where the archive offers that. Whether the store
-   * has it now. Never rejects.
+   * Fetches a file by its digest that the origin does not have under its own name any more, where the archive offers that. Resolves to
+   * whether the file has arrived. Never rejects.
    */
   async fetchByDigest(key: string, { suite, generation, ...claim }: Claim): Promise<boolean> {
     const { clock, rules } = this.#parts
-    const path = pathIn(suite, key)
+    const path = pathInSuite(suite, key)
     if (path === undefined || !generation.byHash || claim.by !== undefined) return false
     const [digest] = byHashPaths({ path, ...claim })
     if (digest === undefined) return false
@@ -317,8 +317,8 @@ export class Updates {
   }
 
   /**
-   * Takes what the other nodes give in place of this Release file, in which no origin is asked for that itself; once an update that is under
-   * way has ended. `again`: the bucket lacks it. Never rejects.
+   * Replaces this Release file by the one that the other nodes give, from the bucket and not from an origin. While another update is under
+   * way, it waits for the end of that and resolves to `again`. It also resolves to `again` when the bucket lacks the file. Never rejects.
    */
   async take(pointer: SuitePointer, entry: Entry): Promise<RevalidationResult> {
     const file = sharedFile(pointer, entry.key)
@@ -330,7 +330,7 @@ export class Updates {
     return this.#begin(file, entry, pointer).done
   }
 
-  /** Asks the origin, or takes what a pointer names. */
+  /** Begins an update: from the origin, or from the files that a pointer names. */
   #begin(wanted: WantedFile, entry: Entry, pointer?: SuitePointer): UnderWay {
     const hurry = new AbortController()
     const underWay: UnderWay = {
@@ -349,7 +349,7 @@ export class Updates {
           return { use: 'stale', because: 'stale-suite-incomplete' }
         })
         .then(updated => {
-          // That the bucket lacks something says nothing of the origin.
+          // A file that the bucket lacks says nothing about the origin.
           const ofBucket = pointer !== undefined && updated.use !== 'store'
           return ofBucket ? updated : this.#noted(entry, updated)
         })
@@ -388,7 +388,7 @@ export class Updates {
       if (found.kind !== 'filling') return this.#asBefore(entry, found)
     } else if (found.kind === 'validated') {
       if (await this.#signatures.fits(wanted, found.entry)) return unchangedResult(found)
-      // The file may have been replaced by one with an older date, of which an origin without ETag says 304 for ever.
+      // The file may have been replaced by one with an older date, for which an origin without ETag always answers 304.
       found = await fetcher.fetch({ ...wanted, key, stored: undefined, insist: true }).found
     }
     if (found.kind !== 'filling') return unchangedResult(found)
@@ -431,7 +431,7 @@ export class Updates {
         if (facts?.date !== pointer.date) pointers?.noteUnfit(at, pointer)
         if (facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
       }
-      // Where the one before was not adopted, what it names is not kept with it either: clients could not use it.
+      // If the earlier Release file was not adopted, its files are not kept, so clients could not use it.
       if ('use' in kept && this.#isKept(entry)) return kept
       const signed = signature && { ...signature, key: signatureKey(at) }
       if (facts !== undefined && pointer === undefined) {
@@ -445,7 +445,7 @@ export class Updates {
     }
   }
 
-  /** The origin has no newer Release file than the one that waits: clients get what is theirs. An archive that is gone is gone. */
+  /** The result when the origin has no newer Release file than the waiting one. A suite that the origin has removed is removed here too. */
   async #asBefore(
     entry: Entry,
     found: Exclude<FetchOutcome, { kind: 'filling' }>,
@@ -459,19 +459,19 @@ export class Updates {
     return result
   }
 
-  /** A new generation waits until its time has come, which may be now. */
+  /** Makes a new generation wait. Its time may have come already. */
   async #waits(
     entry: Entry,
     arrived: { readonly release: Entry; readonly signature: Entry | undefined },
     facts: ReleaseFacts | undefined,
   ): Promise<RevalidationResult> {
-    // One that may not be adopted is not given before its time, even if the one before has expired.
+    // A Release file that may not be adopted cannot wait, so clients keep the earlier one, even if that has expired.
     if (facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
     await this.#parts.delays.wait(parentOf(entry.key), arrived, facts)
     return this.#delayed(entry)
   }
 
-  /** The Release file that clients get now. The origin was asked, so it need not be asked again at once. */
+  /** The result with the Release file that clients get now. It counts as confirmed, because the origin was asked. */
   async #delayed(entry: Entry): Promise<RevalidationResult> {
     const { delays, store, clock } = this.#parts
     await delays.settle(entry.key)
@@ -485,8 +485,8 @@ export class Updates {
   }
 
   /**
-   * What clients get when the new Release file cannot be stored, so that it cannot be checked nor its indexes be kept with it: the
-   * new one and its indexes as they come, as without this mechanism. Where a signature is required they get the one before.
+   * The result when a new Release file cannot be stored, so that it can neither be checked nor be updated as a whole. Clients get the new
+   * one and its indexes as the origin sends them. If a signature is required or the suite has a delay, they get the earlier one.
    */
   #unstorable(entry: Entry): RevalidationResult {
     const { rules, log } = this.#parts
@@ -498,7 +498,7 @@ export class Updates {
     return { use: 'stale', because: 'stale-suite-incomplete' }
   }
 
-  /** Whether a Release file is that of a generation: then what it names is kept for clients that get it. */
+  /** Whether a Release file belongs to a generation, whose files are kept for clients. */
   #isKept(entry: Entry): boolean {
     return this.#parts.suites.generationOf(entry) !== undefined
   }
@@ -514,7 +514,7 @@ export class Updates {
     return { use: 'store', because, entry }
   }
 
-  /** Fetches what the new Release names. What clients get instead of it, or what it says when it may take the old one's place. */
+  /** Fetches the files of a new Release file. Resolves to its facts when it may replace the old one, else to the result for clients. */
   async #prepared(
     candidate: Candidate,
     entry: Entry,
@@ -544,7 +544,7 @@ export class Updates {
     return missing
   }
 
-  /** Clients get the Release file of before, for the sake of these files. */
+  /** The result when these files hold a new Release file back. */
   #heldBack({ at }: Candidate, lacking: readonly Lacking[]): RevalidationResult {
     const holding = lacking.filter(({ left }) => left > 0)
     this.#behind.holdBack(at, holding, Math.max(...holding.map(({ left }) => left)))
@@ -555,7 +555,7 @@ export class Updates {
     return { use: 'stale', because: 'stale-suite-incomplete' }
   }
 
-  /** Fetches files of a new generation. Those that have not come in time, without those that no client may use. */
+  /** Fetches files of a new generation. Resolves to those that have not arrived in time, except optional ones. */
   async #fetchAll(candidate: Candidate, missing: MissingFiles): Promise<readonly Lacking[]> {
     const { at, begun, heldFor, hurry } = candidate
     const { clock, rules } = this.#parts
@@ -576,8 +576,8 @@ export class Updates {
     })
     const judge = async ({ listed, come }: ListedFetch): Promise<void> => {
       const hold = holdOf(listed)
-      // Those that most clients use get some time in any case: the hold may have begun long before this question. A client waits for
-      // `update` at most, and should get the new one then.
+      // Files that most clients use get some time even when the hold began long ago. A client waits for `update` at most, and should get the
+      // new Release file within that time.
       const least = hold === longestHold ? update / 2 : 0
       const wait = Math.max(0, begun + Math.max(least, hold - heldFor) - clock.elapsed())
       const because = hurry.aborted

@@ -1,35 +1,36 @@
 /**
- * Remembers of which suites clients get another Release file than the origin has: why, since when, and which files are missing; and
- * says how long that may last and when the origin is asked again. Knows time, not origins and files.
+ * Remembers the suites whose clients get another Release file than the origin has, with the reason, the moment when that began, and the
+ * missing files. It decides how long that may last and when the origin is asked again. It knows time, not origins and files.
  *
  * # Facts
- * - A mirror in the middle of an update has all files within minutes. What it does not have then, it may never have: archives name
- *   files with a wrong digest for good, and sites refuse single files.
- * - Two servers behind one name may be of different days: the one before is confirmed in between, and the time goes on.
+ * - A mirror that is being updated has all files within minutes. A file that it lacks then, it may never have: some archives name files
+ *   with a wrong digest permanently, and some sites refuse single files.
+ * - Two servers behind one name may have states of different days. One then confirms the earlier Release file while the other has the
+ *   new one, so a confirmation does not restart the time of the new one.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 
-/** A file that the origin's new Release file names, and why it cannot be had, in words. */
+/** A file of the origin's new Release file, and the reason why it has not arrived, in words. */
 export interface MissingFile {
   readonly path: string
   readonly because: string
 }
 
-/** Why clients get another Release file than the origin has. */
+/** The state of a suite whose clients get another Release file than the origin has. */
 export interface ReleaseBehind {
   readonly because: StaleReason
-  /** How long that is so. */
+  /** The time for which that has been so. */
   readonly lasts: Milliseconds
   readonly missing: readonly MissingFile[]
 }
 
-/** A Release file is held back for the sake of the files it names no longer than this. */
+/** The longest time for which missing files hold a Release file back. */
 export const longestHold: Milliseconds = 10 * 60_000
 
-/** How long the origin is not asked again after the first failure with a Release file. It doubles with each. */
+/** The pause after the first failure with a Release file, in which the origin is not asked. It doubles with each further failure. */
 export const firstPause: Milliseconds = 5000
 const longestPause: Milliseconds = 2 * 60_000
 
@@ -38,51 +39,51 @@ const mostWrong = 1000
 const mostOutdated = 1000
 
 interface Held {
-  /** SHA-256 of the Release file that the origin had last. */
+  /** The SHA-256 of the Release file that the origin last had. */
   digest: string
-  /** When it was first seen, or the first of several in a row, by `elapsed`. */
+  /** The moment when it was first seen, or when the first of several successive ones was, by `elapsed`. */
   readonly since: Milliseconds
-  /** The origin has confirmed the one before after that. */
+  /** Whether the origin has confirmed the earlier one since then. */
   confirmed: boolean
-  /** Failures in a row with this Release file. */
+  /** The number of successive failures with this Release file. */
   failures: number
   missing: readonly MissingFile[]
-  /** Paths that the Release file of clients names and this one does not; undefined before that is known. */
+  /** The paths that the clients' Release file names and this one does not; undefined before they are known. */
   dropped: ReadonlySet<string> | undefined
 }
 
 interface Noted {
   readonly because: StaleReason
   readonly since: Milliseconds
-  /** Until when the origin is not asked again, by `elapsed`. */
+  /** The end of the pause in which the origin is not asked, by `elapsed`. */
   readonly until: Milliseconds
 }
 
-/** That the origin has files no more as the Release file of clients names them. */
+/** The state of a suite of which the origin has lost files that the clients' Release file names. */
 interface Outdated {
-  /** Undone when the origin confirms that Release file. */
+  /** Whether that still holds. It ends when the origin confirms that Release file. */
   lasts: boolean
-  /** Until when the origin is not asked once more for that reason, by `elapsed`. */
+  /** The moment before which the origin is not asked again for that reason, by `elapsed`. */
   readonly asked: Milliseconds
 }
 
 interface SuitesBehindParts {
   readonly clock: Clock
-  /** Since when the Release file of a suite is held back, by the wall clock, as an earlier run has noted it. */
+  /** The moment since which the Release file of a suite is held back, by the wall clock, as an earlier run has noted it. */
   readonly heldSince: (at: string) => Milliseconds | undefined
-  /** Notes it for the next run. */
+  /** Notes that moment for the next run. */
   readonly noteHeld: (at: string, since: Milliseconds | undefined) => void
 }
 
-/** All are known by the keys of the suites' directories. */
+/** The memory of suites that are behind. Each suite is named by the key of its directory. */
 export class SuitesBehind {
   readonly #parts: SuitesBehindParts
   readonly #noted = new LRUCache<string, Noted>({ max: mostSuites })
   readonly #held = new LRUCache<string, Held>({ max: mostSuites })
   readonly #outdated = new LRUCache<string, Outdated>({ max: mostOutdated })
-  /** Until when the origin is not asked for a newer Release file because of a file that it may never have had, by `elapsed`. */
+  /** The moment before which a file that the origin may never have had is no reason to ask it again, by `elapsed`. */
   readonly #doubted = new LRUCache<string, Milliseconds>({ max: mostOutdated })
-  /** The fields of contents that were not what a Release file says, by the path and the SHA-256 it says. */
+  /** The fields of contents that were not what a Release file names, by the key and the SHA-256 that it names. */
   readonly #wrong = new LRUCache<string, Fields>({ max: mostWrong })
 
   constructor(parts: SuitesBehindParts) {
@@ -112,13 +113,13 @@ export class SuitesBehind {
     return { because: 'stale-suite-incomplete', lasts, missing: [] }
   }
 
-  /** Why the origin is not asked now. */
+  /** The reason why clients get another Release file, during a pause in which the origin is not asked; else undefined. */
   paused(at: string): StaleReason | undefined {
     const { because, until = 0 } = this.#noted.get(at) ?? {}
     return this.#parts.clock.elapsed() < until ? because : undefined
   }
 
-  /** How long a Release file with this SHA-256, which the origin has, or those before it have been held back. */
+  /** The time for which the origin's Release file with this SHA-256, or its predecessors, have been held back. */
   heldFor(at: string, digest: string): Milliseconds {
     const { clock, heldSince } = this.#parts
     const now = clock.elapsed()
@@ -140,8 +141,8 @@ export class SuitesBehind {
   }
 
   /**
-   * The origin has a file no more as the Release file of clients names it: no newer one is held back from now on, and the origin may be
-   * asked at once. Whether it should be asked: after each such file it would be asked too often.
+   * Notes that the origin has lost a file that the clients' Release file names. From now on no newer Release file is held back, and the
+   * pause ends. Returns whether the origin should be asked, which is not after each such file, because that would be too often.
    */
   noteOutdated(at: string): boolean {
     const now = this.#parts.clock.elapsed()
@@ -152,7 +153,7 @@ export class SuitesBehind {
     return true
   }
 
-  /** Whether the origin should be asked for a newer Release file because it lacks a file that it may never have had. */
+  /** Whether to ask the origin for a newer Release file because it lacks a file that it may never have had. */
   noteDoubt(at: string): boolean {
     const now = this.#parts.clock.elapsed()
     if ((this.#doubted.get(at) ?? 0) > now) return false
@@ -160,30 +161,30 @@ export class SuitesBehind {
     return true
   }
 
-  /** The paths that the Release file of clients names and the one that the origin has now does not. */
+  /** Notes the paths that the clients' Release file names and the origin's does not. */
   noteDropped(at: string, dropped: ReadonlySet<string>): void {
     const held = this.#held.get(at)
     if (held !== undefined) held.dropped = dropped
   }
 
-  /** Whether the Release file that is held back does not name this path any more; undefined when none is, as far as is known. */
+  /** Whether the Release file that is held back has dropped this path; undefined when none is held back or it is unknown. */
   drops(at: string, path: string): boolean | undefined {
     const held = this.#held.peek(at)
     return held === undefined || held.confirmed ? undefined : held.dropped?.has(path)
   }
 
-  /** Whether the origin has files no more as the Release file of clients names them. */
+  /** Whether the origin has lost files that the clients' Release file names. */
   isOutdated(at: string): boolean {
     return this.#outdated.get(at)?.lasts === true
   }
 
-  /** The files that a Release file waits for. */
+  /** Notes the files for which a Release file waits. */
   waitFor(at: string, missing: readonly MissingFile[]): void {
     const held = this.#held.get(at)
     if (held !== undefined) held.missing = missing
   }
 
-  /** A Release file is held back, for these files. `left` is how long it may be. */
+  /** Notes that these files hold a Release file back. `left` is the time for which they still may. */
   holdBack(at: string, missing: readonly MissingFile[], left: Milliseconds): void {
     const { clock, noteHeld } = this.#parts
     this.waitFor(at, missing)
@@ -197,7 +198,7 @@ export class SuitesBehind {
     this.#noted.set(at, { because, since: held.since, until: now + pause })
   }
 
-  /** Clients get the one before for another reason, or while the files are still arriving; the origin is not asked for a while. */
+  /** Notes that clients get the earlier Release file for another reason, or while files are arriving. A pause begins. */
   note(at: string, because: StaleReason, pause: Milliseconds): void {
     const now = this.#parts.clock.elapsed()
     const before = this.#noted.get(at)
@@ -206,7 +207,7 @@ export class SuitesBehind {
     this.#noted.set(at, { because, since: held ?? same, until: now + pause })
   }
 
-  /** Clients get what the origin has: the Release file of before, which it confirms, or the new one. */
+  /** Notes that clients get the origin's Release file: the earlier one, which it has confirmed, or the new one. */
   caughtUp(at: string, by: 'confirmed' | 'updated'): void {
     this.#noted.delete(at)
     this.#parts.noteHeld(at, undefined)
@@ -217,12 +218,12 @@ export class SuitesBehind {
     else if (held !== undefined) held.confirmed = true
   }
 
-  /** The origins may be asked again at once. */
+  /** Ends all pauses. */
   endPauses(): void {
     for (const [at, noted] of [...this.#noted]) this.#noted.set(at, { ...noted, until: 0 })
   }
 
-  /** Nothing is known of the suite any more. */
+  /** Forgets the state of a suite. */
   forget(at: string): void {
     this.#noted.delete(at)
     this.#held.delete(at)
@@ -230,12 +231,12 @@ export class SuitesBehind {
     this.#doubted.delete(at)
   }
 
-  /** Content with these fields was not what a Release file says. */
+  /** Notes the fields of a content that was not what a Release file names. */
   noteWrong(path: string, digest: string, fields: Fields): void {
     this.#wrong.set(`${path} ${digest}`, fields)
   }
 
-  /** The fields of the content that was not what a Release file says; undefined when none was. */
+  /** The fields of a content that was not what a Release file names; undefined when none was wrong. */
   wrong(path: string, digest: string): Fields | undefined {
     return this.#wrong.get(`${path} ${digest}`)
   }

@@ -2,9 +2,9 @@
  * A file that an origin does not have as the Release file of a client names it.
  *
  * # Facts
- * - A client can make a digest up: that the origin has nothing of that name says nothing then.
- * - Archives name files that they never had, such as the indexes of Debian that are not packed, and any client can ask for one. They
- *   have names by some digests and not by others. apt asks for the plain name when there is nothing of the digest.
+ * - A client can invent a digest. Then it means nothing that the origin has no file of that name.
+ * - Archives name files that they never had, such as Debian's uncompressed indexes, and any client can ask for one. Archives offer names
+ *   by some digests and not by others. apt asks for the plain name when there is no file by digest.
  */
 import { iterate } from '../../bytes/source.ts'
 import type { Logger } from '../../log/log.ts'
@@ -14,27 +14,27 @@ import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { baseOf } from '../suites/generation.ts'
 
-/** What a client asked for, and the origin does not have as a Release file says. */
-export interface Unavailable {
+/** A file that a client asked for, and that the origin does not have as a Release file names it. */
+export interface UnavailableFile {
   readonly key: string
-  /** The digest by which it was asked for; undefined for a plain name. */
+  /** The digest by which the client asked; undefined for a plain name. */
   readonly hex: string | undefined
-  /** Whether the origin has nothing of that name, so that it may never have had it; it has other content otherwise. */
+  /** Whether the origin has no file of that name, so that it may never have had one. If false, it has other content. */
   readonly gone: boolean
 }
 
 /** The path of a file in the suite with this key; undefined when its key cannot be decoded. */
-export function pathIn(at: string, key: string): string | undefined {
+export function pathInSuite(at: string, key: string): string | undefined {
   return decodedUrl(key)?.slice(baseOf({ at }).length + 1)
 }
 
-/** The path of a file in the suite of a Release file; undefined when that does not name the digest it was asked for by. Never rejects. */
+/** The path of a file in the suite of a Release file; undefined when the Release file does not name the digest. Never rejects. */
 export async function pathOf(
-  { key, hex }: Unavailable,
+  { key, hex }: UnavailableFile,
   release: Entry,
   { store, log }: { readonly store: Pick<Store, 'content'>; readonly log: Logger },
 ): Promise<string | undefined> {
-  if (hex === undefined) return pathIn(parentOf(release.key), key)
+  if (hex === undefined) return pathInSuite(parentOf(release.key), key)
   return pathOfDigest(store, release, { key, hex }).catch((error: unknown) => {
     log.warn('a Release file cannot be read', { key: release.key, error })
     return undefined
@@ -42,8 +42,8 @@ export async function pathOf(
 }
 
 /**
- * The path of a file that it names by this digest, in the directory that the key of an index is for; undefined when there is none. Rejects
- * when it cannot be read.
+ * The path of the file with this digest in a Release file, in the directory of the index with this key; undefined when there is none.
+ * Rejects when the Release file cannot be read.
  */
 async function pathOfDigest(
   store: Pick<Store, 'content'>,
@@ -60,7 +60,7 @@ async function pathOfDigest(
   )?.path
 }
 
-/** Nothing of one that is too long. */
+/** The bytes of a Release file; empty when it is too long. */
 async function bytesOf(store: Pick<Store, 'content'>, release: Entry): Promise<Buffer> {
   const content = release.size > maxReleaseBytes ? undefined : await store.content(release)
   if (content?.kind === 'bytes') return content.bytes

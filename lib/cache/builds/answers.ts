@@ -1,14 +1,14 @@
 /**
- * Answers requests that name a build: from its record, or as any other request, and then records the answer.
+ * Answers requests that name a build. It answers from the record of the build, or like any other request, and then records the answer.
  */
 import type { Response } from '../../http/message/message.ts'
-import { notInBuild, recordedStatus } from '../answer/errors.ts'
+import { notInBuildResponse, recordedStatusResponse } from '../answer/errors.ts'
 import { type AllowedRequest, represent, storedRepresentation } from '../answer/representation.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { type GivenFile, keepingEntry, recordedUrl } from './build.ts'
 import { isRecordedStatus } from './build-file.ts'
-import type { Builds, Recording } from './builds.ts'
+import type { BuildRecording, Builds } from './builds.ts'
 
 interface BuildAnswersParts {
   readonly builds: Builds
@@ -23,7 +23,7 @@ export class BuildAnswers {
     this.#parts = parts
   }
 
-  /** The answer within the build `name`. `plain` answers as without a build, and tells the recording what the client gets. */
+  /** The answer within the build `name`. `plain` answers like without a build, and gives the recording the entry that the client gets. */
   async answer(
     name: string,
     allowed: AllowedRequest,
@@ -36,9 +36,9 @@ export class BuildAnswers {
       case 'file':
         return inBuild(name, await this.#recorded(name, url, { allowed, file: decision.file }))
       case 'status':
-        return inBuild(name, recordedStatus(allowed, decision.given))
+        return inBuild(name, recordedStatusResponse(allowed, decision.given))
       case 'refuse':
-        return inBuild(name, notInBuild(allowed, decision.because, decision.sentence))
+        return inBuild(name, notInBuildResponse(allowed, decision.because, decision.sentence))
       case 'record':
         return inBuild(name, await record(builds.recording(name, url), allowed, plain))
     }
@@ -58,7 +58,7 @@ export class BuildAnswers {
       const answer = await represent(allowed, representation)
       if (answer !== undefined) {
         const { key, archive } = allowed.file
-        // What the client asks for next, and is not recorded yet, is what this Release file names.
+        // The client will ask for files of this Release file next, and they may not be recorded yet.
         if (archive.kind === 'release' && builds.named(name)?.locked === undefined) {
           suites.givenStored(allowed.request.client, { ...entry, key })
         }
@@ -66,7 +66,7 @@ export class BuildAnswers {
       }
     }
     const sentence = `${url} is missing: the build ${name} has ${file.size} bytes with the SHA-256 ${file.digest}, and the store does not have them any more.`
-    return notInBuild(allowed, 'not-kept', sentence)
+    return notInBuildResponse(allowed, 'not-kept', sentence)
   }
 }
 
@@ -74,9 +74,9 @@ function inBuild(name: string, response: Response): Response {
   return { ...response, facts: { ...response.facts, build: name } }
 }
 
-/** Answers as without a build, and notes the answer. */
+/** Answers like without a build, and records the answer. */
 async function record(
-  recording: Recording,
+  recording: BuildRecording,
   allowed: AllowedRequest,
   plain: (allowed: AllowedRequest) => Response | Promise<Response>,
 ): Promise<Response> {
@@ -103,5 +103,5 @@ async function record(
   return response
 }
 
-/** Reasons for which a response is passed through. */
+/** The reasons for which a response is passed through. */
 const unrecorded: ReadonlySet<string> = new Set(['authorization', 'no-store', 'passthrough'])

@@ -1,5 +1,5 @@
 /**
- * The file of a build, and the list one can commit.
+ * The file of a build, and the list of a build, which can be committed beside the source of a project.
  *
  *     {"version":1,"name":"base","begun":…,"locked":…,"open":false}            the first line
  *     {"url":"http://…","sha256":"…","size":…,"lastModified":"…","fields":[…]}  a file
@@ -18,13 +18,13 @@ import { type Build, type GivenAnswer, type GivenFile, isBuildName, isFile } fro
 
 const version = 1
 
-/** Most answers of a build, and of all builds of a service. */
+/** The most answers of a build, and of all builds of a service together. */
 export const mostAnswers = 100_000
 
-/** How the file of a build ends. */
+/** The end of the name of a build's file. */
 export const buildSuffix = '.jsonl'
 
-/** `open`: whether the service goes on recording. A file that says so at a start was left by a crash. */
+/** The text of a build's file. `open` says that the recording continues; a file that says so when the service starts was left by a crash. */
 export function encodeBuild(build: Build, open: boolean): string {
   const { name, begun, locked, interrupted, answers, lacking } = build
   const head = {
@@ -49,12 +49,12 @@ function lineOf(url: string, answer: GivenAnswer) {
   return { url, sha256, size, lastModified, fields }
 }
 
-/** By UTF-16 code units, which is the same on every machine. */
+/** Compares texts by UTF-16 code units, so that the order is the same on every machine. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** The build in a file; a sentence when there is none that can be read. */
+/** The build in a text, or a sentence when the text cannot be read as one. */
 export function decodeBuild(text: string): Build | string {
   const [first = '', ...lines] = text.split('\n')
   const head = parsedJson(first)
@@ -101,7 +101,7 @@ function decodeAnswer(found: Readonly<Record<string, unknown>>): GivenAnswer | s
   }
 }
 
-/** Statuses that are recorded: there is no file, or it is elsewhere. */
+/** Whether a status is recorded: it says that there is no file, or that the file is elsewhere. */
 export function isRecordedStatus(status: number): boolean {
   return status === 404 || status === 410 || redirects.has(status)
 }
@@ -118,7 +118,7 @@ function statusOf(status: unknown, location: unknown): GivenAnswer | undefined {
   return { status, location }
 }
 
-/** The list of what a build was given. */
+/** The list of the answers of a build. */
 export function listText({ name, begun, locked, answers }: Build): string {
   const lines = [...answers]
     .sort(([a], [b]) => compare(a, b))
@@ -132,8 +132,8 @@ export function listText({ name, begun, locked, answers }: Build): string {
 }
 
 /**
- * The build that a list makes under a name, locked; a sentence when it is none. What a list does not say of a file, its fields and its
- * date, is the same on every machine.
+ * The locked build that a list describes, under a name, or a sentence when the text is no list. A list has neither fields nor dates of
+ * files, so each file gets the same ones on every machine.
  */
 export function buildOfList(text: string, name: string, now: Milliseconds): Build | string {
   const [first = '', ...lines] = text.split('\n')

@@ -1,23 +1,23 @@
 /**
- * A build: what one run of a program was given, file by file, so that a later run gets the same bytes. Values and decisions; knows
- * neither files nor sockets.
+ * A build: the answers that one run of a program got, file by file, so that a later run gets the same bytes. This file has values and
+ * decisions; it knows neither files nor sockets.
  *
  * # Facts
- * - apt, curl and wget take the host, the port and the user of a proxy's URL, and drop its path. So a build is named by a URL
+ * - apt, curl and wget use the host, the port and the user of a proxy's URL, and drop its path. So a build is named by a URL
  *   prefix, `/_cachesvc/build/NAME/`, or by the user of the proxy's URL: `http://build:NAME@proxy:3142/`.
- * - apt asks for optional files and goes on after a 404, so that a 404 is a part of what a build was given.
- * - apt updates more than once within a build. While a build is recorded, the first answer to a URL is its answer from then on;
- *   otherwise a later run would get lists of one day and packages of another.
+ * - apt asks for optional files and continues after a 404, so a 404 is recorded too.
+ * - apt can update more than once within a build. While a build is recorded, the first answer to a URL stays its answer. Otherwise a
+ *   later run would get lists of one day and packages of another.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatUri, type TargetUri } from '../../http/message/target.ts'
 import type { Entry } from '../store/entry.ts'
 import { canonicalUri, keepingKey } from '../store/key.ts'
 
-/** A file that was given: its content by digest, and the fields it came with. */
+/** A file that the build got: its content by digest, and its fields. */
 export type GivenFile = Pick<Entry, 'digest' | 'size' | 'lastModified' | 'fields'>
 
-/** That there was no file: 404 or 410, or a redirect with its place. */
+/** A status that the build got in place of a file: 404, 410, or a redirect with its location. */
 export interface GivenStatus {
   readonly status: number
   readonly location?: string | undefined
@@ -27,23 +27,23 @@ export type GivenAnswer = GivenFile | GivenStatus
 
 export interface Build {
   readonly name: string
-  /** When the recording began. */
+  /** The moment when the recording began. */
   readonly begun: Milliseconds
-  /** When it was locked; undefined while it is recorded. */
+  /** The moment when it was locked; undefined while it is recorded. */
   readonly locked: Milliseconds | undefined
-  /** Whether the service was killed while it was recorded: what came last may be missing. */
+  /** Whether the service was killed during the recording, so that the last answers may be missing. */
   readonly interrupted: boolean
-  /** What was given, by URL. */
+  /** The answers by URL. */
   readonly answers: ReadonlyMap<string, GivenAnswer>
-  /** URLs that were asked for and are not recorded, each with the reason in words. */
+  /** The URLs whose answers are not recorded, each with the reason in words. */
   readonly lacking: ReadonlyMap<string, string>
 }
 
-/** What becomes of a request that names a build. */
+/** The decision about a request that names a build. */
 export type BuildDecision =
   | { readonly use: 'file'; readonly file: GivenFile }
   | { readonly use: 'status'; readonly given: GivenStatus }
-  /** Answer it as any other request, and record the answer. */
+  /** Answer like any other request, and record the answer. */
   | { readonly use: 'record' }
   | { readonly use: 'refuse'; readonly because: BuildRefusal; readonly sentence: string }
 
@@ -51,7 +51,7 @@ export type BuildDecision =
  * - no-build: there is no build of this name, and this client may not begin one
  * - not-recorded: the build is locked, or the client may not add to it, and has no answer for this URL
  * - not-kept: the build names the content, and the store does not have it
- * - unread-tunnel: what goes through a tunnel unread cannot be recorded
+ * - unread-tunnel: files that go through a tunnel unread cannot be recorded
  */
 export type BuildRefusal = 'no-build' | 'not-recorded' | 'not-kept' | 'unread-tunnel'
 
@@ -59,7 +59,7 @@ export function isFile(answer: GivenAnswer): answer is GivenFile {
   return 'digest' in answer
 }
 
-/** Decides by what is recorded. `mayRecord`: whether this client may add to the build. */
+/** Decides by the record of a build. `mayRecord` says whether this client may add to it. */
 export function decideInBuild(build: Build, url: string, mayRecord: boolean): BuildDecision {
   const answer = build.answers.get(url)
   if (answer !== undefined) {
@@ -77,7 +77,7 @@ export function decideInBuild(build: Build, url: string, mayRecord: boolean): Bu
   return { use: 'refuse', because: 'not-recorded', sentence }
 }
 
-/** Whether a text may be the name of a build: it is the name of a file and stands in URLs as it is. */
+/** Whether a text may be the name of a build. The name is used in file names and URLs without escapes. */
 export function isBuildName(text: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text)
 }
@@ -85,13 +85,13 @@ export function isBuildName(text: string): boolean {
 export const buildNameRule =
   'A name of a build has up to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or digit.'
 
-/** The URL under which the answer to a request is recorded: what was asked for, canonical, before routing, without credentials. */
+/** The URL under which an answer is recorded: the canonical URL of the request before routing, without credentials. */
 export function recordedUrl(asked: TargetUri): string {
   const { userinfo: _, ...uri } = canonicalUri(asked) ?? asked
   return formatUri(uri)
 }
 
-/** The entry that keeps the content of a file, with the fields its answer has. */
+/** The entry that keeps the content of a file for builds, with the fields of its answer. */
 export function keepingEntry(file: GivenFile, now: Milliseconds): Entry {
   const { digest, size, lastModified, fields } = file
   const key = keepingKey(digest)

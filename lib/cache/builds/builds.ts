@@ -1,11 +1,10 @@
 /**
- * The builds of a service: which there are, what is added to those that are recorded, and their files. The contents are kept in the
- * store, each by an entry of its own.
+ * The builds of a service, with their recording and their files. The store keeps their contents, each by an entry of its own.
  */
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { explainError, systemCode, unlessMissing } from '../../errors.ts'
+import { explainError, systemCode, valueUnlessMissing } from '../../errors.ts'
 import { count, countOf, size as sizeText } from '../../figures.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
@@ -31,12 +30,12 @@ import {
 } from './build.ts'
 import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
 
-export interface BuildSettings {
-  /** Networks whose clients may begin a recording by asking. */
+interface BuildSettings {
+  /** The networks whose clients may begin a recording by naming a new build. */
   readonly clients: readonly string[]
-  /** Most builds. */
+  /** The most builds. */
   readonly most: number
-  /** Most bytes of their contents. */
+  /** The most bytes of their contents. */
   readonly size: number
 }
 
@@ -54,31 +53,31 @@ interface OwnBuild extends Build {
   interrupted: boolean
   readonly answers: Map<string, GivenAnswer>
   readonly lacking: Map<string, string>
-  /** Requests whose answers are still coming. */
+  /** The number of requests whose answers are not complete yet. */
   coming: number
 }
 
-/** What becomes of one request within a recording. */
-export interface Recording {
-  /** The client gets this entry, or a part of it, or has it already. */
+/** The recording of the answer to one request. */
+export interface BuildRecording {
+  /** Records that the client gets this entry or a part of it, or has it already. */
   readonly given: (entry: Entry) => void
-  /** The client gets a status that belongs to what the build was given. */
+  /** Records that the client gets a status in place of a file. */
   readonly answered: (given: GivenStatus) => void
-  /** Nothing of it can be recorded, with the reason in words. */
+  /** Notes that the answer cannot be recorded, with the reason in words. */
   readonly failed: (because: string) => void
 }
 
-/** Largest record of a build that is read, bytes. */
+/** The bytes of the largest record of a build that is read. */
 export const mostRecordBytes = 256 * 1024 * 1024
-/** Fields that are recorded: those that say what the content is. The others tell of the moment, or of the origin. */
+/** The recorded fields, which describe the content. Other fields describe the moment or the origin. */
 const recordedFields: ReadonlySet<string> = new Set([
   ...['content-type', 'content-encoding', 'content-language', 'etag'],
 ])
-/** URLs that are noted as not recorded, for each build. */
+/** The most URLs of a build that are noted as not recorded. */
 const mostLacking = 10_000
-/** How long a recording may go unwritten. */
+/** The time after which changes of a recording are written. */
 const writeEvery: Milliseconds = 5_000
-/** How long a lock waits for downloads under way. */
+/** The longest time for which a lock waits for downloads under way. */
 const longestWait: Milliseconds = 20_000
 const waitStep: Milliseconds = 100
 
@@ -87,11 +86,11 @@ export class Builds {
   readonly #directory: string
   readonly #layout: Layout
   readonly #builds = new Map<string, OwnBuild>()
-  /** Records that this program cannot read, by the names they have: they are left alone, and what they name stays. */
+  /** The records that this version cannot read, by name. They stay unchanged, and the contents that they name stay too. */
   readonly #unreadable = new Map<string, UnreadableRecord>()
-  /** Whether it is not known which records there are. Then every content stays. */
+  /** Whether the records could not be listed. Then every content stays. */
   #unlisted = false
-  /** Sizes of the contents that builds name, by digest. */
+  /** The sizes of the contents that builds name, by digest. */
   readonly #contents = new Map<string, number>()
   #bytes = 0
   #answers = 0
@@ -144,12 +143,12 @@ export class Builds {
     return this.#builds.get(name)
   }
 
-  /** Whether a build names this content, so that it has to stay. */
+  /** Whether a build names this content, or may name it, so that it has to stay. */
   keeps(digest: string): boolean {
     return this.#contents.has(digest) || this.#mayBeNamed(digest)
   }
 
-  /** Whether a record that cannot be read names this content, as far as is known. */
+  /** Whether an unreadable record may name this content. */
   #mayBeNamed(digest: string): boolean {
     if (this.#unlisted) return true
     for (const { digests } of this.#unreadable.values()) {
@@ -158,7 +157,7 @@ export class Builds {
     return false
   }
 
-  /** What becomes of a request of this client. A build that is not there begins, when the client may begin it. */
+  /** Decides about a request of this client. It begins a build that does not exist, if the client may begin one. */
   decide(name: string, url: string, client: string): BuildDecision {
     const mayRecord = this.#mayRecord(client)
     let build: Build | undefined = this.#builds.get(name)
@@ -173,7 +172,7 @@ export class Builds {
     return decideInBuild(build, url, mayRecord !== 'no')
   }
 
-  /** The same for a command that explains: nothing begins, and every client counts as one that may record. */
+  /** Decides for a command that explains. It begins no build, and takes every client for one that may record. */
   foresee(name: string, url: string): BuildDecision {
     const build = this.#builds.get(name)
     return build === undefined ? this.without(name) : decideInBuild(build, url, true)
@@ -189,12 +188,12 @@ export class Builds {
     return { use: 'refuse', because: 'no-build', sentence }
   }
 
-  /** Why there is no build of this name. */
+  /** A sentence that says why there is no build of this name. */
   sentenceWithout(name: string): string {
     return sentenceOf(this.without(name))
   }
 
-  /** Begins a recording; a sentence when that may not be. */
+  /** Begins a recording. Returns a sentence when it cannot. */
   begin(name: string): Build | string {
     const problem = this.#problemWith(name)
     if (problem !== undefined) return problem
@@ -225,7 +224,7 @@ export class Builds {
       : `There are ${countOf(this.#builds.size, 'build')}, as many as builds.most allows: remove one first.`
   }
 
-  /** Takes over a build whose contents are in the store, as far as they are. A sentence when that may not be. */
+  /** Adds an imported build, and keeps those of its contents that the store has. Resolves to a sentence when it cannot. */
   async takeOver(build: Build): Promise<string | undefined> {
     const problem = this.#problemWith(build.name) ?? this.#tooMuch(build)
     if (problem !== undefined) return problem
@@ -262,7 +261,7 @@ export class Builds {
     this.#bytes += size
   }
 
-  /** Has the store keep a content that it has. Answers why it does not; undefined when it does. */
+  /** Makes the store keep a content that it has. Returns the reason when it does not; undefined when it does. */
   #keep(file: GivenFile): string | undefined {
     const { store, clock } = this.#parts
     const put = store.put(keepingEntry(file, clock.now()))
@@ -277,8 +276,8 @@ export class Builds {
     return kept?.digest === file.digest || this.#keep(file) === undefined
   }
 
-  /** Begins to note what a request is answered. */
-  recording(name: string, url: string): Recording {
+  /** Begins to record the answer to a request. */
+  recording(name: string, url: string): BuildRecording {
     const build = this.#builds.get(name)
     if (build === undefined) return nothingRecorded
     build.coming += 1
@@ -287,7 +286,7 @@ export class Builds {
       if (under) build.coming -= 1
       under = false
     }
-    /** Whether it is the build that the request began with, and is recorded still. */
+    /** Whether the build still exists and is still being recorded. */
     const open = (): boolean => this.#builds.get(name) === build && build.locked === undefined
     return {
       given: entry => {
@@ -346,8 +345,8 @@ export class Builds {
   }
 
   /**
-   * Locks a build once the downloads for it have ended and its contents survive a power cut. Answers a sentence for each thing that is
-   * wrong with it; a text when it cannot be locked.
+   * Locks a build once the downloads for it have ended and its contents survive a power cut. Resolves to a list with a sentence for each
+   * of its problems, or to one sentence when it cannot be locked.
    */
   async lock(name: string): Promise<readonly string[] | string> {
     const { clock, store, log } = this.#parts
@@ -369,7 +368,7 @@ export class Builds {
     return this.problemsOf(build)
   }
 
-  /** What is wrong with a build, a sentence each. The files of a locked one are looked for on the disk. */
+  /** A sentence for each problem of a build. The files of a locked build are checked on the disk. */
   async problemsOf(build: Build): Promise<readonly string[]> {
     const { interrupted, answers, lacking, locked } = build
     const problems: string[] = []
@@ -394,7 +393,7 @@ export class Builds {
     return found?.isFile() === true && found.size === size
   }
 
-  /** Records a locked build further. A sentence when that may not be. */
+  /** Continues the recording of a locked build. Resolves to a sentence when it cannot. */
   async unlock(name: string): Promise<string | undefined> {
     const build = this.#builds.get(name)
     if (build === undefined) return sentenceOf(this.without(name))
@@ -405,7 +404,7 @@ export class Builds {
     return undefined
   }
 
-  /** Removes a build, and those of its contents that nothing else names. A sentence when there is none. */
+  /** Removes a build, and those of its contents that have no other name. Resolves to a sentence when there is no such build. */
   async remove(name: string): Promise<string | undefined> {
     const build = this.#builds.get(name)
     if (build === undefined && !this.#unreadable.has(name)) return sentenceOf(this.without(name))
@@ -430,7 +429,7 @@ export class Builds {
     return undefined
   }
 
-  /** Writes what is not written yet. Never rejects. */
+  /** Writes the unwritten records. Never rejects. */
   async close(): Promise<void> {
     this.#closed = true
     this.#timer?.()
@@ -439,7 +438,7 @@ export class Builds {
     await this.#writing
   }
 
-  /** What a client may do about a recording: begin it, add to it, or neither. */
+  /** Whether a client may begin a recording, add to one, or do neither. */
   #mayRecord(client: string): 'begin' | 'add' | 'no' {
     const list = this.#parts.settings().clients
     if (list.length === 0) return 'add'
@@ -476,7 +475,7 @@ export class Builds {
     })
   }
 
-  /** One after the other, so that the last one stays. */
+  /** Runs writes one after the other, so that the last one stays. */
   #inTurn(act: () => Promise<void>): Promise<void> {
     const done = this.#writing.then(act)
     this.#writing = done.catch(() => undefined)
@@ -488,7 +487,7 @@ export class Builds {
   }
 }
 
-const nothingRecorded: Recording = {
+const nothingRecorded: BuildRecording = {
   given: () => undefined,
   answered: () => undefined,
   failed: () => undefined,
@@ -503,17 +502,17 @@ export function buildsDirectory(cacheDirectory: string): string {
   return join(new Layout(cacheDirectory).root, 'builds')
 }
 
-/** A record that cannot be read, why, and the digests that it names as far as they can be seen. */
+/** A record that cannot be read, with the reason and the digests in its text. */
 interface UnreadableRecord {
   readonly because: string
   readonly digests: ReadonlySet<string> | 'unknown'
 }
 
-/** The records of a cache directory, by their names. Rejects when it is not known which there are. */
+/** The records of a cache directory with their names. Rejects when they cannot be listed. */
 export async function readBuilds(
   cacheDirectory: string,
 ): Promise<ReadonlyArray<{ readonly name: string; readonly record: Build | UnreadableRecord }>> {
-  const names = (await unlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
+  const names = (await valueUnlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
   const found: { name: string; record: Build | UnreadableRecord }[] = []
   for (const file of names) {
     const name = file.slice(0, -buildSuffix.length)
@@ -523,7 +522,7 @@ export async function readBuilds(
   return found
 }
 
-/** Writes the record of a build that comes with a bundle, while no service runs. A sentence when there is one of its name. */
+/** Writes the record of a build from a bundle, while no service runs. Resolves to a sentence when another build has its name. */
 export async function addRecord(cacheDirectory: string, build: Build): Promise<string | undefined> {
   const directory = buildsDirectory(cacheDirectory)
   await makeDirectory(directory)
@@ -540,7 +539,7 @@ export async function addRecord(cacheDirectory: string, build: Build): Promise<s
   }
 }
 
-/** The build of this name; a sentence when there is none that can be read. */
+/** The build of this name, or a sentence when there is none or it cannot be read. */
 export async function readBuild(cacheDirectory: string, name: string): Promise<Build | string> {
   if (!isBuildName(name)) return buildNameRule
   const record = await readRecord(cacheDirectory, name)
@@ -550,7 +549,7 @@ export async function readBuild(cacheDirectory: string, name: string): Promise<B
 async function readRecord(cacheDirectory: string, name: string): Promise<Build | UnreadableRecord> {
   const path = join(buildsDirectory(cacheDirectory), `${name}${buildSuffix}`)
   try {
-    const found = await unlessMissing(readBounded(path, mostRecordBytes))
+    const found = await valueUnlessMissing(readBounded(path, mostRecordBytes))
     if (found === undefined) return { because: 'there is none', digests: new Set() }
     const text = found.bytes.toString()
     const build = decodeBuild(text)

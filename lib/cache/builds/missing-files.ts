@@ -1,6 +1,6 @@
 /**
- * Fetches what a build names and the store does not have: from where the URL leads, one file at a time, and only what has the recorded
- * digest is stored.
+ * Fetches the files of a build that the store does not have, one at a time from their URLs. Only content with the recorded digest is
+ * stored.
  */
 import type { Logger } from '../../log/log.ts'
 import { classify } from '../archive/path.ts'
@@ -27,7 +27,7 @@ export class MissingFiles {
     this.#parts = parts
   }
 
-  /** Begins to fetch what a build lacks. Answers how many files these are; a sentence when it cannot begin. */
+  /** Begins to fetch the missing files of a build. Resolves to their number, or to a sentence when it cannot begin. */
   async begin(name: string): Promise<number | string> {
     const { builds, rules, log } = this.#parts
     const build = builds.named(name)
@@ -47,7 +47,7 @@ export class MissingFiles {
     return missing.length
   }
 
-  /** Answers how many have come. Never rejects. */
+  /** Fetches all files. Resolves to the number of those that have arrived. Never rejects. */
   async #all(missing: ReadonlyArray<readonly [string, GivenFile]>): Promise<number> {
     const { fetcher, log } = this.#parts
     let fetched = 0
@@ -60,7 +60,7 @@ export class MissingFiles {
     return fetched
   }
 
-  /** Answers why it did not come; undefined when it is stored. */
+  /** Fetches a file. Resolves to the reason when it has not arrived; undefined when it is stored. */
   async #one(url: string, { digest, size }: GivenFile): Promise<string | undefined> {
     const { fetcher, rules } = this.#parts
     const destination = destinationOfUrl(url, rules())

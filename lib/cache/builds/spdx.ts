@@ -1,10 +1,10 @@
 /**
- * A build as a bill of materials: SPDX 2.3 in JSON, a package for each file it was given.
+ * A build as a bill of materials: SPDX 2.3 in JSON, with a package for each file that the build got.
  *
  * # Facts
- * - Files of SPDX 2.3 need a SHA-1 (section 8.4), packages do not (section 7.10): so every file is a package with one file.
+ * - Files of SPDX 2.3 need a SHA-1 (section 8.4), packages do not (section 7.10). So every file is a package with one file.
  * - File names of packages lack the epoch of the version.
- * - The vendor of a package URL of the type `deb` is required; the path of an archive tells it for Debian and Ubuntu alone.
+ * - A package URL of the type `deb` needs a vendor. The path of an archive tells it for Debian and Ubuntu only.
  */
 
 import { hash } from 'node:crypto'
@@ -13,7 +13,7 @@ import { packageFile } from '../store/upkeep/versions.ts'
 import { type Build, type GivenFile, isFile } from './build.ts'
 import { listText } from './build-file.ts'
 
-/** The document. The same build makes the same bytes. `by` is the program that writes it, with its version: `cachesvc-1.0`. */
+/** The document, which has the same bytes for the same build. `by` is the program with its version, such as `cachesvc-1.0`. */
 export function spdxText(build: Build, by: string): string {
   const { name, begun, locked, answers } = build
   const files = [...answers].flatMap(([url, answer]) =>
@@ -28,7 +28,7 @@ export function spdxText(build: Build, by: string): string {
     name,
     documentNamespace: `urn:cachesvc:build:${name}:sha256:${hash('sha256', listText(build))}`,
     creationInfo: {
-      // Section 6.9: whole seconds.
+      // Section 6.9 asks for whole seconds.
       created: `${new Date(locked ?? begun).toISOString().slice(0, 19)}Z`,
       creators: [`Tool: ${by}`],
     },
@@ -53,7 +53,7 @@ function packageOf({ url, digest }: Pick<GivenFile, 'digest'> & { readonly url: 
       ? `pkg:deb/${vendor}/${encodeURIComponent(name)}@${encodeURIComponent(found.version)}?arch=${architecture}`
       : undefined
   return {
-    // Section 3.2: letters, digits, dots and hyphens.
+    // Section 3.2 allows letters, digits, dots and hyphens.
     SPDXID: `SPDXRef-${hash('sha256', url).slice(0, 32)}`,
     name,
     ...(found !== undefined && { versionInfo: found.version }),

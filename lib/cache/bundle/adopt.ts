@@ -1,5 +1,5 @@
 /**
- * Puts a content that is at hand into a store, and the outcome of an import in words.
+ * Stores a content from a bundle or a directory, and has the reasons for which an import leaves files out.
  */
 import { Piece } from '../../bytes/piece.ts'
 import { explainError } from '../../errors.ts'
@@ -7,7 +7,7 @@ import type { Build } from '../builds/build.ts'
 import type { PutResult } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 
-/** Why a file was not taken over. */
+/** The reasons for which an import leaves files out, in words. */
 export const leftOutReasons = {
   incomplete: 'incomplete, or their length is not known',
   'not-named': 'named by no index, and their place tells no URL',
@@ -22,26 +22,26 @@ export const leftOutReasons = {
 
 export type LeftOutReason = keyof typeof leftOutReasons
 
-export interface LeftOut {
-  /** A path, or a URL. */
+export interface LeftOutFile {
+  /** The path or the URL of the file. */
   readonly name: string
   readonly reason: LeftOutReason
-  /** More about it, where there is more to say. */
+  /** A detail of the reason, if there is one. */
   readonly because?: string
 }
 
 export interface ImportCounts {
-  /** Entries, and the bytes of their contents, each counted once. */
+  /** The number of entries, and the bytes of their contents, each counted once. */
   files: number
   bytes: number
-  /** Files the store had already. */
+  /** The number of files that the store had already. */
   known: number
-  readonly leftOut: LeftOut[]
-  /** Records of builds. */
+  readonly leftOut: LeftOutFile[]
+  /** The imported records of builds. */
   readonly builds: Build[]
 }
 
-/** Why a file is left out that the store may have in a newer version. */
+/** The reason for which a file is left out when the store may have a newer version. */
 export const entryUnreadable = 'the disk cannot read what the store has of it'
 
 interface WantedContent {
@@ -52,8 +52,7 @@ interface WantedContent {
 }
 
 /**
- * Reads a content into the store, if the store does not have it. The content is checked against its digest and size before it
- * counts. Never rejects.
+ * Stores a content that the store does not have. The content counts only when it has the expected digest and size. Never rejects.
  */
 export async function storeContent(
   store: Pick<Store, 'download'>,

@@ -1,5 +1,5 @@
 /**
- * Writes stored files as a bundle: everything, some archives, or some suites with the packages their indexes name.
+ * Writes stored files as a bundle: all files, those of some archives, or those of some suites with the packages that their indexes name.
  */
 import { createHash } from 'node:crypto'
 import { explainError } from '../../errors.ts'
@@ -19,11 +19,11 @@ interface ExportParts {
   readonly store: ReadableStore
   readonly sink: Sink
   readonly now: number
-  /** The program that writes it, and its version. */
+  /** The name and the version of the program that writes the bundle. */
   readonly by: string
-  /** Whether a file, named by its key, goes into the bundle. */
+  /** Whether the file with a key goes into the bundle. */
   readonly chosen: (key: string) => boolean
-  /** Further members, at its end. */
+  /** Further members at the end of the bundle. */
   readonly members?: readonly ExtraMember[] | undefined
   /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
@@ -37,11 +37,14 @@ interface Exported {
   readonly leftOut: readonly { readonly key: string; readonly because: string }[]
 }
 
-/** Entries in a part of the manifest, and bytes of contents before one: an import that breaks off loses contents without an entry. */
+/**
+ * The most entries in a part of the manifest, and the bytes of contents before a part. An import that breaks off loses the contents
+ * whose part has not come.
+ */
 const partEntries = 1000
 const partBytes = 128 * 1024 * 1024
 
-/** Writes all members; the bundle is then to be finished. Rejects when it cannot be written. */
+/** Writes all members. The caller then finishes the bundle. Rejects when it cannot be written. */
 export async function exportBundle(parts: ExportParts): Promise<Exported> {
   const { store, sink, now, by, chosen } = parts
   const writeText = (name: string, text: string): Promise<void> => {
@@ -50,7 +53,7 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
   }
   await writeText(identityName, identityText(now, by))
   const leftOut: { key: string; because: string }[] = []
-  /** What is wrong with a content, by its digest; undefined for nothing. */
+  /** The problem with each written content, by its digest; undefined when there is none. */
   const written = new Map<string, string | undefined>()
   const named = new Set<string>()
   let lines: string[] = []
@@ -63,7 +66,7 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
   }
   for await (const { lastUsed: _, ...entry } of store.entries()) {
     const { key, digest, size } = entry
-    // An entry that is replaced meanwhile comes twice.
+    // The store lists an entry twice that is replaced meanwhile.
     if (!chosen(key) || named.has(key)) continue
     if (!written.has(digest)) {
       if (lines.length > 0 && waiting + size > partBytes) await writePart()
@@ -88,7 +91,7 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
   return { files: named.size, bytes, leftOut }
 }
 
-/** Answers what is wrong with the content; undefined when it is written and right. */
+/** Writes a content. Returns its problem; undefined when it is written and right. */
 async function writeContent(
   entry: Entry,
   { store, sink, onRead }: ExportParts,

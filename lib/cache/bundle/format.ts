@@ -4,11 +4,11 @@
  *     cachesvc-bundle.json          {"version":1,"made":"2026-01-01T00:00:00.000Z","by":"cachesvc 0.1.0"}
  *     sha256/ab/abcd…               a content under its SHA-256, once however many files have it
  *     manifest/000001.jsonl         a line for each file: {"url":…,"size":…,"sha256":…,"lastModified":…,…,"fields":[…]}
- *     builds/NAME.jsonl             the record of a build, when it is one's; a cachesvc that knows none passes it over
+ *     builds/NAME.jsonl             the record of a build, in the bundle of a build; a cachesvc without builds ignores it
  *
- * A directory of these, or a tar archive with the members in this order: contents before the part of the manifest that names
- * them. So both are written and read in one pass. The digests make a bundle as good as its source: contents that are not what
- * the manifest says are not imported, and apt checks the signatures of what it says.
+ * A bundle is a directory of these files, or a tar archive with the members in this order: contents before the part of the manifest
+ * that names them. So both are written and read in one pass. Contents that do not have the digest of the manifest are not imported,
+ * and apt checks the signatures of the Release files in it, so a bundle needs no signature of its own.
  */
 import { Fields } from '../../http/message/field.ts'
 import { parseTarget } from '../../http/message/target.ts'
@@ -21,12 +21,12 @@ import { checkEntry, type Entry, maxEntryBytes } from '../store/entry.ts'
 export const identityName = 'cachesvc-bundle.json'
 const version = 1
 
-/** The first member. */
+/** The text of the first member. */
 export function identityText(made: number, by: string): string {
   return `${JSON.stringify({ version, made: new Date(made).toISOString(), by })}\n`
 }
 
-/** Why a bundle cannot be read here; undefined when it can. */
+/** The reason why this version cannot read a bundle; undefined when it can. */
 export function identityProblem(text: string): string | undefined {
   const found = parsedJson(text)
   if (found === undefined) return `its ${identityName} is not JSON`
@@ -35,12 +35,12 @@ export function identityProblem(text: string): string | undefined {
   return `it was written by a newer cachesvc (format ${found['version']}, this one knows ${version})`
 }
 
-/** The name of a content. */
+/** The name of the member with a content. */
 export function contentName(digest: string): string {
   return `sha256/${digest.slice(0, 2)}/${digest}`
 }
 
-/** The digest that a member is named by; undefined for other members. */
+/** The digest in the name of a member with a content; undefined for other members. */
 export function digestNamed(name: string): string | undefined {
   return /^sha256\/[0-9a-f]{2}\/([0-9a-f]{64})$/.exec(name)?.[1]
 }
@@ -72,20 +72,20 @@ export function manifestLine(entry: Entry): string {
   return `${JSON.stringify(line)}\n`
 }
 
-/** Longest line that is read. */
+/** The bytes of the longest line that is read. */
 export const maxLineBytes = 2 * maxEntryBytes
 
-/** An entry of a manifest; a sentence when the line has none. */
+/** The entry in a line of the manifest, or a sentence when the line has none. */
 export function readManifestLine(line: string): Entry | string {
   const found = parsedJson(line)
   if (found === undefined) return 'a line of the manifest is not JSON'
   if (!isRecord(found)) return 'a line of the manifest is no entry'
-  // Whether a file is verified is found out here: a bundle is not trusted in this.
+  // The member `verified` is dropped, because a bundle is not trusted to say that a file is verified.
   const { url: key, sha256: digest, verified: _, ...rest } = found
   const { entry, because } = checkEntry({ ...rest, key, digest })
   if (entry === undefined) return `a line of the manifest is no entry: ${because}`
   const target = parseTarget('GET', entry.key)
   if ('problem' in target || target.form !== 'absolute') return `${entry.key} is no URL`
-  // What another machine wrote is treated as an origin's response.
+  // The fields come from another machine, so they are treated like those of an origin.
   return { ...entry, fields: [...keptFields(Fields.of(...entry.fields))] }
 }

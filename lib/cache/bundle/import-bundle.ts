@@ -1,19 +1,19 @@
 /**
- * Reads a bundle into a store. In an archive contents come first: they are stored, and named when the manifest comes. In a
- * directory each is looked for when the manifest names it.
+ * Imports a bundle into a store. In a tar archive the contents come first, so they are stored at once, and get their entries when the
+ * manifest comes. In a directory the import opens each content when the manifest names it.
  */
 import { createReadStream } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { explainError, Failure, unlessMissing } from '../../errors.ts'
+import { explainError, Failure, valueUnlessMissing } from '../../errors.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { decodeBuild } from '../builds/build-file.ts'
 import { mostRecordBytes } from '../builds/builds.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import { entryUnreadable, type ImportCounts, type LeftOut, storeContent } from './adopt.ts'
+import { entryUnreadable, type ImportCounts, type LeftOutFile, storeContent } from './adopt.ts'
 import {
   buildOfMember,
   contentName,
@@ -28,13 +28,13 @@ import { type TarMember, tarMembers } from './tar.ts'
 
 interface ImportParts {
   readonly store: Pick<Store, 'download' | 'read' | 'put'>
-  /** Changes nothing in the store. */
+  /** Whether the store stays unchanged. */
   readonly dryRun: boolean
   /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
 
-/** Throws a Failure when the bundle is none, or cannot be read to its end; what was imported until then stays. */
+/** Imports a bundle. Throws a Failure when it is no bundle or cannot be read to its end; the entries that were imported until then stay. */
 export async function importBundle(
   path: string,
   isDirectory: boolean,
@@ -60,11 +60,11 @@ export async function importBundle(
 class Bundle {
   readonly #parts: ImportParts
   readonly #imported: ImportCounts
-  /** Where contents are looked for; undefined when they come before the entries. */
+  /** The directory that has the contents; undefined when they come before the entries. */
   readonly #directory: string | undefined
-  /** Why a content is not in the store, by digest. */
-  readonly #missing = new Map<string, Pick<LeftOut, 'reason' | 'because'>>()
-  /** Contents that were there and, unless nothing is to be stored, were stored. */
+  /** The reason why a content is not in the store, by digest. */
+  readonly #missing = new Map<string, Pick<LeftOutFile, 'reason' | 'because'>>()
+  /** The contents that the bundle had and that were stored, or in a dry run would have been. */
   readonly #seen = new Set<string>()
   readonly #counted = new Set<string>()
 
@@ -123,7 +123,7 @@ class Bundle {
     else if (typeof build !== 'string') builds.push(build)
   }
 
-  /** Whether the content is there and the entry, unless nothing is to be stored, was put. */
+  /** Puts an entry into the store. Returns whether it was put, or in a dry run whether the bundle has its content. */
   async #put(entry: Entry): Promise<boolean> {
     const { store, dryRun } = this.#parts
     const { digest } = entry
@@ -166,18 +166,21 @@ class Bundle {
   }
 }
 
-/** Whether what is stored is the same, or was confirmed later. */
+/** Whether the stored entry was confirmed later, or has the same content and was not confirmed earlier. */
 function isAsGood(stored: Entry, { digest, validated }: Entry): boolean {
   return stored.validated > validated || (stored.digest === digest && stored.validated >= validated)
 }
 
-/** Opens a file only when it is read. */
+/** The bytes of a file, which is opened only when they are read. */
 async function* read(path: string): AsyncGenerator<Buffer> {
   yield* createReadStream(path)
 }
 
 /** The identity and the manifest of a bundle in a directory. Parts that cannot be read are left out. */
-async function* manifestBelow(directory: string, leftOut: LeftOut[]): AsyncGenerator<TarMember> {
+async function* manifestBelow(
+  directory: string,
+  leftOut: LeftOutFile[],
+): AsyncGenerator<TarMember> {
   const { bytes } = await readBounded(join(directory, identityName), maxLineBytes)
   yield { name: identityName, size: bytes.length, content: Readable.from([bytes]) }
   const names = (await readdir(join(directory, 'manifest'))).map(name => `manifest/${name}`)
@@ -190,14 +193,14 @@ async function* manifestBelow(directory: string, leftOut: LeftOut[]): AsyncGener
       leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
     }
   }
-  const builds = (await unlessMissing(readdir(join(directory, 'builds')))) ?? []
+  const builds = (await valueUnlessMissing(readdir(join(directory, 'builds')))) ?? []
   const records = builds.map(name => `builds/${name}`).filter(name => buildOfMember(name))
   for (const name of [...names.filter(isManifest).sort(), ...records.sort()]) {
     yield { name, size: 0, content: readable(name) }
   }
 }
 
-/** Lines, one in memory at a time. Throws when one is too long. */
+/** The lines of a content, with one in memory at a time. Throws when a line is too long. */
 async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let rest = Buffer.alloc(0)
   for await (const chunk of content) {

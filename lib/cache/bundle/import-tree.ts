@@ -1,14 +1,13 @@
 /**
- * Takes over packages from a directory, such as the cache of apt-cacher-ng or of apt: those that an index names by their digest,
- * and those whose place tells their URL.
+ * Imports packages from a directory, such as the cache of apt-cacher-ng or of apt.
  *
- * # What is taken over
- * - A file whose SHA-256 and size stand in a Packages or Sources index, in the store or in the directory: under the URL the index
- *   gives it, whatever its own name is.
- * - A file whose place tells its URL (`urlByPlace`), when its name promises that its content never changes, the head beside it gives
- *   its length, and no index says otherwise.
- * Both are routed as a request is, and only hosts that the configuration allows count. Files whose content changes are left to
- * the next request: what another cache has of them may be of different moments.
+ * # Imported files
+ * - A file whose SHA-256 and size are in a Packages or Sources index of the store or the directory is imported under the URL that the
+ *   index gives it, whatever its own name is.
+ * - A file whose place tells its URL (`urlByPlace`) is imported when its name promises that its content never changes, the head beside
+ *   it gives its length, and no index names other content.
+ * Both are routed like a request, and only hosts that the configuration allows count. Files whose content changes are left to the next
+ * request, because another cache may have them from different moments.
  */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
@@ -24,7 +23,7 @@ import { destinationOfUrl, type FileDestination } from '../request/destination.t
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
 import { entryUnreadable, type ImportCounts, type LeftOutReason, storeContent } from './adopt.ts'
-import { blocksOf, type Index, indexAt, listedIn } from './indexed.ts'
+import { blocksOf, filesOfIndex, type Index, indexAt } from './indexed.ts'
 
 interface TreeParts {
   readonly directory: string
@@ -32,26 +31,26 @@ interface TreeParts {
   readonly rules: Rules
   readonly now: number
   readonly dryRun: boolean
-  /** Called once with the bytes of all files, and then with those that were read. Each file is read twice at most. */
+  /** Called once with the bytes of all files. `onRead` is called with the bytes that were read; each file is read twice at most. */
   readonly onFound: (bytes: number) => void
   readonly onRead: (bytes: number) => void
 }
 
-/** A whole file that may be taken over. */
+/** A complete file that may be imported. */
 interface Candidate {
   readonly file: FoundFile
   readonly sha256: string
-  /** The destination that its place tells; undefined when that tells none. */
+  /** The destination by its place; undefined when the place has none. */
   readonly place: FileDestination | undefined
-  /** Why it is left out unless an index names it. */
+  /** The reason why it is left out unless an index names it. */
   readonly otherwise: { readonly reason: LeftOutReason; readonly because?: string } | undefined
   /** The URLs that indexes give it. */
   readonly named: Set<string>
-  /** Whether an index says that another file belongs in its place. */
+  /** Whether an index names other content for its place. */
   contradicted: boolean
 }
 
-/** Throws when the directory cannot be read. */
+/** Imports the packages of a directory. Throws when the directory cannot be read. */
 export async function importTree(parts: TreeParts): Promise<ImportCounts> {
   const { directory, onFound } = parts
   const files: FoundFile[] = []
@@ -71,14 +70,14 @@ class Tree {
   readonly #byDigest = new Map<string, Candidate[]>()
   /** The files by the decoded URL of their place. */
   readonly #byName = new Map<string, Candidate>()
-  /** Indexes of the directory. */
+  /** The indexes in the directory. */
   readonly #indexes: { readonly index: Index; readonly path: string }[] = []
 
   constructor(parts: TreeParts) {
     this.#parts = parts
   }
 
-  /** Looks at a file: whether it is whole, what it hashes to, what its place says. */
+  /** Reads a file, and makes it a candidate if it is complete. */
   async consider(file: FoundFile): Promise<void> {
     const { directory, rules, onRead } = this.#parts
     const path = join(directory, file.path)
@@ -101,10 +100,10 @@ class Tree {
     }
   }
 
-  /** Finds out what the indexes of the store and of the directory say about the candidates. */
+  /** Compares the candidates with the indexes of the store and of the directory. */
   async readIndexes(): Promise<void> {
     const { store } = this.#parts
-    // An index that cannot be read names nothing.
+    // An index that cannot be read counts as empty.
     for (const { index, path } of this.#indexes) {
       await this.#read(index, createReadStream(path)).catch(() => undefined)
     }
@@ -117,7 +116,7 @@ class Tree {
     }
   }
 
-  /** Takes over what may be. */
+  /** Imports the candidates that may be imported. */
   async adopt(): Promise<void> {
     for (const candidate of this.#candidates) {
       for (const key of this.#keysOf(candidate)) await this.#put(key, candidate)
@@ -125,7 +124,7 @@ class Tree {
   }
 
   async #read(index: Index, content: AsyncIterable<Uint8Array>): Promise<void> {
-    for await (const { url, size, digests } of listedIn(index, content)) {
+    for await (const { url, size, digests } of filesOfIndex(index, content)) {
       if (digests.sha256 === undefined) continue
       for (const candidate of this.#byDigest.get(digests.sha256) ?? []) {
         if (candidate.file.size === size) candidate.named.add(encodedUrl(url))
@@ -135,7 +134,7 @@ class Tree {
     }
   }
 
-  /** The keys a file is stored under; none for a file that is left out. */
+  /** The keys under which a file is stored; none for a file that is left out. */
   #keysOf({ file, place, otherwise, named, contradicted }: Candidate): ReadonlySet<string> {
     const keys = new Set<string>()
     let refused = false
@@ -163,7 +162,7 @@ class Tree {
       imported.known += 1
       return
     }
-    // The moment apt and apt-cacher-ng give a file is that of the origin.
+    // apt and apt-cacher-ng give a file the modification time of the origin.
     const fields = Fields.of(['Last-Modified', formatDate(modified)])
     const draft = draftEntry(key, fields, { requested: now, received: now })
     const entry = { ...draft, digest, size }
@@ -192,7 +191,7 @@ class Tree {
   }
 }
 
-/** Why a file is not taken over by its place alone; undefined when it is. */
+/** The reason why the place of a file alone does not suffice to import it; undefined when it does. */
 function whyNot(
   { path }: FoundFile,
   of: { place: FileDestination | undefined; head: Head | undefined; first: Buffer },
@@ -207,7 +206,7 @@ function whyNot(
   return found && { reason: 'other-content', because: `it is a ${found}` }
 }
 
-/** Whether a head says that the file should be longer, or is of another response than the file itself. */
+/** Whether a head has another length than the file, or another status than 200. */
 function isPartial({ size }: FoundFile, head: Head | undefined): boolean {
   if (head === undefined) return false
   const length = head.fields.get('Content-Length') ?? String(size)
@@ -218,7 +217,7 @@ function isAllowed({ admission }: FileDestination): boolean {
   return 'allow' in admission && admission.allow !== 'passthrough'
 }
 
-/** What a file hashes to, by SHA-256 and by another algorithm, and how it begins. */
+/** The digests of a file by SHA-256 and by another algorithm, and its first bytes. */
 async function hashed(
   path: string,
   algorithm: string | undefined,
@@ -245,35 +244,35 @@ function contentOf(path: string): AsyncIterable<Buffer> {
 }
 
 /*
- * Finds the files below a directory, with what apt-cacher-ng noted about them. Reads no content.
+ * Finds the files below a directory, with the heads that apt-cacher-ng keeps of them. It reads no content.
  *
  * # Facts
- * - apt-cacher-ng keeps a file at `HOST/path`, or at `MIRROR/path` for mirrors it has merged under a name (`debrep`, `uburep`),
+ * - apt-cacher-ng keeps a file at `HOST/path`, or at `MIRROR/path` for mirrors that it has merged under a name (`debrep`, `uburep`),
  *   with the path decoded. The port is not part of the name.
- * - Beside it stands `path.head` with the head of the response: the status, Content-Length, and X-Original-Source, the URL the
- *   file came from, with its path decoded.
- * - While a file arrives it already has its name, and is shorter than its Content-Length. apt keeps such files in `partial/`.
- * - Names at the top that begin with `_` are its own.
+ * - The file `path.head` has the head of the response: the status, Content-Length, and X-Original-Source, which is the URL of the file
+ *   with its path decoded.
+ * - A file that is arriving already has its name, and is shorter than its Content-Length. apt keeps such files in `partial/`.
+ * - Names at the top that begin with `_` are for apt-cacher-ng itself.
  */
 
 /** A file below the directory. */
 interface FoundFile {
-  /** From the directory on. */
+  /** The path from the directory on. */
   readonly path: string
   readonly size: number
   readonly modified: number
   readonly isFile: boolean
-  /** Whether its name says that it is not whole. */
+  /** Whether its path says that it is incomplete. */
   readonly partial: boolean
 }
 
-/** The head that stands beside a file. */
+/** The head beside a file. */
 export interface Head {
   readonly status: number
   readonly fields: Fields
 }
 
-/** Every file below a directory, heads left out. Throws when the directory itself cannot be read. */
+/** Every file below a directory except the heads. Throws when the directory itself cannot be read. */
 export async function* filesBelow(directory: string): AsyncGenerator<FoundFile> {
   for await (const entry of await opendir(directory, { recursive: true })) {
     if (entry.isDirectory()) continue
@@ -308,8 +307,8 @@ export async function headOf(path: string): Promise<Head | undefined> {
 }
 
 /**
- * The URL of a file by its place, decoded; undefined when its place tells none. Where the head names a source, the path must
- * agree with it, whatever the directory at the top is called.
+ * The decoded URL of a file by its place; undefined when the place tells none. When the head names a source, the path must agree with
+ * it, and the name of the top directory does not matter.
  */
 function urlByPlace(path: string, source: string | undefined): string | undefined {
   const [top = '', ...rest] = path.split(sep)
@@ -321,7 +320,7 @@ function urlByPlace(path: string, source: string | undefined): string | undefine
   return /^[a-z0-9-]+(\.[a-z0-9-]+)+(:\d{1,5})?$/.test(top) ? `http://${top}/${below}` : undefined
 }
 
-/** A decoded URL as it is written in a request. */
+/** A decoded URL in the form for requests. */
 function encodedUrl(url: string): string {
   const [, begin = '', path = ''] = /^([a-z]+:\/\/[^/]*)(.*)$/s.exec(url) ?? []
   return begin + path.split('/').map(encodeURIComponent).join('/')

@@ -1,5 +1,5 @@
 /**
- * Lists the files that stored or imported indexes (Packages, Sources) name, with their URLs, and chooses by them the stored files
+ * Lists the files that stored or imported indexes (Packages, Sources) name, with their URLs. By these lists it chooses the stored files
  * of some archives or suites.
  */
 import { iterate } from '../../bytes/source.ts'
@@ -12,14 +12,14 @@ import { rootOf, rootsOf } from '../archive/suite-layout.ts'
 import type { ReadableStore } from '../store/store.ts'
 import { commonDirectory } from '../suites/table.ts'
 
-/** An index of packages, where it lies, and which of the two kinds it is. */
+/** An index of packages with its kind and its place. */
 export interface Index {
   readonly kind: PackageIndex
   /** The decoded URL of its directory. */
   readonly base: string
 }
 
-/** The index that is kept under this URL, by its plain name or by hash; undefined for other files. */
+/** The index with this URL, by its plain name or by hash; undefined for other files. */
 export function indexAt(key: string): Index | undefined {
   const name = decodedUrl(key)
   if (name === undefined) return undefined
@@ -29,14 +29,14 @@ export function indexAt(key: string): Index | undefined {
   return kind && { kind, base: byHash ? directory : parentOf(name) }
 }
 
-/** The kind of index that a directory of a suite has. */
+/** The kind of index in a directory of a suite. */
 function kindIn(directory: string): PackageIndex | undefined {
   if (/\/binary-[\w-]+$/.test(directory)) return 'Packages'
   return directory.endsWith('/source') ? 'Sources' : undefined
 }
 
-/** The files an index lists, packed or not, with their decoded URLs. Throws when it cannot be unpacked or read. */
-export async function* listedIn(
+/** The files that an index lists, with their decoded URLs. The index may be compressed. Throws when it cannot be decompressed or read. */
+export async function* filesOfIndex(
   { kind, base }: Index,
   content: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<ListedFile & { readonly url: string }> {
@@ -46,7 +46,7 @@ export async function* listedIn(
     for await (const listed of files) yield { ...listed, url: `${first}/${listed.path}` }
     return
   }
-  // In a flat repository all paths together tell where they begin.
+  // In a flat repository only all paths together show their common root.
   const all: ListedFile[] = []
   let common: string | undefined
   for await (const listed of files) {
@@ -57,27 +57,27 @@ export async function* listedIn(
   for (const listed of all) yield { ...listed, url: `${root}/${listed.path}` }
 }
 
-/** A content piece by piece; each is valid until the next is asked for. */
+/** The pieces of a content. Each is valid until the next one is requested. */
 export async function* blocksOf(content: Content): AsyncGenerator<Buffer> {
   if (content.kind === 'bytes') yield content.bytes
   else if (content.kind === 'stream') yield* iterate(content.open())
 }
 
 export interface Choice {
-  /** Hosts, or hosts with the beginning of a path; all when there are none. */
+  /** Hosts, or hosts with the beginning of a path; all archives when the list is empty. */
   readonly archives: readonly string[]
-  /** Directories below `dists/`; all files, of a suite or not, when there are none. */
+  /** Directories below `dists/`; all files, of a suite or not, when the list is empty. */
   readonly suites: readonly string[]
 }
 
 interface Chosen {
   readonly chosen: (key: string) => boolean
-  /** Indexes that cannot be read: packages that only they name are missing. */
+  /** The indexes that cannot be read. Packages that only they name are missing. */
   readonly unread: readonly { readonly key: string; readonly because: string }[]
 }
 
-/** With suites, reads their stored indexes: the packages they name belong to them. */
-export async function chosenFrom(
+/** Chooses the files of some archives and suites. The packages that the stored indexes of a suite name belong to it. */
+export async function chooseFiles(
   store: ReadableStore,
   { archives, suites }: Choice,
 ): Promise<Chosen> {
@@ -86,7 +86,7 @@ export async function chosenFrom(
   if (suites.length === 0) return { chosen: ofArchive, unread: [] }
   const names = new Map<string, string>()
   const wanted = new Set<string>()
-  /** Each content in each directory once. */
+  /** The indexes, with each content in each directory once. */
   const indexes = new Map<string, { index: Index; key: string; digest: string; size: number }>()
   for await (const some of store.list()) {
     for (const { key, digest, size } of some) {
@@ -104,7 +104,7 @@ export async function chosenFrom(
     try {
       const content = await store.content(named)
       if (content === undefined) continue
-      for await (const { url } of listedIn(index, blocksOf(content))) {
+      for await (const { url } of filesOfIndex(index, blocksOf(content))) {
         const key = names.get(url)
         if (key !== undefined) wanted.add(key)
       }
@@ -115,7 +115,7 @@ export async function chosenFrom(
   return { chosen: key => wanted.has(key), unread }
 }
 
-/** Whole segments: `archive.example.org/debian` is not the beginning of `archive.example.org/debian-security`. */
+/** Whether a key is below a place. Whole segments count: `archive.example.org/debian-security` is not below `archive.example.org/debian`. */
 function isBelow(key: string, place: string): boolean {
   const url = place.includes('://') ? key : key.slice(key.indexOf('://') + 3)
   const beginning = place.replace(/\/+$/, '')

@@ -1,5 +1,5 @@
 /**
- * Writes the members of a bundle to a directory or a tar archive, under a temporary name until it is whole.
+ * Writes the members of a bundle to a directory or a tar archive, which has a temporary name until it is complete.
  */
 import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -9,17 +9,17 @@ import { tarEnd, tarHeader, tarPadding } from './tar.ts'
 type Pieces = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
 export interface Sink {
-  /** Writes a member of this size. Content that is shorter is filled up; what is longer is an error. */
+  /** Writes a member of this size. In an archive, shorter content is filled up. Longer content is an error. */
   member(name: string, size: number, content: Pieces): Promise<void>
-  /** Forgets a member whose content was wrong, where that can be done. */
+  /** Removes a member whose content was wrong. In an archive it stays. */
   retract(name: string): Promise<void>
   /** Gives the bundle its name. */
   finish(): Promise<void>
-  /** Removes what there is of it. */
+  /** Removes the unfinished bundle. */
   abandon(): Promise<void>
 }
 
-/** A tar archive when the name ends in `.tar`, a directory otherwise. Throws a Failure when there is one already. */
+/** Opens a tar archive if the name ends in `.tar`, else a directory. Throws a Failure when the path exists already. */
 export async function openSink(path: string, now: number): Promise<Sink> {
   await mustNotExist(path)
   return path.endsWith('.tar') ? tarSink(path, now) : directorySink(path)
@@ -75,7 +75,7 @@ async function directorySink(path: string): Promise<Sink> {
   }
 }
 
-/** Writes the content; answers how many bytes there were. */
+/** Writes the content. Returns the number of its bytes. */
 async function write(file: FileHandle, size: number, content: Pieces): Promise<number> {
   let written = 0
   for await (const piece of content) {
@@ -86,7 +86,7 @@ async function write(file: FileHandle, size: number, content: Pieces): Promise<n
   return written
 }
 
-/** An empty directory is taken for none. */
+/** Throws when the path exists. An empty directory counts as none, and is removed. */
 async function mustNotExist(path: string): Promise<void> {
   try {
     if ((await readdir(path)).length === 0) return await rmdir(path)

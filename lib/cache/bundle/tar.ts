@@ -2,17 +2,17 @@
  * Tar archives of plain files, as much of POSIX ustar as a bundle needs.
  *
  * # Facts
- * - A member is a block of 512 bytes that names it and its size, then its content, filled up with zeroes to a whole block. Two
+ * - A member is a block of 512 bytes with its name and its size, then its content, filled up with zeroes to a whole block. Two
  *   blocks of zeroes end the archive.
- * - Sizes are octal digits; from 8 GiB on they are binary, as GNU tar and libarchive write them.
- * - Archives that tar has packed again may have extended headers (pax, GNU long names). They are passed over: the names of a
+ * - Sizes are octal digits. From 8 GiB on they are binary, as GNU tar and libarchive write them.
+ * - An archive that tar has written again may have extended headers (pax, GNU long names). They are ignored, because the names in a
  *   bundle are short.
  */
 
 const blockBytes = 512
 const octalLimit = 8 ** 11
 
-/** What stands before the content of a member. `name` has at most 100 bytes. */
+/** The header of a member, which comes before its content. `name` has at most 100 bytes. */
 export function tarHeader(name: string, size: number, modified: number): Buffer {
   const header = Buffer.alloc(blockBytes)
   if (Buffer.byteLength(name) > 100) throw new RangeError(`too long a name: ${name}`)
@@ -33,27 +33,27 @@ export function tarHeader(name: string, size: number, modified: number): Buffer 
   return header
 }
 
-/** What stands after the content of a member. */
+/** The zeroes after the content of a member. */
 export function tarPadding(size: number): Buffer {
   return Buffer.alloc((blockBytes - (size % blockBytes)) % blockBytes)
 }
 
-/** What ends an archive. */
+/** The end of an archive. */
 export const tarEnd: Buffer = Buffer.alloc(2 * blockBytes)
 
 /** A plain file of an archive. */
 export interface TarMember {
   readonly name: string
   readonly size: number
-  /** To be read, as far as it is wanted, before the next member is asked for. */
+  /** The content. It can only be read before the next member is requested. */
   readonly content: AsyncIterable<Buffer>
 }
 
-/** The plain files of an archive in their order. Throws when it is none, or ends too early. */
+/** The plain files of an archive in their order. Throws when it is no archive, or ends too early. */
 export async function* tarMembers(source: AsyncIterable<Buffer>): AsyncGenerator<TarMember> {
   const chunks = source[Symbol.asyncIterator]()
   let rest: Buffer = Buffer.alloc(0)
-  /** The next `left.bytes` bytes, piece by piece; it counts them down. */
+  /** The next `left.bytes` bytes in pieces. It subtracts each piece from `left.bytes`. */
   const next = async function* (left: { bytes: number }): AsyncGenerator<Buffer> {
     while (left.bytes > 0) {
       while (rest.length === 0) {
@@ -92,7 +92,7 @@ function readHeader(header: Buffer) {
   return { name: text(0, 100).replace(/^\.\//, ''), size, isFile: type === '0' || type === '' }
 }
 
-/** The sum of all bytes, those of the checksum itself counted as blanks. */
+/** The sum of all bytes of a header. The bytes of the checksum itself count as blanks. */
 function checksum(header: Buffer): number {
   return header.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 0x20 : byte), 0)
 }

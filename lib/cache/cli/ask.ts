@@ -1,17 +1,17 @@
 /**
- * The commands that ask the running service: status, stats, remove, refresh, reload, and explain, which reads the store by itself
- * when none runs.
+ * The commands that ask the running service: status, stats, remove, refresh, release, changes, build and reload. explain asks it too, and
+ * reads the store itself when no service runs.
  */
 import { printAnswer, serviceNotAsked, wholeDirectory } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
-/** Asks the service that owns the cache directory, prints what it says, and answers the exit code it names. */
+/** Asks the service that owns the cache directory, prints its answer, and returns its exit code. */
 export async function askService(directory: string, request: object): Promise<ExitCode> {
-  const code = await printAnswer({ directory, lock: wholeDirectory }, request, complain)
+  const code = await printAnswer({ directory, lock: wholeDirectory }, request, printComplaint)
   if (code === 'forbidden') {
     throw serviceNotAsked(
       `The service of ${directory} answers its own user and root alone: try it with sudo.`,
@@ -24,9 +24,9 @@ export async function askService(directory: string, request: object): Promise<Ex
 }
 
 /**
- * Prints how a request for `url` would be answered, a line for each question, as the service that runs with the cache directory
- * says. Without one, or when it answers others alone, it reads the store by itself. A `url` that is none is wrong usage. `file` is the
- * configuration file that the command line names: the service answers with the settings it has, which may be others.
+ * Prints how a request for `url` would be answered, with a line for each question. It asks the service that runs with the cache
+ * directory. Without one, or when this user may not ask it, it reads the store itself. An invalid `url` is wrong usage. `file` is the
+ * configuration file on the command line. A running service answers with its own settings, which can differ from it.
  */
 export async function printExplanation(
   url: string,
@@ -36,11 +36,11 @@ export async function printExplanation(
   const code = await printAnswer(
     { directory: config.cacheDirectory, lock: wholeDirectory },
     { do: 'explain', of: url },
-    complain,
+    printComplaint,
   )
   if (code !== undefined && code !== 'forbidden') {
     if (file !== undefined) {
-      await complain(
+      await printComplaint(
         `the running service answered with the settings in force, and did not read ${file} for that`,
       )
     }

@@ -1,12 +1,12 @@
 /**
- * `cachesvc import` and `cachesvc export`: take over a bundle, or packages from the cache of apt-cacher-ng or apt, and write stored
- * files as a bundle.
+ * The command `cachesvc import` imports a bundle, or packages from the cache of apt-cacher-ng or apt. The command `cachesvc export`
+ * writes stored files as a bundle.
  */
 import { constants, type Stats } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Clock, systemClock } from '../../async/clock.ts'
-import { Failure, systemCode, unlessMissing } from '../../errors.ts'
+import { Failure, systemCode, valueUnlessMissing } from '../../errors.ts'
 import { count, countOf, size } from '../../figures.ts'
 import { createLog, type Logger } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
@@ -18,7 +18,7 @@ import { type ExtraMember, exportBundle } from '../bundle/export.ts'
 import { identityName } from '../bundle/format.ts'
 import { importBundle } from '../bundle/import-bundle.ts'
 import { importTree } from '../bundle/import-tree.ts'
-import { type Choice, chosenFrom } from '../bundle/indexed.ts'
+import { type Choice, chooseFiles } from '../bundle/indexed.ts'
 import { openSink } from '../bundle/sink.ts'
 import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'
@@ -28,11 +28,11 @@ import { openStore, type ReadableStore } from '../store/store.ts'
 import type { RetentionRules } from '../store/upkeep/rules.ts'
 import { openAdopted, standingOf } from '../suites/known-suites.ts'
 import { withStore } from './list.ts'
-import { complain, ProgressLine } from './terminal.ts'
+import { ProgressLine, printComplaint } from './terminal.ts'
 
 /**
- * A failure when nothing was taken over and the store had nothing of it, or when a file could not be stored. Throws when the
- * service runs: the store is its own.
+ * Imports a bundle or a directory, and prints a summary. The exit code is that of a failure when the store has none of the files
+ * afterwards, or when a file could not be stored. Throws when the service runs, because the service owns the store.
  */
 export async function printImport(
   path: string,
@@ -41,7 +41,7 @@ export async function printImport(
 ): Promise<ExitCode> {
   const isDirectory = (await readableStats(path)).isDirectory()
   const identity = join(path, identityName)
-  const isBundle = !isDirectory || (await unlessMissing(stat(identity))) !== undefined
+  const isBundle = !isDirectory || (await valueUnlessMissing(stat(identity))) !== undefined
   await mustBeOwner(config.cacheDirectory)
   const around = { clock: systemClock, log: createLog({ level: 'warn', to: process.stderr }) }
   const put = new Set<string>()
@@ -91,8 +91,8 @@ export async function printImport(
 }
 
 /**
- * Room is made as the service makes it, and what was `put` by the import goes last: no adopted index names it yet. What is too old
- * for the service stays until that runs.
+ * The rules of retention for an import. They make room as the service does, but remove the contents that the import has `put` last,
+ * because no adopted index names them yet. They leave old files and old versions to the service.
  */
 export async function importRules(
   config: Config,
@@ -112,7 +112,7 @@ export async function importRules(
   return { ...retention, unusedDays: 0, versions: 0, standing }
 }
 
-/** Files of one reason that are listed. */
+/** The most files that are listed for one reason. */
 const mostListed = 10
 
 function summary({ files, bytes, known, leftOut, builds }: ImportCounts, dryRun: boolean): string {
@@ -135,7 +135,7 @@ function summary({ files, bytes, known, leftOut, builds }: ImportCounts, dryRun:
   return `${lines.join('\n')}\n`
 }
 
-/** The user who runs an import is the service's, who may not read most home directories. */
+/** The stats of a path. Throws with advice when this user, who is that of the service and can read few directories, cannot read it. */
 async function readableStats(path: string): Promise<Stats> {
   try {
     await access(path, constants.R_OK)
@@ -147,29 +147,29 @@ async function readableStats(path: string): Promise<Stats> {
   }
 }
 
-/** A failure when there is nothing to export. Throws when the bundle cannot be written; then none is there. */
+/** Exports the chosen files. Without any, the exit code is that of a failure. Throws when the bundle cannot be written, and leaves none. */
 export function printExport(path: string, config: Config, choice: Choice): Promise<ExitCode> {
   return exportChosen(path, config, async store => {
-    const { chosen, unread } = await chosenFrom(store, choice)
-    // Contents that are kept for builds go with their builds.
+    const { chosen, unread } = await chooseFiles(store, choice)
+    // Contents that are kept for builds are exported with their builds.
     return { chosen: key => !isKeepingKey(key) && chosen(key), unread }
   })
 }
 
-type Choosing = Awaited<ReturnType<typeof chosenFrom>> & {
+type ChosenFiles = Awaited<ReturnType<typeof chooseFiles>> & {
   readonly members?: readonly ExtraMember[]
 }
 
-/** The same for files that a function of the store chooses, and further members. */
+/** Exports the files that a function of the store chooses, and further members. */
 export function exportChosen(
   path: string,
   config: Config,
-  choose: (store: ReadableStore) => Promise<Choosing>,
+  choose: (store: ReadableStore) => Promise<ChosenFiles>,
 ): Promise<ExitCode> {
   return withStore(config, async store => {
     const { chosen, unread, members } = await choose(store)
     for (const { key, because } of unread) {
-      await complain(
+      await printComplaint(
         `${key} cannot be read, so packages that only it names are missing: ${because}`,
       )
     }
@@ -185,13 +185,14 @@ export function exportChosen(
       const by = `cachesvc ${packageVersion()}`
       const exported = await exportBundle({ store, sink, now, chosen, members, by, onRead })
       line.end()
-      for (const { key, because } of exported.leftOut) await complain(`left out ${key}: ${because}`)
+      for (const { key, because } of exported.leftOut)
+        await printComplaint(`left out ${key}: ${because}`)
       if (exported.files === 0) {
         await sink.abandon()
         const { length } = exported.leftOut
         const none =
           length === 0 ? 'nothing stored is meant' : `${countOf(length, 'file')} left out`
-        await complain(`${none}: no bundle was written`)
+        await printComplaint(`${none}: no bundle was written`)
         return exitCodes.failure
       }
       await sink.finish()

@@ -1,20 +1,20 @@
 /**
- * The commands of cachesvc. Each loads what it needs when it runs.
+ * The commands of cachesvc. Each command loads its modules when it runs.
  */
 
 import { resolve } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
 import type { Override } from '../../config/dump.ts'
-import { Failure } from '../../errors.ts'
+import { problemOf } from '../../errors.ts'
 import { ownName } from '../../files/directory-owner.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import { type Config, namedCacheDirectory, surroundings } from '../config/config.ts'
 import { configCheck, defaultConfigFile, loadConfig } from '../config/load-config.ts'
 import type { Line } from './arguments.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
-/** Runs a command; answers the exit code. */
+/** Runs a command. Returns the exit code. */
 export async function command({ run, operands, options }: Line): Promise<ExitCode> {
   const load = () => {
     const overrides = { cacheDirectory: options['cache-dir'], listen: options.listen }
@@ -23,17 +23,20 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   const withFiles = () => load().then(withFilesChecked)
   const { 'check-config': checks, 'dump-config': dumps } = options
   const loaded = await (checks || (run === 'serve' && !dumps) ? withFiles() : load())
-  for (const warning of loaded.warnings) await complain(`warning: ${warning}`, 'warn')
+  for (const warning of loaded.warnings) await printComplaint(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
-    for (const problem of loaded.problems) await complain(problem)
-    // The service runs on with its old configuration, and is asked most when the new one is wrong.
+    for (const problem of loaded.problems) await printComplaint(problem)
+    // The service runs on with its old configuration, and operators ask for its status most when the new one is wrong.
     if (run !== 'status' && run !== 'stats' && run !== 'socket-unit') return exitCodes.configuration
     const likely = await likelyConfig(loaded.file, options['cache-dir'])
     if (likely === undefined) return exitCodes.configuration
     if (run === 'socket-unit') return printSocketUnit(likely)
     const { cacheDirectory } = likely
     const { askService } = await import('./ask.ts')
-    await complain(`the configuration is wrong; the service of ${cacheDirectory} is asked`, 'warn')
+    await printComplaint(
+      `the configuration is wrong; the service of ${cacheDirectory} is asked`,
+      'warn',
+    )
     return askService(cacheDirectory, { do: run, json: options.json })
   }
   const { value: config, warnings, file } = loaded
@@ -42,7 +45,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { serviceDirectoryProblem } = await import('./service-directory.ts')
       const problem = await serviceDirectoryProblem(config.cacheDirectory)
       if (problem !== undefined) {
-        await complain(problem)
+        await printComplaint(problem)
         return exitCodes.configuration
       }
     }
@@ -94,7 +97,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'release': {
       const { until, now, reason } = options
       if (now && until !== undefined) {
-        await complain('--now and --until exclude each other')
+        await printComplaint('--now and --until exclude each other')
         return exitCodes.usage
       }
       return ask({ do: run, of, suites: options.suite, until, reason, by: callerName() })
@@ -116,12 +119,12 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   }
 }
 
-/** Who runs this command: the user who called sudo, where it was. */
+/** The name of the user who runs this command; under sudo, the user who called it. */
 function callerName(): string {
   return process.env['SUDO_USER'] || (ownName() ?? String(process.getuid?.() ?? 'unknown'))
 }
 
-/** What can be told of a configuration that has problems: its places alone. Undefined when they are what is wrong. */
+/** A configuration with only the places of a file that has problems. Undefined when the places are wrong themselves. */
 async function likelyConfig(
   file: string | undefined,
   named: string | undefined,
@@ -135,7 +138,7 @@ async function likelyConfig(
   return checked.ok ? checked.value : undefined
 }
 
-/** Prints every setting. `--cache-dir` and the variable for it come before the file, as `--listen` does. */
+/** Prints every setting. `--listen`, `--cache-dir` and the variable for the cache directory take precedence over the file. */
 async function dumpConfig(
   { value: { cacheDirectory }, file }: Extract<Loaded, { readonly ok: true }>,
   options: Line['options'],
@@ -171,7 +174,7 @@ async function printSocketUnit({ listen }: Config): Promise<ExitCode> {
 
 type Loaded = Awaited<ReturnType<typeof loadConfig>>
 
-/** A configuration, and the certificates and keys it names: their problems count as its own. Changes nothing. */
+/** Checks the certificates, keys and credentials that a configuration names. Their problems count as problems of the configuration. */
 async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
   if (!loaded.ok) return loaded
   const { authorityProblem } = await import('../intercept/authority.ts')
@@ -185,15 +188,4 @@ async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
   ].filter(problem => problem !== undefined)
   const { warnings, file } = loaded
   return problems.length > 0 ? { ok: false, problems, warnings, file } : loaded
-}
-
-/** The sentence of the Failure that is thrown; undefined when none is. */
-async function problemOf(read: () => unknown): Promise<string | undefined> {
-  try {
-    await read()
-    return undefined
-  } catch (error) {
-    if (error instanceof Failure) return error.message
-    throw error
-  }
 }

@@ -1,5 +1,5 @@
 /**
- * `cachesvc get`: fetches a file through the proxy that runs here, as apt would.
+ * The command `cachesvc get` fetches a file through the proxy on this machine, as apt does.
  */
 import { randomBytes } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
@@ -10,14 +10,14 @@ import { Failure } from '../../errors.ts'
 import { formatAuthority, parseUri } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
-/** The longest silence of the proxy, milliseconds. It answers itself when an origin is silent. */
+/** The longest silence of the proxy in milliseconds. The proxy answers an error itself when an origin is silent for long. */
 const silence = 60_000
-/** Bytes of a sentence that is shown. */
+/** The most characters of a sentence that are shown. */
 const mostText = 4096
 
-/** Writes the content to the file, in one step at its end, or to standard output. Answers the exit code. */
+/** Writes the content to standard output, or to a file that appears only when it is complete. Returns the exit code. */
 export async function printFile(
   url: string,
   { listen }: Pick<Config, 'listen'>,
@@ -25,7 +25,7 @@ export async function printFile(
 ): Promise<ExitCode> {
   const uri = parseUri(url.includes('://') ? url : `http://${url}`)
   if ('problem' in uri) {
-    await complain(`${url} is no http or https URL`)
+    await printComplaint(`${url} is no http or https URL`)
     return exitCodes.usage
   }
   const host = formatAuthority(uri, uri.scheme)
@@ -35,10 +35,10 @@ export async function printFile(
   const { statusCode: status = 0, headers } = response
   if (status !== 200) {
     const sentence = await beginning(response)
-    await complain(`${status}: ${sentence === '' ? response.statusMessage : sentence}`)
+    await printComplaint(`${status}: ${sentence === '' ? response.statusMessage : sentence}`)
     return exitCodes.failure
   }
-  await complain(`${url}: ${headers['x-cache'] ?? 'no X-Cache'}`, 'info')
+  await printComplaint(`${url}: ${headers['x-cache'] ?? 'no X-Cache'}`, 'info')
   if (output === undefined) for await (const piece of response) await written(piece)
   else await replaceFile(output, response)
   return exitCodes.success
@@ -74,14 +74,14 @@ async function beginning(response: IncomingMessage): Promise<string> {
   return text.slice(0, mostText).trim()
 }
 
-/** Writes to standard output. The process may end when this has come about. */
+/** Writes to standard output. Resolves when the bytes are written, so that the process can end. */
 function written(piece: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(piece, error => (error ? reject(error) : resolve()))
   })
 }
 
-/** Writes beside the file and renames. What was there stays when the transfer breaks off. */
+/** Writes to a temporary file and renames it. A former file stays when the transfer breaks off. */
 async function replaceFile(path: string, response: IncomingMessage): Promise<void> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.part`
   try {

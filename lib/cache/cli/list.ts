@@ -1,6 +1,6 @@
 /**
- * `cachesvc list`, and `remove` and `refresh` with `--dry-run`: print entries of the store, which they open for themselves beside a
- * running daemon.
+ * The command `cachesvc list`, and `remove` and `refresh` with `--dry-run`, print entries of the store. They open it for reading, also
+ * while the daemon runs.
  */
 
 import { systemClock } from '../../async/clock.ts'
@@ -8,16 +8,16 @@ import { countOf } from '../../figures.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { chosenBy, patternSelection, proposal } from '../control/selection.ts'
+import { patternSelection, proposal, selectionOf } from '../control/selection.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/store.ts'
 import type { ListOrder } from './arguments.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
 /**
- * Prints every entry whose key matches, in order: a line each under a head line, fields separated by tabs for other programs to
- * read, or JSON. A failure when no entry matches.
+ * Prints every entry whose key matches, in order. The output is JSON, or a line for each entry below a head line, with tabs between the
+ * fields for other programs. The exit code is that of a failure when no entry matches.
  */
 export async function printList(
   pattern: string | undefined,
@@ -33,7 +33,11 @@ export async function printList(
   if (json) await print('[')
   const found = await withStore(config, async store => {
     let count = 0
-    for await (const some of inOrder(store, patternSelection(`*${pattern ?? ''}*`), orders[sort])) {
+    for await (const some of sortedEntries(
+      store,
+      patternSelection(`*${pattern ?? ''}*`),
+      orders[sort],
+    )) {
       if (!json && count === 0) await print('bytes\tlast used\tSHA-256\tURL\n')
       await printLines(some, json ? jsonOf : lineOf)
       count += some.length
@@ -43,37 +47,37 @@ export async function printList(
   if (json) await print('\n]\n')
   if (found > 0) return exitCodes.success
   const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
-  await complain(`${config.cacheDirectory} holds nothing${sought}`)
+  await printComplaint(`${config.cacheDirectory} holds nothing${sought}`)
   return exitCodes.failure
 }
 
-/** What `cachesvc list --json` prints of each file. */
+/** The JSON of each file that `cachesvc list --json` prints. */
 export type ListedFile = ReturnType<typeof listedFile>
 
 function listedFile({ key, size, digest, lastUsed }: ListedEntry) {
   return { url: key, bytes: size, lastUsed: new Date(lastUsed).toISOString(), sha256: digest }
 }
 
-/** Prints the URLs that `remove` or `refresh` would mean. A failure when there is none. */
+/** Prints the URLs that `remove` or `refresh` would act on. The exit code is that of a failure when there is none. */
 export async function printChosen(
   act: 'remove' | 'refresh',
   text: string,
   config: Config,
 ): Promise<ExitCode> {
-  const chosen = chosenBy(text, rulesOf(config))
+  const chosen = selectionOf(text, rulesOf(config))
   return withStore(config, async store => {
     let count = 0
-    if (typeof chosen === 'string') await complain(chosen)
+    if (typeof chosen === 'string') await printComplaint(chosen)
     else {
-      for await (const some of inOrder(store, chosen, orders.url)) {
+      for await (const some of sortedEntries(store, chosen, orders.url)) {
         await printLines(some, ({ key }) => `${key}\n`)
         count += some.length
       }
-      await complain(`${countOf(count, 'file')}; nothing was changed`)
+      await printComplaint(`${countOf(count, 'file')}; nothing was changed`)
     }
     if (count > 0) return exitCodes.success
     const proposed = await proposal(store, text, act)
-    if (proposed !== undefined) await complain(proposed)
+    if (proposed !== undefined) await printComplaint(proposed)
     return typeof chosen === 'string' ? exitCodes.usage : exitCodes.failure
   })
 }
@@ -82,21 +86,21 @@ type Order = (a: ListedEntry, b: ListedEntry) => number
 
 const byUrl: Order = (a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))
 
-/** Orders without a tie but for the same entry. */
+/** The orders. Only an entry itself is equal to it in an order. */
 const orders: Readonly<Record<ListOrder, Order>> = {
   url: byUrl,
   size: (a, b) => b.size - a.size || byUrl(a, b),
   used: (a, b) => b.lastUsed - a.lastUsed || byUrl(a, b),
 }
 
-/** About so many entries are sorted at once, and no others are in memory then: some 70 MB. */
+/** The number of entries that are sorted at once. Only these are in memory then, about 70 MB. */
 const mostSorted = 250_000
 
 /**
- * The entries that match, in order, some at a time. Of more than `most` a first walk over the store finds where to divide them, and
- * each part has a walk of its own: memory is bounded, and a million take six walks.
+ * The entries that match, in order and some at a time. Memory is bounded: a first walk over the store divides more than `most` entries
+ * into parts, and each part takes another walk. A million entries take six walks.
  */
-export async function* inOrder(
+export async function* sortedEntries(
   store: Pick<ReadableStore, 'list'>,
   matches: (key: string) => boolean,
   order: Order,
@@ -118,7 +122,7 @@ export async function* inOrder(
 
 const mostSamples = 4000
 
-/** The last entry of each part; undefined for the last part, which has all that is left. Judges by entries at even distances. */
+/** The last entry of each part; undefined for the last part, which has the rest. It estimates them from entries at even distances. */
 async function divided(
   store: Pick<ReadableStore, 'list'>,
   matches: (key: string) => boolean,
@@ -142,10 +146,10 @@ async function divided(
   return [...bounds, undefined]
 }
 
-/** Lines that are written at once. */
+/** The number of lines that are written at once. */
 const batch = 1000
 
-/** Prints a line for each, many at a time. */
+/** Prints a line for each entry, many at a time. */
 async function printLines(
   all: readonly ListedEntry[],
   line: (one: ListedEntry) => string,
@@ -160,7 +164,7 @@ function lineOf({ key, size, digest, lastUsed }: ListedEntry): string {
   return `${size}\t${new Date(lastUsed).toISOString()}\t${digest}\t${key}\n`
 }
 
-/** Opens the store for reading as long as `act` runs. */
+/** Opens the store for reading while `act` runs. */
 export async function withStore<Result>(
   config: Config,
   act: (store: ReadableStore) => Promise<Result>,

@@ -1,5 +1,5 @@
 /**
- * `cachesvc serve`: the daemon, with its log and the reload of its configuration.
+ * The command `cachesvc serve` runs the daemon, with its log and the reload of its configuration.
  */
 import { isatty } from 'node:tty'
 import { proxyVariable } from '../../config/proxy-url.ts'
@@ -9,7 +9,7 @@ import { createLog } from '../../log/log.ts'
 import type { ExitCode } from '../../program.ts'
 import type { Config, UserEnvironment } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
-import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
+import { localUrl, neighbourCaution, reachableUrl } from '../operations/endpoint.ts'
 import { machineAddresses } from '../policy/routing.ts'
 import { startService } from '../service.ts'
 
@@ -22,7 +22,7 @@ interface ServeOptions {
   readonly load: () => ReturnType<typeof loadConfig>
 }
 
-/** Runs the daemon until it is told to stop. */
+/** Runs the daemon until a signal stops it. */
 export function serveWith({ config, warnings, file, load }: ServeOptions): Promise<ExitCode> {
   const log = createLog({ level: config.log.level })
   const note = ignoredProxyNote(config, process.env)
@@ -37,12 +37,12 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
     log,
     start: async (start, reloadDaemon) => {
       const service = await startService({ config, warnings, log, start, reload, reloadDaemon })
-      // These lines help a user who tries the proxy out: an installed service has a file and no terminal.
+      // This line is for a user who tries the proxy out. An installed service has a file and no terminal.
       if (file === undefined || isatty(1)) {
-        const here = reachableHere(service.listeners)
+        const here = localUrl(service.listeners)
         log.info(`try it here: sudo apt -o Acquire::http::Proxy=${here} update`)
       }
-      const url = reachableAt(config, machineAddresses(), service.listeners)
+      const url = reachableUrl(config, machineAddresses(), service.listeners)
       log.info(`make machines use it: ${url}/_cachesvc/setup`)
       const { clients } = config
       const admits = (address: string) => AddressSet.fromCidrs(clients).has(address)
@@ -54,10 +54,10 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
 }
 
 /*
- * The variables by which other programs are told of a proxy, which this one does not read: what it asks for its clients is a setting.
+ * The variables that name a proxy for other programs. cachesvc does not read them, because it has a setting for the parent proxy.
  */
 
-/** The note for the log when such a variable is set and no parent proxy is configured; it shows no credentials. */
+/** The note for the log when such a variable is set and no parent proxy is configured; else undefined. It shows no credentials. */
 export function ignoredProxyNote(
   { parentProxy }: { readonly parentProxy: unknown },
   environment: UserEnvironment['environment'],

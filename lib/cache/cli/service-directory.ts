@@ -1,6 +1,6 @@
 /**
- * Whether the unit of systemd lets the service write to its cache directory: with ProtectSystem=strict it may write to
- * /var/cache/cachesvc and to ReadWritePaths alone. A command that an administrator runs is not confined so, and must ask systemd.
+ * Checks whether the unit of systemd lets the service write to its cache directory. With ProtectSystem=strict the service may write only
+ * to /var/cache/cachesvc and to ReadWritePaths. A command of an administrator is not confined so, and has to ask systemd.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -9,21 +9,21 @@ import { letServiceWrite } from '../store/disk/self-test.ts'
 const unit = 'cachesvc.service'
 const longest = 5000
 
-/** What is wrong, and what to do; undefined when nothing is, or when systemd has no such unit or does not answer. Never throws. */
+/** The problem and its solution; undefined when there is none, when systemd has no such unit, or when it does not answer. Never throws. */
 export async function serviceDirectoryProblem(directory: string): Promise<string | undefined> {
   const properties = '--property=LoadState,ProtectSystem,ReadWritePaths,CacheDirectory'
   try {
     const { stdout } = await promisify(execFile)('systemctl', ['show', properties, unit], {
       timeout: longest,
     })
-    return confinedAway(stdout, directory)
+    return confinementProblem(stdout, directory)
   } catch {
     return undefined
   }
 }
 
-/** The same from what `systemctl show` prints. */
-export function confinedAway(shown: string, directory: string): string | undefined {
+/** The same problem, from the output of `systemctl show`. */
+export function confinementProblem(shown: string, directory: string): string | undefined {
   const property = (name: string) =>
     new RegExp(`^${name}=(.*)$`, 'm').exec(shown)?.[1]?.split(' ') ?? []
   if (property('LoadState')[0] !== 'loaded' || property('ProtectSystem')[0] !== 'strict') {

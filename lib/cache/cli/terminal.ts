@@ -1,22 +1,22 @@
 /**
- * What commands write for a person beside their output: complaints, and a line that is written over again while one works.
+ * The texts that commands write to standard error for people: complaints, and a line that shows the progress.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { errorLine } from '../../log/journal.ts'
 import type { LogLevel } from '../../log/log.ts'
 import { print } from '../../program.ts'
 
-/** Writes a sentence to standard error. `level` is what the journal takes it for. */
-export function complain(sentence: string, level: LogLevel = 'error'): Promise<void> {
+/** Writes a sentence to standard error. `level` is its priority in the journal. */
+export function printComplaint(sentence: string, level: LogLevel = 'error'): Promise<void> {
   return print(errorLine(level, `cachesvc: ${sentence}\n`), process.stderr)
 }
 
-/** Clears to the end of the line. */
+/** The escape sequence that clears the rest of a line. */
 const clearLine = '\u001b[K'
-/** Time between two writings. */
+/** The shortest time between two updates of the line. */
 const interval: Milliseconds = 100
 
-/** Writes nothing when the stream is no terminal. */
+/** A line that shows the progress on a terminal, and nothing on another stream. */
 export class ProgressLine {
   readonly #to: NodeJS.WriteStream
   readonly #clock: Clock

@@ -127,7 +127,7 @@ function isSame(one: TargetUri, other: TargetUri): boolean {
   return (['scheme', 'host', 'port', 'path'] as const).every(part => one[part] === other[part])
 }
 
-/** A warning when the policy lets no client reach the origin requests are sent to. */
+/** A warning when the policy lets no client reach the origin to which requests are routed. */
 function refusedAt(path: Path, place: Place | undefined, policy: Policy): Remark[] {
   return refused(place, policy).map(why => {
     return { path, at: 'value', text: `requests routed there are refused: ${why}` }

@@ -99,7 +99,7 @@ export function surroundings({ serves }: { readonly serves: boolean }): UserEnvi
   }
 }
 
-/** The directory named by CACHESVC_CACHE_DIR, made absolute; undefined when it is unset or empty. */
+/** The directory that CACHESVC_CACHE_DIR names, made absolute; undefined when the variable is unset or empty. */
 export function namedCacheDirectory({ environment }: UserEnvironment): string | undefined {
   const named = nonEmpty(environment['CACHESVC_CACHE_DIR'])
   return named === undefined ? undefined : resolve(named)

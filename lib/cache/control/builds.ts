@@ -1,5 +1,5 @@
 /**
- * Answers `cachesvc build`: lists, shows, begins, locks and removes builds, and takes over lists.
+ * Answers `cachesvc build`: it lists, shows, begins, locks and removes builds, fetches their missing files and imports lists.
  */
 import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-socket.ts'
 import { explainError } from '../../errors.ts'
@@ -12,17 +12,17 @@ import { buildOfList } from '../builds/build-file.ts'
 import type { Builds } from '../builds/builds.ts'
 import type { MissingFiles } from '../builds/missing-files.ts'
 
-/** What a request of the command names. */
-export interface BuildRequest {
+/** The request of the command. */
+interface BuildRequest {
   readonly act: string
   readonly name: string
   readonly file: string
   readonly json: boolean
 }
 
-/** Largest list that is read, bytes. */
+/** The bytes of the largest list that is read. */
 const mostListBytes = 64 * 1024 * 1024
-/** Problems that are printed. */
+/** The most problems that are printed. */
 const mostProblems = 50
 
 export async function buildAnswer(
@@ -117,10 +117,10 @@ function shortened(problems: readonly string[]): readonly string[] {
   return more > 0 ? [...problems.slice(0, mostProblems), `and ${more} more`] : problems
 }
 
-/** What `cachesvc build list --json` prints of each build. */
+/** The JSON of each build that `cachesvc build list --json` prints. */
 export type BuildSummary = ReturnType<typeof summaryOf>
 
-/** What `cachesvc build show --json` prints. */
+/** The JSON that `cachesvc build show --json` prints. */
 export type BuildDetails = ReturnType<typeof detailsOf>
 
 function detailsOf(build: Build, problems: readonly string[]) {

@@ -1,7 +1,6 @@
 /**
- * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, build,
- * reload, and the removals of verify-repos.
- * A request is `{ do: 'status', json: true }` and the like.
+ * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, release, changes,
+ * build, reload, and the removals of verify-repos. A request looks like `{ do: 'status', json: true }`.
  */
 
 import {
@@ -26,9 +25,9 @@ import type { NegativeMemory } from '../rfc9111/lookup.ts'
 import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
-import type { Wrong } from '../verify/report.ts'
+import type { WrongFile } from '../verify/report.ts'
 import { buildAnswer } from './builds.ts'
-import { chosenBy, proposal, refresh, remove } from './selection.ts'
+import { proposal, refresh, remove, selectionOf } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
 
 export interface ControlParts {
@@ -44,13 +43,13 @@ export interface ControlParts {
   readonly rules: () => Rules
   /** The commands about delayed suites. */
   readonly delayed: (act: 'release' | 'changes', request: unknown) => Promise<CommandAnswer>
-  readonly evict: (wrong: Wrong) => Promise<Fate>
+  readonly evict: (wrong: WrongFile) => Promise<Fate>
   readonly reload: Reload
-  /** What the last reload has to say beside problems. */
+  /** The warnings of the last reload, and the settings that wait for a restart. */
   readonly remarks: () => readonly string[]
 }
 
-/** Throws what the command that asked prints as its failure. */
+/** The handler of requests. It throws an error when it does not know the command, which prints the message. */
 export function control(parts: ControlParts): RequestHandler {
   return async (request): Promise<CommandAnswer | Fate> => {
     const wrong = readEvictRequest(request)
@@ -91,13 +90,13 @@ export function control(parts: ControlParts): RequestHandler {
   }
 }
 
-/** Removes files or has them confirmed, and says how many; a failure when it was none. */
+/** Removes files, or marks them for a validation, and answers how many. The answer is a failure when no file is meant. */
 async function changed(
   act: 'remove' | 'refresh',
   text: string,
   { rules, store, negative, updates }: ControlParts,
 ): Promise<CommandAnswer> {
-  const chosen = chosenBy(text, rules())
+  const chosen = selectionOf(text, rules())
   const proposed = async () => {
     const found = await proposal(store, text, act)
     return found === undefined ? [] : [found]

@@ -1,5 +1,5 @@
 /**
- * The commands about delayed suites: `release` lets generations through, `changes` says which versions wait.
+ * The commands about delayed suites: `release` lets waiting generations through, and `changes` lists the versions that wait.
  */
 import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -24,10 +24,10 @@ interface DelayCommandParts {
   readonly store: Pick<Store, 'get'>
 }
 
-/** How long a release waits for the origin of each suite. */
+/** The longest time for which `release` waits for the origin of each suite. */
 const longestQuestion: Milliseconds = 60_000
 
-/** Texts of an operator that are kept. */
+/** The longest text of an operator that is kept, in characters. */
 const mostText = 500
 
 /** Answers both commands. */
@@ -36,7 +36,7 @@ export function delayCommands(parts: DelayCommandParts) {
     act === 'release' ? releaseSuites(request, parts) : suiteChanges(request, parts)
 }
 
-/** Lets generations through. Asks the origins first, because the one that is wanted may have come just now. */
+/** Lets generations through. It asks the origins first, because the wanted generation may be a moment old. */
 async function releaseSuites(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
   const { suites, delays, clock } = parts
   const { until, by, reason } = isRecord(request) ? request : {}
@@ -65,13 +65,13 @@ async function releaseSuites(request: unknown, parts: DelayCommandParts): Promis
   return outputAnswer(`${lines.join('\n')}\n`)
 }
 
-/** What `cachesvc changes --json` prints of each suite. */
+/** The JSON of each suite that `cachesvc changes --json` prints. */
 export interface SuiteChanges {
   readonly suite: string
   readonly changes: readonly Change[]
 }
 
-/** Lists the versions that clients have and those that wait, of packages in which they differ. */
+/** Lists the packages whose waiting version differs from that of clients, with both versions. */
 async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
   const { suites, delays, cacheDirectory } = parts
   const chosen = chosenSuites(request, parts)
@@ -112,7 +112,7 @@ function lineOf({ name, architecture, ...change }: Change): string {
   return `  ${name} ${architecture} ${change.old ?? '(none)'} -> ${change.new ?? '(none)'}`
 }
 
-/** The suites that a command means; a sentence when there are none. */
+/** The delayed suites that a command means, or a sentence when it means none. */
 function chosenSuites(
   request: unknown,
   { suites, delays }: Pick<DelayCommandParts, 'suites' | 'delays'>,

@@ -1,5 +1,5 @@
 /**
- * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
+ * Chooses stored files by a URL or a pattern over URLs, and removes them or marks them for a validation.
  */
 import { countOf } from '../../figures.ts'
 import type { Rules } from '../policy/policy.ts'
@@ -7,17 +7,17 @@ import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { neverConfirmed } from '../store/entry.ts'
 import { isKeepingKey } from '../store/key.ts'
-import type { ReadableStore, Store, Unremovable } from '../store/store.ts'
+import type { ReadableStore, Store, UnremovableContents } from '../store/store.ts'
 
-/** Whether a stored file, named by its key, is one of those that are meant. */
-type Chosen = (key: string) => boolean
+/** Whether the stored file with a key is meant. */
+type Selection = (key: string) => boolean
 
 /**
- * What a URL or pattern means; a sentence when it means nothing. A URL means the file that a request for it is answered with, so
- * it is routed as a request is. A pattern means all files whose whole URL it fits; `*` in it fits any text. Contents that are kept for
- * builds are never meant: they go with their builds.
+ * The files that a URL or a pattern means, or a sentence when it means none. A URL means the file that answers a request for it, so it
+ * is routed like a request. A pattern means all files whose whole URL it fits; `*` in it fits any text. A pattern never means the
+ * contents that are kept for builds, because they are removed with their builds.
  */
-export function chosenBy(text: string, rules: Rules): Chosen | string {
+export function selectionOf(text: string, rules: Rules): Selection | string {
   if (text.includes('*')) {
     const fits = patternSelection(text)
     return key => !isKeepingKey(key) && fits(key)
@@ -32,8 +32,11 @@ export function chosenBy(text: string, rules: Rules): Chosen | string {
   return key => keys.has(key)
 }
 
-/** Whether a URL fits a pattern: every part between asterisks in its order, the first at the beginning and the last at the end. Takes linear time. */
-export function patternSelection(pattern: string): Chosen {
+/**
+ * The URLs that a pattern fits: they have every part between its asterisks in order, the first at the beginning and the last at the end.
+ * The comparison takes linear time.
+ */
+export function patternSelection(pattern: string): Selection {
   const [first = '', ...others] = pattern.split('*')
   const last = others.pop() ?? ''
   const withScheme = pattern.includes('://') || first === ''
@@ -51,8 +54,8 @@ export function patternSelection(pattern: string): Chosen {
 }
 
 /**
- * For a text that means no stored file: a sentence with the pattern that fits files which have the text anywhere in their URLs, and how
- * many these are; undefined when there are none.
+ * A proposal for a text that means no stored file: a sentence with the pattern that fits the files with the text anywhere in their
+ * URLs, and with their number. Undefined when there are no such files.
  */
 export async function proposal(
   store: Pick<ReadableStore, 'list'>,
@@ -69,14 +72,14 @@ export async function proposal(
 }
 
 /**
- * Forgets them, and tells some keys at a time. Contents that no other entry names go from the disk at once, so that no later request
- * is answered from them; `left` are those that the disk did not let go.
+ * Removes the chosen files, and calls `onRemoved` with some keys at a time. It deletes contents that no other entry names at once, so
+ * that no later request is answered from them. `left` has the contents that the disk could not delete.
  */
 export async function remove(
   store: Pick<Store, 'list' | 'remove' | 'removeContents'>,
-  chosen: Chosen,
+  chosen: Selection,
   onRemoved: (keys: readonly string[]) => Promise<void>,
-): Promise<Amount & { readonly left: Unremovable }> {
+): Promise<Amount & { readonly left: UnremovableContents }> {
   let keys: string[] = []
   const digests = new Set<string>()
   const tell = async (): Promise<void> => {
@@ -95,32 +98,32 @@ export async function remove(
   return { ...amount, left: await store.removeContents(digests) }
 }
 
-/** Keys that are told at once. */
+/** The number of keys in one call of `onRemoved`. */
 const atOnce = 1000
 
-/** Has the next request for each ask the origin, also for files whose content never changes. */
+/** Marks the chosen files, so that the next request for each asks the origin, even for files whose content never changes. */
 export function refresh(
   store: Pick<Store, 'list' | 'get' | 'amend'>,
-  chosen: Chosen,
+  chosen: Selection,
 ): Promise<Amount> {
   return forEach(store, chosen, async ({ key }) => {
-    // The entry may have been replaced since it was listed, so it is read again. The walk meets what is written here once more.
+    // The entry may have been replaced since it was listed, so it is read again. The list can contain an amended entry once more.
     const entry = await store.get(key)
     if (entry === undefined || entry.validated === neverConfirmed) return undefined
     return store.amend({ ...entry, validated: neverConfirmed }).stored ? entry.size : undefined
   })
 }
 
-/** Files that were dealt with, and their bytes. */
+/** The files on which a command acted, and their bytes. */
 interface Amount {
   readonly files: number
   readonly bytes: number
 }
 
-/** `act` answers the size of a file that it has dealt with. */
+/** Calls `act` with each chosen file. `act` returns the size of a file that it has changed. */
 async function forEach(
   store: Pick<ReadableStore, 'list'>,
-  chosen: Chosen,
+  chosen: Selection,
   act: (file: ListedEntry) => Promise<number | undefined>,
 ): Promise<Amount> {
   let [files, bytes] = [0, 0]

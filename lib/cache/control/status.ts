@@ -1,22 +1,22 @@
 /**
- * Makes what `cachesvc status` and `cachesvc stats` show, as values and as text.
+ * The answers to `cachesvc status` and `cachesvc stats`, as values and as text.
  */
 
 import { count, countOf, elapsedText, percent, rate, size } from '../../figures.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { redactUrl } from '../../log/redact.ts'
 import { delayText } from '../operations/delay-text.ts'
-import { reachableAt, type ServiceState, serviceState } from '../operations/endpoint.ts'
+import { reachableUrl, type ServiceState, serviceState } from '../operations/endpoint.ts'
 import { sharedText } from '../operations/shared-text.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
 
-/** What `cachesvc status --json` prints. */
+/** The JSON that `cachesvc status --json` prints. */
 export type Status = Awaited<ReturnType<typeof statusOf>>
 
-/** What the service does now. Moments are ISO 8601, sizes bytes, times seconds. */
+/** The state of the service now. Moments are ISO 8601, sizes are bytes, times are seconds. */
 export async function statusOf(sources: OperationsSources) {
   const { version, config, clock, addresses, listeners, parents } = sources
   const { is, because, cautions } = await serviceState(sources)
@@ -35,11 +35,11 @@ export async function statusOf(sources: OperationsSources) {
     listening: listeners().map(({ address = '*', port, secure }) => {
       return `${secure ? 'https' : 'http'}://${formatAuthority({ host: address, port })}`
     }),
-    setup: `${reachableAt(config, addresses(), listeners())}/_cachesvc/setup`,
+    setup: `${reachableUrl(config, addresses(), listeners())}/_cachesvc/setup`,
     ...(config.parentProxy && { parents: parents() }),
     connections,
     ...(waitingForRate > 0 && { waitingForRate }),
-    // A second, over the last minute.
+    // The rates are averages per second over the last minute.
     rates,
     downloads: arriving.map(({ key, received, length }) => ({
       url: key,
@@ -89,7 +89,7 @@ const states: Readonly<Record<ServiceState['is'], string>> = {
   broken: 'not ready',
 }
 
-/** Downloads that are listed. */
+/** The most downloads, and the most delayed suites, that are listed. */
 const mostListed = 20
 
 export function statusText(status: Status): string {
@@ -102,7 +102,7 @@ export function statusText(status: Status): string {
       line('', `${size(received)}${length === undefined ? '' : ` of ${size(length)}`}  ${url}`),
     )
   const more = downloads.length - mostListed
-  // What is free is too little for what was to be stored: its number would say that there is room.
+  // A full file system can still have free bytes, too few for the file that did not fit. Their number would suggest that there is room.
   const full = because?.includes('no space left') === true
   const free = store.free === undefined ? '' : full ? ', full' : `, ${size(store.free)} free`
   return [
@@ -146,7 +146,7 @@ function heldBack({ waitingForRate = 0 }: Status): string {
   return `; content of ${countOf(waitingForRate, 'client')} waits for \`limits.per_client.rate\``
 }
 
-/** The days as a table, today first, the total last. */
+/** A table of the days, with today first and the total last. */
 export function statsText({ totals, daily, oldest_day }: StatisticsReport, today: string): string {
   const isToday = daily[0]?.date === today
   const rows: ReadonlyArray<readonly [string, Counters]> = [

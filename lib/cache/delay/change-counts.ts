@@ -1,9 +1,8 @@
 /**
- * Counts in the background how many packages a waiting generation would change, and remembers it for the pages.
+ * Counts in the background how many packages a waiting generation changes, and remembers the counts for the pages.
  */
 import type { Clock } from '../../async/clock.ts'
-import { withDeadline } from '../../async/deadline.ts'
-import { runInThread } from '../../async/thread.ts'
+import { answerOfThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
@@ -16,8 +15,8 @@ interface ChangeCountsParts {
   readonly log: Logger
 }
 
-/** Two generations by their Release files, with the files that clients use. */
-export type Counting = Omit<Comparison, 'cacheDirectory'> & { readonly name: string }
+/** Two generations that are compared, with the files that clients use. `name` identifies the pair. */
+type CountTask = Omit<Comparison, 'cacheDirectory'> & { readonly name: string }
 
 const mostCounts = 1000
 const heapMegabytes = 512
@@ -32,8 +31,8 @@ export class ChangeCounts {
     this.#parts = parts
   }
 
-  /** The count; undefined until it is known. One is made at a time. */
-  of(counting: Counting): ChangeCount | 'unknown' | undefined {
+  /** The count; undefined until it is known. A call begins it, unless another count is under way. */
+  of(counting: CountTask): ChangeCount | 'unknown' | undefined {
     const known = this.#counts.get(counting.name)
     if (known === undefined && !this.#closing.signal.aborted) {
       this.#working ??= this.#count(counting).finally(() => {
@@ -48,21 +47,15 @@ export class ChangeCounts {
     await this.#working
   }
 
-  async #count({ name, before, after }: Counting): Promise<void> {
+  async #count({ name, before, after }: CountTask): Promise<void> {
     const { clock, log, cacheDirectory } = this.#parts
     const { signal } = this.#closing
-    const late = () => new Error('it takes too long')
-    const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
     const program = new URL('./changes.js', import.meta.url)
     const task: Comparison = { cacheDirectory, before, after }
+    const thread = { task, heapMegabytes, signal }
     try {
-      const count: ChangeCount = await withDeadline(limit, stop =>
-        runInThread(
-          program,
-          { task, heapMegabytes, signal: stop },
-          (found: ChangeCount, resolve: (count: ChangeCount) => void) => resolve(found),
-        ),
-      )
+      const limit = { clock, longest: longestJob }
+      const count = await answerOfThread<ChangeCount>(program, thread, limit)
       this.#counts.set(name, count)
     } catch (error) {
       if (signal.aborted) return

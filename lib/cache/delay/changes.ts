@@ -1,9 +1,9 @@
 /**
- * Compares the packages that two generations of a suite name: by their versions, as their stored Packages files say. Heavy work:
- * also the program of a thread of its own, which `countChanges` starts.
+ * Compares the versions of the packages that two generations of a suite name in their stored Packages files. This is also the program
+ * of a thread, which change-counts.ts starts, because the work is heavy.
  *
  * # Facts
- * - A generation may name several versions of a package. Those that the other generation names as well have not changed.
+ * - A generation may name several versions of a package. Versions that both generations name have not changed.
  * - Packages files that clients do not use are not stored, so they are not compared.
  */
 import { createReadStream } from 'node:fs'
@@ -16,11 +16,11 @@ import { compareVersions } from '../archive/version.ts'
 import { Layout } from '../store/disk/disk.ts'
 import type { ListedContent } from '../suites/generation.ts'
 
-/** A package whose versions differ. A generation that does not name it at all has none. */
+/** A package whose versions differ. A generation that does not name the package has no version. */
 export interface Change {
   readonly name: string
   readonly architecture: string
-  /** The newest of those that the one generation names and the other does not. */
+  /** The newest version that only the earlier generation names, else its newest. `new` is the same of the later one. */
   readonly old?: string | undefined
   readonly new?: string | undefined
 }
@@ -32,17 +32,17 @@ export interface Comparison {
   readonly after: readonly ListedContent[]
 }
 
-/** How many packages differ, and how many of them are new or gone. */
+/** The number of packages that differ, and of those among them that are new or gone. */
 export interface ChangeCount {
   readonly packages: number
   readonly added: number
   readonly removed: number
 }
 
-/** Packages of one index, at most: beyond that an index is not read on. */
+/** The most packages of a generation that are compared. The others are ignored. */
 const mostPackages = 1_000_000
 
-/** The packages whose versions differ, by name and architecture. Rejects when an index cannot be read. */
+/** The packages whose versions differ, in order of name and architecture. Rejects when an index cannot be read. */
 export async function changesBetween({
   cacheDirectory,
   before,
@@ -50,7 +50,7 @@ export async function changesBetween({
 }: Comparison): Promise<readonly Change[]> {
   const layout = new Layout(cacheDirectory)
   const [olds, news] = [indexesOf(before), indexesOf(after)]
-  // What both have with the same content says nothing new.
+  // Indexes that both generations have with the same content are skipped.
   const same = new Set(olds.map(digestOf).filter(one => news.map(digestOf).includes(one)))
   const [old, next] = [new Map<string, Set<string>>(), new Map<string, Set<string>>()]
   for (const [indexes, found] of [
@@ -98,7 +98,7 @@ function newestOf(versions: readonly string[]): string | undefined {
   )
 }
 
-/** The Packages files of a generation, each in the packing that is unpacked soonest. */
+/** The Packages files of a generation, each in the compression that is the fastest to decompress. */
 function indexesOf(contents: readonly ListedContent[]): readonly ListedContent[] {
   return indexChoices(contents).flatMap(([first]) => (first?.kind === 'Packages' ? [first] : []))
 }
@@ -121,7 +121,7 @@ async function collect(path: string, found: Map<string, Set<string>>): Promise<v
 
 const wanted = ['Package', 'Version', 'Architecture']
 
-/** Background jobs are as nice as this. */
+/** The niceness of background jobs. */
 const niceness = 10
 
 if (!isMainThread && parentPort !== null) {

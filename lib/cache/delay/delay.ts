@@ -1,78 +1,79 @@
 /**
- * Chooses which generation of a suite clients get when its archive has a `delay` or a `hold`. Pure.
+ * Chooses which generation of a suite clients get when its archive has a `delay` or a `hold`. This file is pure.
  *
  * # Facts
- * - A generation is as old as the later of two moments says: its signed Date, and when this cache first saw it. A Date alone could be
- *   old on the day of an attack; the first sight alone would make all generations young after a loss of the cache.
- * - Moments are those of `SteadyTime`, which no set clock moves.
+ * - The age of a generation counts from the later of two moments: its signed Date, and the moment when this cache first saw it. A Date
+ *   alone could be old on the day of an attack. The first sight alone would make all generations young after the cache is lost.
+ * - Moments are those of `SteadyTime`, which setting the clock does not change.
  * - Clients never go back: apt refuses a Release file older than its own, and so does this choice.
- * - Debian's indexes are valid for a week. A longer delay would have clients refuse all updates, so it gives way to `Valid-Until`. A
- *   hold is a decision about one day and does not.
+ * - Debian's Release files are valid for a week. With a longer delay clients would refuse all updates, so the delay gives way to
+ *   `Valid-Until`. A hold is a decision about one day, and does not give way.
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
-import type { GivenGeneration, WaitingGeneration } from '../suites/generation.ts'
+import type { WaitingGeneration } from '../suites/generation.ts'
 
-/** What the settings of an archive keep from clients. */
+/** The delay and the hold of an archive. */
 export interface Restraint {
   readonly delay: Milliseconds
-  /** The end of the day at which it is frozen. */
+  /** The end of the day at which the archive is frozen. */
   readonly hold?: Milliseconds | undefined
 }
 
-/** What is known of a generation, for the choice. */
+/** A generation that can be chosen. */
 export interface Candidate
   extends Pick<WaitingGeneration, 'date' | 'validUntil' | 'seen' | 'released'> {
   readonly digest: string
 }
 
-export interface Choosing {
-  /** The one that clients get. */
+export interface ChoiceFacts {
+  /** The generation that clients get. */
   readonly given: Omit<Candidate, 'seen'>
-  /** Those that wait, the one that was seen first before the others. */
+  /** The generations that wait. */
   readonly waiting: readonly Candidate[]
   readonly restraint: Restraint
-  /** Until when an operator lets all through. */
+  /** The moment until which an operator lets all generations through. */
   readonly openUntil?: Milliseconds | undefined
-  /** By `SteadyTime`. */
+  /** The time by `SteadyTime`. */
   readonly now: Milliseconds
 }
 
 /**
- * Why clients get the generation that they get:
- * - newest: none waits
+ * The reason why clients get a generation:
+ * - newest: no newer one waits
  * - ripe: it is old enough
  * - released: an operator has let it through
- * - expiring: the one before would not be valid any more, so the delay gives way
+ * - expiring: the earlier one is about to expire, so the delay gives way
  * - delayed, held: a newer one waits, and clients keep the one they have
  */
-export type ChoiceReason = 'newest' | 'ripe' | 'released' | 'expiring' | 'delayed' | 'held'
+type ChoiceReason = 'newest' | 'ripe' | 'released' | 'expiring' | 'delayed' | 'held'
 
 export interface Choice {
-  /** SHA-256 of the Release file of the waiting one that clients get now; undefined when they keep the one they have. */
+  /** The SHA-256 of the Release file of the waiting generation that clients get now; undefined when they keep the one they have. */
   readonly digest?: string
   readonly because: ChoiceReason
-  /** The one they get comes to the end of its Valid-Until, or is past it. */
+  /** True when the Valid-Until of the generation that they get is near or past. */
   readonly expires?: true
 }
 
-/** Waiting generations of a suite that are kept, and files of them. */
+/** The most waiting generations of a suite that are kept, and the most files of these. */
 const mostWaiting = 100
 const mostWaitingFiles = 20_000
 
-/** The part of the time from Date to Valid-Until in which a generation counts as about to expire. */
+/** The last part of the time from Date to Valid-Until in which a generation counts as about to expire. */
 const lastPart = 0.1
 
-/** The generation that clients get now, and why. */
-export function choose({ given, waiting, restraint, openUntil, now }: Choosing): Choice {
+/** Chooses the generation that clients get now, with the reason. */
+export function choose({ given, waiting, restraint, openUntil, now }: ChoiceFacts): Choice {
   const newer = inOrder(waiting).filter(one => isNewer(one, given))
   const isOpen = openUntil !== undefined && now < openUntil
   const isHeld = (one: Candidate): boolean => momentOf(one) >= (restraint.hold ?? Infinity)
-  // A clock of the archive that runs ahead is no reason to wait where there is no delay.
-  const isRipe = (one: Candidate): boolean => restraint.delay === 0 || ripeAt(one, restraint) <= now
+  // Without a delay, a Date in the future because of the archive's clock is no reason to wait.
+  const isRipe = (one: Candidate): boolean =>
+    restraint.delay === 0 || ripeMoment(one, restraint) <= now
   const isFree = (one: Candidate): boolean =>
     isOpen || one.released !== undefined || (!isHeld(one) && isRipe(one))
   const free = newer.findLast(isFree)
@@ -97,13 +98,16 @@ export function choose({ given, waiting, restraint, openUntil, now }: Choosing):
   return { because: onlyHeld ? 'held' : 'delayed', ...expires }
 }
 
-/** When a generation is old enough. */
-export function ripeAt(one: Pick<Candidate, 'date' | 'seen'>, { delay }: Restraint): Milliseconds {
+/** The moment when a generation is old enough. */
+export function ripeMoment(
+  one: Pick<Candidate, 'date' | 'seen'>,
+  { delay }: Restraint,
+): Milliseconds {
   return Math.max(one.date ?? 0, one.seen) + delay
 }
 
-/** Whether its Valid-Until is near, or past. */
-export function isExpiring(
+/** Whether the Valid-Until of a generation is near or past. */
+function isExpiring(
   { date, validUntil }: Pick<Candidate, 'date' | 'validUntil'>,
   now: Milliseconds,
 ): boolean {
@@ -111,7 +115,7 @@ export function isExpiring(
   return now >= validUntil - Math.max(0, validUntil - (date ?? validUntil - 7 * day)) * lastPart
 }
 
-/** The moment that counts for a hold: the signed one, which no clock of this machine changes. */
+/** The moment that counts for a hold. It is the signed Date if there is one, because that does not depend on the machine's clock. */
 function momentOf({ date, seen }: Pick<Candidate, 'date' | 'seen'>): Milliseconds {
   return date ?? seen
 }
@@ -125,8 +129,8 @@ function inOrder(waiting: readonly Candidate[]): readonly Candidate[] {
 }
 
 /**
- * The waiting generations with one more. When they are too many, the one goes that came soonest after the one before it; the first and
- * the last stay, and those that an operator has let through.
+ * The waiting generations with one more. When they are too many, the one is dropped that came soonest after its predecessor. The first
+ * and the last stay, and so do those that an operator has let through.
  */
 export function withWaiting(
   waiting: readonly WaitingGeneration[],
@@ -145,12 +149,7 @@ export function withWaiting(
   return all
 }
 
-/** Why clients get the generation they get, as it was noted when it was given. */
-export function givenBecause(given: GivenGeneration | undefined): GivenGeneration['because'] {
-  return given?.because ?? 'first'
-}
-
-/** What the settings keep of the suite in the directory with this key; undefined when nothing. */
+/** The delay and hold for the suite in the directory with this key; undefined when it has neither. */
 export function restraintOf(
   at: string,
   { archives }: Pick<Config, 'archives'>,
@@ -165,12 +164,12 @@ export function restraintOf(
   return except.some(pattern => fits(name, pattern)) ? undefined : { delay, hold }
 }
 
-/** Whether any archive is restrained: without one nothing is looked at. */
+/** Whether any archive has a delay or a hold. */
 export function restrainsAny({ archives }: Pick<Config, 'archives'>): boolean {
   return archives.some(({ delay, hold }) => delay > 0 || hold !== undefined)
 }
 
-/** The name of the suite in a directory of an archive: what follows `dists/`, or the whole path in an archive without. */
+/** The name of the suite in a directory of an archive: the path after `dists/`, or the whole path when there is no `dists/`. */
 export function suiteName(path: string): string {
   return (decodedUrl(path) ?? path).replace(/^.*?\/dists\//, '').replace(/^\/+/, '')
 }

@@ -1,12 +1,12 @@
 /**
- * A time that no set clock moves, by which the age of generations counts. It is kept in a file.
+ * A time that setting the clock does not change, by which the age of generations counts. It is kept in a file.
  *
  * # Facts
- * - It runs with elapsed time. Setting the clock of the machine, forwards or back, changes nothing.
- * - While the service is stopped, or the machine sleeps, it stands. What proves that time has passed is the Date of a Release file of a
- *   delayed archive that may be adopted and came later: up to that it catches up, and never beyond the clock of the machine. So one of
- *   the two would have to be forged and the other be wrong.
- * - So after a stop it is late rather than early: a delay may last longer than it says, and never ends too soon.
+ * - It runs with elapsed time. Setting the clock of the machine, forwards or back, does not change it.
+ * - It stands still while the service is stopped or the machine sleeps. The Date of an adoptable Release file of a delayed archive proves
+ *   that time has passed: the steady time moves forward to it, but never beyond the clock of the machine. So it can only run ahead when
+ *   a Date is forged and the clock is wrong too.
+ * - After a stop it is late rather than early. So a delay may last longer than its setting, but never ends too soon.
  */
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -28,7 +28,7 @@ const mostBytes = 1024
 
 export class SteadyTime {
   readonly #parts: SteadyParts
-  /** The time at a moment of `elapsed`; undefined before it is asked for without a file. */
+  /** The time at a moment of `elapsed`; undefined until the first call of `now` when there is no file. */
   #base: { readonly time: Milliseconds; readonly at: Milliseconds } | undefined
   #written: Milliseconds | undefined
 
@@ -38,7 +38,7 @@ export class SteadyTime {
     if (earlier !== undefined) this.#base = { time: earlier, at: parts.clock.elapsed() }
   }
 
-  /** Goes on with the time of an earlier run. Never rejects. */
+  /** Continues the time of an earlier run. Never rejects. */
   static async open(parts: SteadyParts): Promise<SteadyTime> {
     return new SteadyTime(parts, await readTime(parts))
   }
@@ -49,14 +49,14 @@ export class SteadyTime {
     return this.#base.time + (clock.elapsed() - this.#base.at)
   }
 
-  /** A Release file with this Date has come: at least so late it is, if the clock of the machine agrees. */
+  /** Moves the time forward to the Date of a Release file that has arrived, but not beyond the clock of the machine. */
   proved(date: Milliseconds): void {
     const { clock } = this.#parts
     const time = Math.min(date, clock.now())
     if (time > this.now()) this.#base = { time, at: clock.elapsed() }
   }
 
-  /** Writes it down, if it was ever asked for. Never rejects. */
+  /** Writes the time to the file, unless it was never needed. Never rejects. */
   async save(): Promise<void> {
     const { cacheDirectory, log } = this.#parts
     if (this.#base === undefined) return

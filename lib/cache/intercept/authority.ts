@@ -1,9 +1,9 @@
 /**
- * Opens the CA that issues our certificates: the operator's, from PEM files, or one of our own making in the cache directory. A
- * CA that cannot be used causes an error with one sentence that names the setting and the file.
+ * Opens the CA that issues the certificates of this proxy: the operator's, from PEM files, or one that the service makes in the cache
+ * directory. A CA that cannot be used causes an error with one sentence that names the setting and the file.
  *
- * Our own is limited by name constraints to the hosts it is needed for, so a stolen key is of little use elsewhere. Certificate
- * and key are in one file, so that one rename replaces both.
+ * Name constraints limit the service's own CA to the hosts for which it is needed, so that a stolen key is of little use for other
+ * hosts. Its certificate and its key are in one file, so that one rename replaces both.
  */
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../async/clock.ts'
-import { Failure, whyUnreadable } from '../../errors.ts'
+import { Failure, problemOf, unreadableReason } from '../../errors.ts'
 import { countOf, date } from '../../figures.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import {
@@ -31,18 +31,18 @@ import { ownIdentity } from '../policy/routing.ts'
 export interface Authority {
   readonly certificate: Certificate
   readonly issuer: Issuer
-  /** Certificates between it and its root, itself included unless it is the root: what follows a leaf, PEM. */
+  /** The certificates that follow a leaf, in PEM: the CA itself unless it is a root, then those between it and its root. */
   readonly chain: string
   readonly file: string
   readonly made: boolean
   readonly warnings: readonly string[]
 }
 
-/** Expiry within this time is warned about. */
+/** The service warns of a CA that expires within this time. */
 const notice = 30 * day
 const lifetime = 10 * 365 * day
 
-/** The CA these settings name; makes one when they name none and none was made yet. Throws a Failure with one sentence. */
+/** Opens the CA that the settings name, else the service's own CA, which it makes if needed. Throws a Failure with one sentence. */
 export async function openAuthority(config: Config, now: Milliseconds): Promise<Authority> {
   const { cert, key, password, enableCrl } = config.https
   if (cert !== undefined) {
@@ -62,7 +62,7 @@ export async function openAuthority(config: Config, now: Milliseconds): Promise<
   return { ...read, made, warnings: [...read.warnings, ...uncovered(read, config)] }
 }
 
-/** Why the service cannot start with the CA these settings name. Makes no CA. */
+/** The reason why the service cannot start with the CA of these settings; undefined when it can. Makes no CA. */
 export async function authorityProblem(
   config: Config,
   now: Milliseconds,
@@ -70,16 +70,10 @@ export async function authorityProblem(
   if (!needsAuthority(config)) return undefined
   const { cert, key } = config.https
   if (cert === undefined && key === undefined && !existsSync(ownFile(config))) return undefined
-  try {
-    await openAuthority(config, now)
-    return undefined
-  } catch (error) {
-    if (error instanceof Failure) return error.message
-    throw error
-  }
+  return problemOf(() => openAuthority(config, now))
 }
 
-/** Whether a certificate ends soon enough to be warned about. */
+/** Whether a certificate ends so soon that the service warns of it. */
 export function expiresSoon(certificate: Certificate, now: Milliseconds): boolean {
   return certificate.notAfter - now < notice
 }
@@ -175,7 +169,7 @@ async function keyWarnings(file: string): Promise<readonly string[]> {
     : [`the private key in ${file} can be read by every user of this machine; chmod 600`]
 }
 
-/** The certificate, its issuer, the issuer's issuer, as far as they are among those given. */
+/** The certificate, its issuer, the issuer of that, and so on, as far as `among` has them. */
 function chainFrom(
   certificate: Certificate,
   among: readonly Certificate[],
@@ -213,7 +207,7 @@ async function makeAuthority(file: string, config: Config, now: Milliseconds): P
   await writeFileAtomically(file, `${certificate}${key}`, { mode: 0o600 })
 }
 
-/** Hosts that were added after the CA had been made. */
+/** A warning when hosts were added to the settings after the CA was made. */
 function uncovered({ certificate, file }: Authority, config: Config): readonly string[] {
   const hosts = listedHosts(config)
     .filter(({ host }) => !certificate.permits(host))
@@ -228,7 +222,7 @@ async function read(setting: string, file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    throw wrong(`${setting}: cannot read ${file}: ${whyUnreadable(error)}`, error)
+    throw wrong(`${setting}: cannot read ${file}: ${unreadableReason(error)}`, error)
   }
 }
 
@@ -248,8 +242,8 @@ export function isCertifiable(host: string): boolean {
 }
 
 /**
- * The names and addresses of the TLS listener's certificate: what this proxy is called, `localhost` and loopback. The first is
- * its main name. Only what certificates may name.
+ * The names and addresses in the certificate of the TLS listener: those of this proxy, `localhost` and loopback, as far as a
+ * certificate may name them. The first is the main name.
  */
 export function listenerNames(config: Config): readonly [string, ...string[]] {
   const { names, addresses } = ownIdentity(config, [])
@@ -260,7 +254,7 @@ export function listenerNames(config: Config): readonly [string, ...string[]] {
   return [first, ...rest]
 }
 
-/** Hosts a CA of our making may issue for: those whose tunnels may be intercepted, and our own. */
+/** The hosts for which the service's own CA may issue certificates: those whose tunnels may be intercepted, and this machine. */
 function permittedHosts(config: Config): PermittedNames {
   const listed = listedHosts(config).map(({ host }) => host)
   const all = [...new Set([...listed, ...listenerNames(config)])]
@@ -272,7 +266,7 @@ function permittedHosts(config: Config): PermittedNames {
   }
 }
 
-/** Patterns of hosts whose tunnels may be intercepted. */
+/** The patterns of hosts whose tunnels may be intercepted. */
 function listedHosts({ domains, privateDomains, https }: Config) {
   return [...domains, ...privateDomains, ...https.interceptDomains]
 }

@@ -1,6 +1,6 @@
 /**
- * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal
- * is 403 with the rule; it is 503 when the far end cannot be reached, so that apt tries again.
+ * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal by a rule
+ * is a 403 that names it. When the far end cannot be reached, the answer is 503, so that apt tries again.
  */
 import type { Clock } from '../../async/clock.ts'
 import { withDeadline } from '../../async/deadline.ts'
@@ -9,15 +9,15 @@ import type { Dialler } from '../../http/client/dialling/dialler.ts'
 import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
-import { appendVia, runsInCircle, viaChain } from '../../http/proxy/hop-by-hop.ts'
+import { appendVia, runsInCircle, viaChain } from '../../http/message/via.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
 import {
-  byWayOf,
-  parentIn,
+  failedParent,
+  parentPhrase,
   refusalOf,
   refusedResponse,
-  tooManyConnections,
+  tooManyConnectionsResponse,
 } from '../answer/errors.ts'
 import type { BuildRefusal } from '../builds/build.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
@@ -34,7 +34,7 @@ interface ConnectParts {
   readonly pseudonym: string
   readonly https: Pick<Https, 'interceptor'>
   readonly onOpen: () => void
-  /** Called with the number of bytes it carries, either way. */
+  /** Called with each number of bytes that a tunnel carries, in either direction. */
   readonly onBytes: (bytes: number) => void
 }
 
@@ -42,7 +42,7 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
   return async (request, socket, head, adopt) => {
     const { policy, config } = parts.rules()
 
-    // 1. What is asked for: only CONNECT to an authority, and not from within a tunnel.
+    // 1. Does the request ask for a tunnel? CONNECT takes only an authority, and there is no tunnel within a tunnel.
     const asked = effectiveTarget(request, policy.own)
     if (asked.kind !== 'connect') {
       const sentence = asked.kind === 'refuse' ? asked.sentence : 'CONNECT takes a host and a port.'
@@ -58,10 +58,10 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
       admitTarget({ kind: 'connect', authority }, policy)
     if ('deny' in admission) return refusedResponse(request, admission)
     if ((await request.clientPlace?.admits()) === false) {
-      return tooManyConnections(request, config.limits.perClient.connections)
+      return tooManyConnectionsResponse(request, config.limits.perClient.connections)
     }
 
-    // 3. Is the tunnel refused, intercepted or carried through unread?
+    // 3. Is the tunnel refused, intercepted, or carried through unread?
     const origin = formatAuthority(authority)
     const build = buildNamedByProxyUser(request.fields)
     const { mode, rule } = tunnelMode(authority, policy)
@@ -95,7 +95,7 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
   }
 }
 
-/** Connects to the far end and joins the two connections until both sides have ended. */
+/** Connects to the far end, and joins the two connections until both sides have ended. */
 async function tunnel(
   request: Request,
   near: Pick<TunnelOptions, 'client' | 'head'>,
@@ -129,7 +129,7 @@ async function tunnel(
     if (refusal !== undefined) return refusedResponse(request, refusal)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
     const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
-    const parent = byWayOf(parentIn(error) ?? parentOf(authority, rules().policy))
+    const parent = parentPhrase(failedParent(error) ?? parentOf(authority, rules().policy))
     return textResponse(503, `${error.publicText} (${origin}, ${parent}${error.code})`, { facts })
   }
 }

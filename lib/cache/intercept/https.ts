@@ -1,6 +1,6 @@
 /**
- * Makes the parts for HTTPS, and their values for pages and metrics. The parts are the CA, the interceptor, the certificate of
- * the TLS listener and the revocation list.
+ * Makes the parts for HTTPS: the CA, the interceptor, the certificate of the TLS listener and the revocation list. It also provides
+ * their values for pages and metrics.
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
@@ -8,7 +8,7 @@ import { formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Config, needsAuthority } from '../config/config.ts'
-import { intercepts, type Rules } from '../policy/policy.ts'
+import { isIntercepted, type Rules } from '../policy/policy.ts'
 import {
   type Authority,
   expiresSoon,
@@ -17,7 +17,7 @@ import {
   openAuthority,
 } from './authority.ts'
 import { type Distrust, DistrustMemory, hostOfName, Interceptor } from './interceptor.ts'
-import { Leaves, listenerCertificate } from './leaf.ts'
+import { LeafCertificates, listenerCertificate } from './leaf.ts'
 import { RevocationList } from './revocation-list.ts'
 
 interface HttpsOptions {
@@ -27,25 +27,25 @@ interface HttpsOptions {
   readonly secure: boolean
 }
 
-/** How HTTPS is handled: carried through unread, intercepted and cached, or refused. */
+/** Whether tunnels are carried through unread, intercepted and cached, or refused. */
 export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
 
-/** The CA certificates are issued with, and the clients that do not trust it. */
+/** The CA that issues certificates, and the clients that do not trust it. */
 export interface HttpsState {
   readonly subject: string
-  /** SHA-256, upper-case hex with colons. */
+  /** The SHA-256 of the certificate, in upper-case hex with colons. */
   readonly fingerprint: string
   readonly notAfter: Milliseconds
   readonly expiresSoon: boolean
-  /** The time for which a client that rejected a certificate is tunnelled; 0 switches that off. */
+  /** The time for which tunnels of a client that rejected a certificate are not intercepted; 0 switches that off. */
   readonly remembered: Milliseconds
   readonly distrusting: readonly Distrust[]
 }
 
-/** What a CA makes possible. */
+/** The parts that exist only with a CA. */
 interface Certifying {
   readonly authority: Authority
-  readonly leaves: Leaves
+  readonly leaves: LeafCertificates
   readonly interceptor: Interceptor
   readonly list: RevocationList | undefined
 }
@@ -62,7 +62,11 @@ export class Https {
     const distrust = new DistrustMemory(clock, () => rules().config.https.rememberDistrust)
     this.#distrust = distrust
     if (authority === undefined) return
-    const leaves = new Leaves({ authority, clock, addresses: () => leafAddresses(rules().config) })
+    const leaves = new LeafCertificates({
+      authority,
+      clock,
+      addresses: () => leafAddresses(rules().config),
+    })
     const { https, cacheDirectory: directory } = rules().config
     const { issuer } = authority
     this.#certifying = {
@@ -73,7 +77,7 @@ export class Https {
     }
   }
 
-  /** Opens the CA these settings take, or makes one. Throws a Failure with one sentence. */
+  /** Opens the CA when the settings need one, and makes it when there is none. Throws a Failure with one sentence. */
   static async open(options: HttpsOptions): Promise<Https> {
     const { rules, clock, log } = options
     const { config } = rules()
@@ -101,14 +105,14 @@ export class Https {
     for (const stop of this.#stops) stop()
   }
 
-  /** Opens tunnels whose mode is `intercept`; undefined without a CA. */
+  /** The interceptor of tunnels whose mode is `intercept`; undefined without a CA. */
   get interceptor(): Interceptor | undefined {
     return this.#certifying?.interceptor
   }
 
   /**
-   * What the TLS listener needs. `onNext` is told of every certificate that takes the place of the first. Throws a Failure
-   * when the CA may not issue for any name of ours.
+   * The TLS options of the TLS listener. `onNext` gets every certificate that replaces the first. Throws a Failure when the CA may not
+   * issue a certificate for any name of this machine.
    */
   async listener(onNext: (identity: KeyAndCertificate) => void): Promise<TlsOptions> {
     const { rules, clock, log } = this.#options
@@ -123,8 +127,8 @@ export class Https {
       contextFor: async name => {
         const host = hostOfName(name)
         if (names().includes(host) || !leaves.covers(host)) return undefined
-        // Clients that DNS led here connect as if to the archive, at its port.
-        return intercepts({ host, port: 443 }, rules().policy) ? leaves.context(host) : undefined
+        // Clients that DNS sends here connect as if to the archive, at port 443.
+        return isIntercepted({ host, port: 443 }, rules().policy) ? leaves.context(host) : undefined
       },
     }
   }
@@ -136,7 +140,7 @@ export class Https {
     return intercepting && this.#certifying !== undefined ? 'intercept' : 'tunnel'
   }
 
-  /** What the pages and routes are told. */
+  /** The values for the pages and routes. */
   get sources() {
     const { authority, list } = this.#certifying ?? {}
     const { rules, clock } = this.#options
@@ -158,7 +162,7 @@ export class Https {
     }
   }
 
-  /** What is measured. */
+  /** The values for the metrics. */
   get gauges() {
     const { notAfter } = this.#certifying?.authority.certificate ?? {}
     return {
@@ -169,7 +173,7 @@ export class Https {
   }
 }
 
-/** Addresses in certificates: those of the settings, and those made from the name of this proxy. */
+/** The URLs in certificates, from the settings or made from the name of this proxy. */
 function leafAddresses({ https, listen }: Config) {
   const { certificateDomain, aiaAddress, enableCrl } = https
   const port = listen[0]?.port

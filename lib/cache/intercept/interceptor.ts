@@ -1,13 +1,13 @@
 /**
- * Intercepts a tunnel: speaks TLS with a certificate of ours, and has the requests in it answered as any other.
+ * Intercepts a tunnel: it speaks TLS with a certificate of this proxy, and the requests in the tunnel are answered like any other.
  *
- * Which host the certificate is for: the one the client names in its handshake (SNI), else that of the CONNECT. A name that is
- * not the CONNECT's has to be admitted as if a CONNECT named it; otherwise the handshake fails. The requests within have to
- * name that host.
+ * The certificate is for the host that the client names in its handshake (SNI), else for the host of the CONNECT. A host that differs
+ * from the CONNECT's must be admitted as if a CONNECT named it; otherwise the handshake fails. The requests in the tunnel have to
+ * name the host of the certificate.
  *
- * A client that does not accept the certificate sends an alert, or closes the connection without one: in the handshake, or
- * after it without a request, as programs do that check the certificate only then (wget). It is remembered for a while, and
- * tunnelled next time, so that it works.
+ * A client that does not accept the certificate sends an alert, or closes the connection without one. It closes in the handshake, or
+ * afterwards without a request, like wget, which checks the certificate only then. Such a client is remembered for a time, in which
+ * its tunnels are not intercepted, so that it works.
  */
 import type { Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'
@@ -18,25 +18,25 @@ import type { Adopt } from '../../http/server/options.ts'
 import { tlsRules } from '../../http/server/server.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
-import { intercepts, type Rules } from '../policy/policy.ts'
-import type { Leaves } from './leaf.ts'
+import { isIntercepted, type Rules } from '../policy/policy.ts'
+import type { LeafCertificates } from './leaf.ts'
 
 /**
- * - intercepted: requests came through
- * - distrusted: the client did not accept the certificate, or left without a request
- * - broken: the client did not speak TLS as we do, named a host it may not reach, or took too long
+ * - intercepted: the client sent requests through the tunnel
+ * - distrusted: the client did not accept the certificate, or closed the connection without a request
+ * - broken: the TLS handshake failed for another reason, the client named a host it may not reach, or it took too long
  */
 type InterceptionEnd = 'intercepted' | 'distrusted' | 'broken'
 
 interface Taken {
   readonly because: InterceptionEnd
   readonly requests: number
-  /** The handshake's error code, when it failed with one. */
+  /** The error code of the handshake; undefined unless it failed with one. */
   readonly error?: string | undefined
 }
 
 interface InterceptorParts {
-  readonly leaves: Pick<Leaves, 'context' | 'covers'>
+  readonly leaves: Pick<LeafCertificates, 'context' | 'covers'>
   readonly distrust: DistrustMemory
   readonly clock: Clock
   readonly rules: () => Rules
@@ -45,7 +45,7 @@ interface InterceptorParts {
 
 interface Opening {
   readonly socket: Socket
-  /** Bytes that came behind the CONNECT. */
+  /** Bytes that came after the head of the CONNECT. */
   readonly head: Buffer
   readonly authority: Authority
   readonly client: string
@@ -53,7 +53,7 @@ interface Opening {
 }
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
-/** What a client has been sent before it can check a certificate; no ServerHello with one is shorter. */
+/** The bytes after which a client can have a certificate to check, because no ServerHello with a certificate is shorter. */
 const LEAST_FLIGHT = 300
 
 export class Interceptor {
@@ -64,8 +64,8 @@ export class Interceptor {
   }
 
   /**
-   * Opens the tunnel and settles when its connection has closed. Undefined, with nothing sent, for a host without a certificate
-   * and for a client that rejected ours.
+   * Opens the tunnel, and resolves when its connection has closed. Resolves to undefined, and sends nothing, when the CA cannot certify
+   * the host or the client rejected its certificate before.
    */
   async open(opening: Opening): Promise<Taken | undefined> {
     const { socket, head, authority, client, adopt } = opening
@@ -88,7 +88,7 @@ export class Interceptor {
       const host = hostOfName(name)
       if (host === authority.host) return context
       const other = { host, port: authority.port }
-      if (!intercepts(other, rules().policy)) {
+      if (!isIntercepted(other, rules().policy)) {
         throw new Error(`${host} may not be reached through this tunnel`)
       }
       end = other
@@ -111,7 +111,7 @@ export class Interceptor {
     })
     const left = watchClient(secure)
     const failure = await this.#handshake(secure)
-    // The next CONNECT of this client is looked up before it can name a host in a handshake.
+    // Both hosts are remembered, because the next CONNECT is looked up by its own host, before a handshake can name another.
     const hosts = [...new Set([end.host, authority.host])]
     if (failure !== undefined) {
       const silent = failure.left && socket.bytesWritten - sentBefore >= LEAST_FLIGHT && !refused
@@ -141,7 +141,7 @@ export class Interceptor {
     })
   }
 
-  /** Undefined when it succeeded. */
+  /** Waits for the handshake. Resolves to undefined when it succeeds. */
   #handshake(secure: TLSSocket): Promise<HandshakeFailure | undefined> {
     const { clock, rules } = this.#parts
     return new Promise(resolve => {
@@ -165,7 +165,7 @@ export class Interceptor {
         const code = systemCode(error) ?? ''
         settle({ code, left: left || ['', 'ECONNRESET', 'EPIPE'].includes(code) })
       })
-      // The event tls.Server itself waits for.
+      // tls.Server itself waits for this event.
       secure.once('secure', () => settle())
     })
   }
@@ -177,7 +177,7 @@ export function hostOfName(name: string): string {
 }
 
 interface HandshakeFailure {
-  /** The error's code; empty when there was none. */
+  /** The code of the error; empty when there was none. */
   readonly code: string
   /** Whether the client ended the connection without an alert. */
   readonly left: boolean
@@ -195,7 +195,7 @@ const REJECTIONS: ReadonlySet<string> = new Set([
   'ERR_SSL_TLSV1_BAD_CERTIFICATE_STATUS_RESPONSE',
 ])
 
-/** Says later whether the client ended the connection before we did. */
+/** Returns a function that tells whether the client ended the connection before this proxy did. */
 function watchClient(secure: TLSSocket): () => boolean {
   let left = false
   const note = () => {
@@ -206,14 +206,14 @@ function watchClient(secure: TLSSocket): () => boolean {
   return () => left
 }
 
-/** A client that rejected a certificate, for a page. */
+/** A client that rejected the certificate of a host. */
 export interface Distrust {
   readonly client: string
   readonly host: string
   readonly since: Milliseconds
 }
 
-/** A client may ask for any number of hosts; the least recently used is forgotten first. */
+/** The most pairs of a client and a host that are remembered. A client can ask for any number of hosts. */
 const mostRemembered = 10_000
 
 export class DistrustMemory {
@@ -221,7 +221,7 @@ export class DistrustMemory {
   readonly #length: () => Milliseconds
   readonly #known = recentEntries<string, Distrust>(mostRemembered)
 
-  /** `length`: for how long one is remembered; 0 for not at all. */
+  /** `length` is the time for which a client is remembered; with 0 none is. */
   constructor(clock: Clock, length: () => Milliseconds) {
     this.#clock = clock
     this.#length = length
@@ -232,7 +232,7 @@ export class DistrustMemory {
     this.#known.set(`${client} ${host}`, { client, host, since: this.#clock.now() })
   }
 
-  /** The client has accepted our certificate after all. */
+  /** Forgets a client that has accepted the certificate of a host. */
   forget(client: string, host: string): void {
     this.#known.delete(`${client} ${host}`)
   }

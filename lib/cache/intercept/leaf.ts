@@ -1,7 +1,7 @@
 /**
- * Issues certificates for the hosts we answer for, and the one of the TLS listener for all names of this machine. They are made when
- * first asked for, one at a time for each host, and kept for a day at most. They share a key for an hour, which saves making
- * keys and limits the use of a stolen one.
+ * Issues certificates for intercepted hosts, and one for the TLS listener with all names of this machine. A certificate is made when it
+ * is first needed, once for each host, and kept for a day at most. All certificates of one hour share a key, which saves making keys
+ * and limits the use of a stolen one.
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
@@ -14,10 +14,10 @@ import type { Logger } from '../../log/log.ts'
 import { generateLeafKey, type LeafKey, type LeafOptions } from '../../x509/x509.ts'
 import { type Authority, isCertifiable } from './authority.ts'
 
-/** A certificate in use: its key and what is sent, both PEM. */
+/** A certificate and its key, both in PEM. */
 interface Leaf {
   readonly key: string
-  /** The certificate, then those between it and the root. */
+  /** The certificate, followed by those between it and the root. */
   readonly cert: string
   readonly renewal: Milliseconds
 }
@@ -25,19 +25,19 @@ interface Leaf {
 interface LeavesOptions {
   readonly authority: Pick<Authority, 'certificate' | 'issuer' | 'chain'>
   readonly clock: Clock
-  /** The addresses certificates name for questions about them. */
+  /** The URLs in certificates, where clients find the CA certificate and the revocation list. */
   readonly addresses: () => Pick<LeafOptions, 'caIssuers' | 'distributionPoint'>
 }
 
-/** A certificate is valid from so long before it is made, for clients whose clocks are late. */
+/** The validity of a certificate begins this long before it is made, for clients whose clocks are late. */
 const head: Milliseconds = hour
 const lifetime: Milliseconds = 24 * hour
-/** A certificate with less than this left is not used any more: connections last for hours at the most. */
+/** A certificate is replaced this long before it ends, because connections last for hours at most. */
 const margin: Milliseconds = 6 * hour
 const keyLifetime: Milliseconds = hour
 const mostHosts = 1000
 
-export class Leaves {
+export class LeafCertificates {
   readonly #options: LeavesOptions
   readonly #kept = new LRUCache<string, { context: SecureContext; renewal: Milliseconds }>({
     max: mostHosts,
@@ -57,7 +57,7 @@ export class Leaves {
     return isCertifiable(host) && certificate.permits(host) && clock.now() < certificate.notAfter
   }
 
-  /** What a TLS server for this host needs. Throws a Failure for a host that `covers` denies. */
+  /** The TLS context of a server for this host. Throws a Failure for a host that `covers` denies. */
   async context(host: string): Promise<SecureContext> {
     const known = this.#kept.get(host)
     if (known !== undefined && this.#options.clock.now() < known.renewal) return known.context
@@ -69,7 +69,7 @@ export class Leaves {
     })
   }
 
-  /** A certificate for all of these names together. Throws a Failure when one of them cannot be certified. */
+  /** Issues one certificate for all of these names. Throws a Failure when `covers` denies one of them. */
   async issue(names: readonly [string, ...string[]]): Promise<Leaf> {
     const refused = names.find(name => !this.covers(name))
     if (refused !== undefined) {
@@ -102,24 +102,24 @@ export class Leaves {
 }
 
 interface ListenerCertificateParts {
-  readonly leaves: Pick<Leaves, 'issue' | 'covers'>
+  readonly leaves: Pick<LeafCertificates, 'issue' | 'covers'>
   readonly names: () => readonly string[]
   readonly clock: Clock
   readonly log: Logger
-  /** Called with each certificate that takes the place of the first. */
+  /** Called with each certificate that replaces the first. */
   readonly onNext: (identity: KeyAndCertificate) => void
 }
 
-/** How often names and age are looked at. */
+/** The time between two checks of the names and the age of the certificate. */
 const interval: Milliseconds = 60_000
 
-/** The first certificate, and how to stop replacing it. Throws a Failure when the CA may not issue for any name of ours. */
+/** Issues the first certificate, and replaces it until `stop` is called. Throws a Failure when the CA covers no name of this machine. */
 export async function listenerCertificate(
   parts: ListenerCertificateParts,
 ): Promise<{ readonly identity: KeyAndCertificate; readonly stop: () => void }> {
   const { leaves, names, clock, log, onNext } = parts
   let last = { names: '', renewal: 0 }
-  /** Undefined while the last one serves, and when no name is left. */
+  /** Issues a certificate. Undefined while the last one is still good, and when the CA covers none of the names. */
   const issueWhenDue = async (): Promise<KeyAndCertificate | undefined> => {
     const [first, ...rest] = names().filter(name => leaves.covers(name))
     const text = [first, ...rest].join()

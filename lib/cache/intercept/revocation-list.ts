@@ -1,20 +1,20 @@
 /**
- * The certificate revocation list, kept in the cache directory: empty, because certificates live a day, but signed, numbered
- * and never old, as clients that ask for one expect.
+ * The certificate revocation list, which is kept in the cache directory. It is empty, because certificates are valid for a day only.
+ * It is signed, numbered and renewed, as clients that ask for one expect.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Clock, day, hour, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
-import { unlessMissing } from '../../errors.ts'
+import { valueUnlessMissing } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Issuer, listNumber } from '../../x509/x509.ts'
 
 const interval: Milliseconds = hour / 2
-/** The time for which a client may use the list it has fetched. */
+/** The time for which a client may use a list. */
 const validity: Milliseconds = 7 * day
-/** A list is valid from so long before it is made, for clients whose clocks are late. */
+/** The validity of a list begins this long before it is made, for clients whose clocks are late. */
 const head: Milliseconds = hour
 
 interface RevocationListOptions {
@@ -34,7 +34,7 @@ export class RevocationList {
     this.#file = join(options.directory, 'revocation.crl')
   }
 
-  /** Makes the list now and every half hour from now on. A failure is logged, and the last list stays. */
+  /** Makes the list now and every half hour. A failure is logged, and the last list stays. */
   async start(): Promise<void> {
     await this.#renew()
     this.#stop = repeat(this.#options.clock, interval, () => this.#renew())
@@ -44,9 +44,9 @@ export class RevocationList {
     this.#stop()
   }
 
-  /** The list, DER; undefined while there is no file. */
+  /** The list in DER; undefined while there is no file. */
   read(): Promise<Buffer | undefined> {
-    return unlessMissing(readFile(this.#file))
+    return valueUnlessMissing(readFile(this.#file))
   }
 
   async #renew(): Promise<void> {

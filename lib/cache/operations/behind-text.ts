@@ -1,5 +1,5 @@
 /**
- * Says in words why clients get an earlier Release file than the origin has, for the page of the cache, status and healthz.
+ * Texts that say why clients get an earlier Release file than the origin has, for the cache page, status and healthz.
  */
 
 import { countOf, elapsedText } from '../../figures.ts'
@@ -7,7 +7,7 @@ import { redactUrl } from '../../log/redact.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { SuiteState } from './sources.ts'
 
-/** Why, for how long, and which files are missing. */
+/** The reason, for how long it has held, and the files that are missing. */
 export function behindText({ because, lasts, missing }: ReleaseBehind): string {
   const files = missing.slice(0, mostFiles).map(({ path, because }) => `${path} (${because})`)
   if (missing.length > mostFiles)
@@ -16,7 +16,7 @@ export function behindText({ because, lasts, missing }: ReleaseBehind): string {
   return `${behindWords[because]}, for ${elapsedText(lasts)}${list}`
 }
 
-/** One sentence for each suite whose origin has a Release file that clients do not get. */
+/** One sentence for each suite whose origin has a Release file that clients do not get, and one for those beyond the bound. */
 export function behindCautions(suites: readonly SuiteState[]): readonly string[] {
   const behind = suites.flatMap(({ name, behind, refusal }) =>
     refusal !== undefined
@@ -32,7 +32,7 @@ export function behindCautions(suites: readonly SuiteState[]): readonly string[]
   ]
 }
 
-/** Whether the origin has another Release file; when it fails or is slow, that is not known. */
+/** Whether the origin is known to have another Release file. While the origin fails or is slow, that is unknown. */
 export function isBehind({ because }: ReleaseBehind): boolean {
   return because.startsWith('stale-suite')
 }

@@ -1,22 +1,22 @@
 /**
- * Says in words what a delay or a hold keeps from clients, for the page of the cache, status and explain.
+ * Texts that say what a delay or a hold keeps from clients, for the cache page, status and explain.
  */
 import { formatDuration } from '../../config/units.ts'
 import { count, countOf, elapsedText, moment } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ChangeCount } from '../delay/changes.ts'
-import { ripeAt } from '../delay/delay.ts'
+import { ripeMoment } from '../delay/delay.ts'
 import type { OperationsSources } from './sources.ts'
 
-/** Which generation clients get and why, what waits, and since when. */
+/** The generation that clients get with the reason, and those that wait with their times. */
 export function delayText(state: DelayState, changes?: ChangeCount | 'unknown'): string {
   return [restraintText(state), givenText(state), waitingText(state), changesText(changes)]
     .filter(text => text !== '')
     .join('; ')
 }
 
-/** One sentence for each suite whose clients get a generation that expires, and for each on which a delay has no effect. */
+/** One sentence for each suite whose clients get an expiring generation, and for each suite on which a delay has no effect. */
 export function delayCautions({
   suites,
   notDelayed,
@@ -68,7 +68,7 @@ function waitingText({ waiting, restraint, choice, now }: DelayState): string {
   const [next] = waiting
   if (next === undefined) return 'none waits'
   const which = next.date === undefined ? 'an undated one' : `that of ${moment(next.date)}`
-  const left = ripeAt(next, restraint) - now
+  const left = ripeMoment(next, restraint) - now
   const when = choice.because === 'held' || left <= 0 ? '' : `, to be given in ${elapsedText(left)}`
   const seen = `first seen ${elapsedText(Math.max(0, now - next.seen))} ago`
   const one = `${which} waits, ${seen}${when}`

@@ -1,5 +1,5 @@
 /**
- * Where clients reach this service, as examples name it, and whether it works there: the state that pages and commands show.
+ * The address at which clients reach this service, as examples name it, and the state of the service that pages and commands show.
  */
 import { isIPv4 } from 'node:net'
 import { countOf, size } from '../../figures.ts'
@@ -8,35 +8,35 @@ import type { Request } from '../../http/message/message.ts'
 import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
 import { isIP, isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
-import type { Unremovable } from '../store/store.ts'
+import type { UnremovableContents } from '../store/store.ts'
 import { behindCautions } from './behind-text.ts'
 import { delayCautions } from './delay-text.ts'
 import type { Listener, OperationsSources } from './sources.ts'
 
-/** What `Acquire::http::Proxy` and the examples are made of. */
+/** The address that `Acquire::http::Proxy` and the examples contain. */
 export interface Endpoint {
   readonly host: string
   readonly port: number
   /** `http://cache.example.org:3142`, without a slash at the end. */
   readonly url: string
   readonly numeric: boolean
-  /** Where the host comes from. */
+  /** The source of the host. */
   readonly from: HostOrigin
 }
 
-/** The setting, the request that is answered, the listener's own address, an address of the machine, or loopback for want of one. */
+/** The setting, the answered request, the address of the listener, an address of the machine, or loopback when there is no other. */
 type HostOrigin = 'index.hostnames' | 'request' | 'listener' | 'machine' | 'loopback'
 
 const fallbackPort = 3142
 
-/** The main listener at the host of the examples. */
+/** The address of the main listener, with the host of the examples. */
 export function endpoint(
   config: Config,
   addresses: readonly string[],
   listeners: readonly Listener[],
 ): Endpoint {
   const open = listeners.filter(listener => !listener.secure)
-  // One that other machines reach, if there is one.
+  // A listener that other machines reach comes first.
   const main = open.find(({ address = '' }) => !isLoopback(address)) ?? open[0] ?? listeners[0]
   const { host, from } = exampleHost(config, addresses, main?.address)
   const port = main?.port ?? config.listen[0]?.port ?? fallbackPort
@@ -46,8 +46,8 @@ export function endpoint(
 }
 
 /**
- * The same for the client of a request. Without `index.hostnames` it is what the client asked by, when that is a name or an address
- * of this machine: a machine with two addresses is reached from one network by the one, and from the other by the other.
+ * The endpoint for the client of a request. Without `index.hostnames` it has the host that the request names, if that is the name or
+ * an address of this machine. A machine in two networks has an address in each, and clients of one may not reach the other.
  */
 export function endpointFor(
   request: Pick<Request, 'target' | 'fields'>,
@@ -68,7 +68,7 @@ export function endpointFor(
 
 type EndpointSources = Pick<OperationsSources, 'config' | 'addresses' | 'hostname' | 'listeners'>
 
-/** The host that a request names: in its target, or else in the field Host (RFC 9112 section 3.2.2). */
+/** The host that a request names in its target, else in the field Host (RFC 9112 section 3.2.2). */
 export function askedAuthority({
   target,
   fields,
@@ -78,24 +78,24 @@ export function askedAuthority({
   return host !== undefined && 'host' in host ? host : undefined
 }
 
-/** Loopback, and IPv6 addresses that mean nothing without the name of a network interface (RFC 4291 section 2.5.6). */
+/** Whether a host is loopback, or a link-local IPv6 address, which needs the name of a network interface (RFC 4291 section 2.5.6). */
 function isOnlyHere(host: string): boolean {
   return isLoopback(host) || host.endsWith('.localhost') || /^fe[89ab][0-9a-f]:/.test(host)
 }
 
-/** A URL this service answers at now: that of `endpoint`, unless the main listener is bound to one address only. */
-export function reachableAt(
+/** A URL at which this service answers now: that of `endpoint`, unless the main listener is bound to one address. */
+export function reachableUrl(
   config: Config,
   addresses: readonly string[],
   listeners: readonly Listener[],
 ): string {
   return mainOf(listeners)?.address === undefined
     ? endpoint(config, addresses, listeners).url
-    : reachableHere(listeners)
+    : localUrl(listeners)
 }
 
-/** A URL for this machine itself: loopback is among `clients` by default, its other addresses need not be. */
-export function reachableHere(listeners: readonly Listener[]): string {
+/** A URL for programs on this machine. It has loopback where possible, which is in `clients` by default. */
+export function localUrl(listeners: readonly Listener[]): string {
   const { address: host = '127.0.0.1', port = fallbackPort } = mainOf(listeners) ?? {}
   return `http://${formatAuthority({ host, port })}`
 }
@@ -105,8 +105,8 @@ function mainOf(listeners: readonly Listener[]): Listener | undefined {
 }
 
 /**
- * The first name in `index.hostnames`, else the address the listener is bound to, else the first IPv4 address that is not loopback,
- * else 127.0.0.1. Without brackets; with what it comes from.
+ * The first name in `index.hostnames`, else the address to which the listener is bound, else the first IPv4 address that is not
+ * loopback, else 127.0.0.1. The host has no brackets. `from` names its source.
  */
 export function exampleHost(
   config: Config,
@@ -124,7 +124,8 @@ export function exampleHost(
 }
 
 /**
- * Says so when the machines around this one may not use it: none of its addresses that they share a network with is in `clients`.
+ * A caution when `clients` has none of this machine's own addresses in its networks: then its neighbours may not use the proxy.
+ * Undefined when one is there, or when only this machine reaches the listeners.
  */
 export function neighbourCaution(
   admits: (client: string) => boolean,
@@ -139,13 +140,13 @@ export function neighbourCaution(
 }
 
 export interface ServiceState {
-  /** Ready, ready with something to look after, or unable to do its work. */
+  /** Ready, ready with cautions, or unable to do its work. */
   readonly is: 'ready' | 'doubtful' | 'broken'
   readonly because: string
   readonly cautions: readonly string[]
 }
 
-/** What goes wrong with single suites, and with storing, while the service works. */
+/** The cautions about storing and about single suites, which do not stop the service. */
 export function upkeepCautions(sources: UpkeepSources): readonly string[] {
   const because = sources.nothingStored()
   const full = because === undefined ? [] : [`nothing new is stored: ${because}`]
@@ -160,8 +161,8 @@ type UpkeepSources = Pick<
   'suites' | 'notDelayed' | 'nothingStored' | 'unremovable' | 'config'
 >
 
-/** What is wrong with contents that could not be removed, and how to mend it. */
-export function unremovableText(left: Unremovable, directory: string): string {
+/** A text about contents that could not be removed, with the reason and the command that helps. */
+export function unremovableText(left: UnremovableContents, directory: string): string {
   const { contents, bytes, why: { because, owner } = { because: 'permission denied' } } = left
   const [they, are] = contents === 1 ? ['It', 'is'] : ['They', 'are']
   const what = `${countOf(contents, 'removed file')}, ${size(bytes)}, could not be taken from the disk: ${because}`
@@ -170,7 +171,7 @@ export function unremovableText(left: Unremovable, directory: string): string {
   return `${what}${whose}. ${again}${owner === undefined ? '' : `. To mend it: ${mendOwner(owner, directory)}`}`
 }
 
-/** What a person types so that the user of this process may change everything in a directory that was another's, or was protected. */
+/** The command that lets the user of this process change a directory which belongs to another user or is write-protected. */
 function mendOwner(owner: number, directory: string): string {
   const me = process.geteuid?.()
   if (owner === me) return `sudo chmod -R u+rwX ${directory}`

@@ -1,6 +1,6 @@
 /**
- * Sends the figures of the overview to open pages, as server-sent events (HTML Standard section 9.2). One timer serves all
- * pages; without a page there is none.
+ * Sends the figures of the overview to open pages, as server-sent events (HTML Standard section 9.2). One timer serves all pages. It
+ * runs only while there is a page.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
@@ -10,21 +10,21 @@ import { serviceState } from './endpoint.ts'
 import type { OperationsSources } from './sources.ts'
 import { liveFigures } from './views/index-view.ts'
 
-/** How often a page gets new figures. */
+/** The time after which a page gets new figures. */
 const interval: Milliseconds = 2000
-/** Pages that get them at the same time. */
+/** The most pages that get figures at the same time. */
 const mostPages = 20
-/** Events of one stream. The browser then asks again, and has to be allowed again. */
+/** The most events of one stream. The browser then asks again, so that the policy is applied again. */
 const mostEvents = 300
 
 interface Page {
   events: number
-  /** An event that the page has not taken yet. A later one replaces it. */
+  /** The latest event, while the page has not read it. */
   waiting: Buffer | undefined
   take: Take | undefined
 }
 
-export class Live {
+export class LiveEvents {
   readonly #sources: OperationsSources
   readonly #pages = new Set<Page>()
   #stop: (() => void) | undefined
@@ -38,7 +38,7 @@ export class Live {
     return this.#closed || this.#pages.size >= mostPages
   }
 
-  /** The events for one page; they begin at once. */
+  /** Opens the stream of events for one page. The first event is sent at once. */
   open(): Source {
     const page: Page = { events: 0, waiting: undefined, take: undefined }
     this.#pages.add(page)

@@ -1,6 +1,6 @@
 /**
- * The metrics of the cache under their Prometheus names. Counters of requests agree with the statistics; gauges are read when
- * the metrics are asked for.
+ * The metrics of the cache under their Prometheus names. Counters of requests agree with the statistics. Gauges are read when a
+ * client asks for the metrics.
  */
 import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Exchange } from '../../http/message/message.ts'
@@ -10,7 +10,7 @@ import type { Outcome } from '../rfc9111/outcome.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import type { SignatureEnd } from '../suites/signing/apt-policy.ts'
 
-/** Figures that are read when the metrics are asked for, with their help texts. */
+/** The gauges and their help texts. */
 const gauges = {
   client_connections: 'Open client connections.',
   clients_waiting_for_rate: 'Clients of which content waits for `limits.per_client.rate`.',
@@ -44,7 +44,7 @@ const gauges = {
   verification_wrong_files: 'Files the last verification found wrong.',
 } as const
 
-/** What reads each of them; undefined for one that there is not, such as the end of a CA. */
+/** The functions that read the gauges; undefined for one that does not exist, such as the end of a CA without a CA. */
 export type Gauges = Readonly<Record<keyof typeof gauges, (() => number) | undefined>>
 
 /** A suite of which clients get an earlier Release file than the origin has, and the first file that is missing. */
@@ -92,10 +92,10 @@ const sharedCounters: readonly SharedFigure[] = [
   ['renewed', 'Objects whose time in the shared store was begun anew.', ({ renewed }) => renewed],
 ]
 
-/** The number of suites that are named: their names come from clients. */
+/** The most suites with figures of their own. Clients choose the names of suites, so there must be a bound. */
 const mostSuites = 20
 
-/** Events that are counted without labels: the names of their metrics, and the help texts. */
+/** Events that are counted without labels, each with the name of its metric and its help text. */
 const events = {
   broken: ['broken_responses', 'Responses cut off before their end.'],
   malformed: ['malformed_requests', 'Requests that cannot be read.'],
@@ -138,9 +138,9 @@ const outcomes: ReadonlySet<string> = new Set<Outcome>([
 const byOutcome = ['outcome'] as const
 const byArchive = ['archive', 'outcome'] as const
 
-/** Archives with figures of their own; all that come later are counted together. Clients choose hosts, so there must be a bound. */
+/** The most archives with figures of their own. Clients choose hosts, so there must be a bound. */
 const mostArchives = 64
-/** The label of the archives beyond that, and of hosts from which nothing has come yet. */
+/** The label of the archives beyond the bound, and of hosts that have not delivered a file yet. */
 const otherArchives = 'other'
 
 export class CacheMetrics {
@@ -204,7 +204,7 @@ export class CacheMetrics {
     labels: byOutcome,
   })
 
-  /** What there is to measure, for the list of metrics. */
+  /** The facts of all metrics, for the list in the manual. */
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
     const metrics = new CacheMetrics()
@@ -218,8 +218,8 @@ export class CacheMetrics {
   }
 
   /**
-   * Adds what other parts know at each look: the gauges, the suites of which clients get an earlier Release file, those for the
-   * longest time first, and what is known of the process.
+   * Adds the metrics that other parts provide: the gauges, the suites whose clients get an earlier Release file (those for the longest
+   * time first), the parent proxies, the ends of signatures, and the figures of the process.
    */
   read(
     reads: Gauges,
@@ -277,13 +277,11 @@ export class CacheMetrics {
     )
   }
 
-  /** Adds what is known of the store that several nodes share. */
+  /** Adds the metrics of the store that several nodes share. */
   readShared(shared: () => SharedState | undefined): void {
-    const of = (read: (state: SharedState) => number): (() => number) => {
-      return () => {
-        const state = shared()
-        return state === undefined ? 0 : read(state)
-      }
+    const of = (read: (state: SharedState) => number) => () => {
+      const state = shared()
+      return state === undefined ? 0 : read(state)
     }
     for (const [name, help, read] of sharedGauges) {
       this.#metrics.reading({ name: `cachesvc_shared_store_${name}`, help }, of(read))
@@ -312,7 +310,7 @@ export class CacheMetrics {
     return this.#metrics.counter<L>({ name: `cachesvc_${name}_total`, help, labels })
   }
 
-  /** Counts an exchange under the outcome its response names. */
+  /** Counts an exchange by the outcome in the facts of its response. */
   exchange({ response, sent, complete, duration }: Exchange): void {
     const named = response.facts?.['outcome']
     const outcome = typeof named === 'string' && outcomes.has(named) ? named : 'operations'
@@ -327,7 +325,7 @@ export class CacheMetrics {
     if (outcome === 'failed' && isGone(response.status)) this.count('absent')
   }
 
-  /** A host gets figures of its own when the first file of it is served, so that made-up names get none. */
+  /** Counts a request by its archive. A host gets its own figures when its first file is served, so that invented names get none. */
   #ofArchive(origin: string, outcome: string, sent: number): void {
     const served = outcome === 'hit' || outcome === 'miss'
     if (!served && outcome !== 'failed') return

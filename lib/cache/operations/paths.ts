@@ -1,9 +1,9 @@
 /**
- * The paths of the operations interface. They are its own on every listener and for every host a request names. Pure. Paths are
+ * The paths of the operations interface. They belong to it on every listener and for every host that a request names. Paths are
  * compared byte for byte: they are case-sensitive and have one spelling.
  */
 
-/** Where the pages live. */
+/** The beginning of the paths of the pages. */
 export const operationsPrefix = '/_cachesvc'
 
 const standardPaths: ReadonlySet<string> = new Set([
@@ -13,7 +13,7 @@ const standardPaths: ReadonlySet<string> = new Set([
   '/.well-known/security.txt',
 ])
 
-/** Whether a path belongs to the operations interface, known or not: these exact ones, and all below the prefix. */
+/** Whether a path belongs to the operations interface, even if it has no page: the standard paths, and all below the prefix. */
 export function isOperationsPath(path: string): boolean {
   return (
     path === operationsPrefix || path.startsWith(`${operationsPrefix}/`) || standardPaths.has(path)
@@ -23,7 +23,7 @@ export function isOperationsPath(path: string): boolean {
 /** `OPTIONS *` asks about the whole server (RFC 9110 section 9.3.7). */
 export const wholeServer = '*'
 
-/** Where OPTIONS is answered with the health of the service: checks of load balancers ask so, HAProxy's for `/` unless told. */
+/** The paths where OPTIONS gets the health of the service. Load balancers check so; HAProxy asks for `/` by default. */
 export const healthCheckPaths: ReadonlySet<string> = new Set([
   '/',
   wholeServer,

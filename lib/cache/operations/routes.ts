@@ -1,6 +1,6 @@
 /**
- * The routes of the operations interface: which path is answered with what, and which template is filled with which view. The
- * pipeline sends requests here by their path alone; nothing here depends on the host a request names or on `index.enable`.
+ * The routes of the operations interface: the answer to each path, and the template and view of each page. The pipeline sends
+ * requests here by their path alone. Which page answers depends neither on the host that a request names nor on `index.enable`.
  *
  * Paths are compared byte for byte: they are case-sensitive and have one spelling. Queries are ignored, except that of
  * `explain`.
@@ -19,7 +19,7 @@ import { packageRoot, projectPage } from '../../package.ts'
 import { Templates, type View } from '../../template.ts'
 import { endpointFor, serviceState, upkeepCautions } from './endpoint.ts'
 import { setupScript } from './examples/setup-script.ts'
-import { Live } from './live.ts'
+import { LiveEvents } from './live.ts'
 import { healthCheckPaths, operationsPrefix } from './paths.ts'
 import type { OperationsSources } from './sources.ts'
 import { cacheView } from './views/cache-view.ts'
@@ -28,17 +28,17 @@ import { indexView } from './views/index-view.ts'
 import { setupView } from './views/setup-view.ts'
 import { statsView } from './views/stats-view.ts'
 
-/** Answers GET. Only `explain` reads the query. */
+/** Answers GET for one path. Only `explain` reads the query. */
 type Page = (request: Request, query: string | undefined) => Response | Promise<Response>
 
 /**
- * Makes the operations interface. Reads the templates, and throws when one is missing or broken. The function it returns
- * answers GET and HEAD of every route, OPTIONS of those that load balancers check, 405 for other methods, and 404 for every path that is
- * not its own.
+ * Makes the operations interface. It reads the templates, and throws when one is missing or broken. The function that it returns
+ * answers GET and HEAD of every route, and OPTIONS of the paths that load balancers check. It answers other methods with 405 and other
+ * paths with 404.
  */
-export function operations(
+export function operationsHandler(
   sources: OperationsSources,
-  live: Live = new Live(sources),
+  live: LiveEvents = new LiveEvents(sources),
 ): (request: Request, path: string, query?: string) => Promise<Response> {
   const directory = join(packageRoot(), 'templates', 'operations')
   const read = (name: string) => readFileSync(join(directory, name))
@@ -63,7 +63,7 @@ export function operations(
   }
 }
 
-/** The private paths: they show which clients use the service, and for what. The rest is what clients need to use it. */
+/** The private paths, which show who uses the service and for what. Clients need the other paths to use it. */
 const privatePaths: ReadonlySet<string> = new Set([
   ...['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/explain'],
   ...['/_cachesvc/live', '/_cachesvc/api/stats', '/_cachesvc/metrics'],
@@ -72,7 +72,7 @@ const privatePaths: ReadonlySet<string> = new Set([
 const notForYou =
   'This page is for the networks under `index.clients`. See /_cachesvc/setup for how to use this proxy.\n'
 
-/** Answers requests for private paths that the configuration, as it is now, keeps from their client. */
+/** Refuses requests for private paths from clients outside `index.clients`. Undefined when the request may have the page. */
 function refusalOf(
   sources: OperationsSources,
 ): (request: Request, path: string) => Response | undefined {
@@ -87,7 +87,7 @@ function refusalOf(
   }
 }
 
-/** A path of a page with slashes at its end is redirected to the page; every other path is 404. */
+/** The answer to a path without a page: a redirect when it is a page's path with slashes at its end, else 404. */
 function withoutPage(path: string, table: ReadonlyMap<string, Page>, render: Render): Response {
   const shorter = path.replace(/\/+$/, '')
   if (shorter.startsWith(`${operationsPrefix}/`) && table.has(shorter)) return redirect(shorter)
@@ -102,7 +102,7 @@ const menu = [
   ['/_cachesvc/explain', 'Explain'],
 ] as const
 
-/** Fills a template with a view, within the frame of all pages. */
+/** Fills a template with a view, in the frame that all pages have. */
 type Render = (template: string, title: string, view: View) => string
 
 function pageRenderer({ version }: OperationsSources, templates: Templates): Render {
@@ -120,7 +120,7 @@ function pageTable(
   const style = read('style.css')
   const icon = read('favicon.ico')
   const usage = read('usage.html')
-  /** The fields of a page that includes this template, which is one script. */
+  /** The fields of a page that includes this template, which consists of one script. */
   const withScript = (template: string) => {
     const text = read(`${template}.mustache`).toString()
     const [, script = ''] = /<script>(.*)<\/script>/s.exec(text) ?? []
@@ -190,20 +190,20 @@ function pageTable(
 }
 
 interface PageParts {
-  readonly live: Live
+  readonly live: LiveEvents
   readonly render: Render
   /** Reads a file beside the templates. */
   readonly read: (name: string) => Buffer
 }
 
-/** What the template `state` shows: not ready, ready with something to look after, or well. */
+/** The values of the template `state`. */
 async function stateView(sources: OperationsSources): Promise<View> {
   const { is, because, cautions } = await serviceState(sources)
   const state = { ready: is === 'ready', doubtful: is === 'doubtful', broken: is === 'broken' }
   return { ...state, because, cautions, storing: sources.nothingStored() === undefined }
 }
 
-function liveResponse(live: Live): Response {
+function liveResponse(live: LiveEvents): Response {
   if (live.full) {
     const fields = Fields.of(['Retry-After', '60'])
     return webResponse('text', 'Too many pages get live figures.\n', { status: 503, fields })
@@ -212,15 +212,15 @@ function liveResponse(live: Live): Response {
   return { ...webResponse('events', ''), content: stream }
 }
 
-/** The query is dropped: no page but `explain` reads one. */
+/** A redirect to a page. It drops the query, which only `explain` reads. */
 function redirect(location: string): Response {
   const fields = Fields.of(['Location', location])
   return webResponse('text', `See ${location}\n`, { status: 307, fields })
 }
 
 /**
- * `GET /`: tools that look for an APT proxy know one by status 406, older ones by the words "usage information" in the
- * reason phrase. A redirect would hide it from them, so the page itself leads a browser on.
+ * The answer to `GET /`. Tools that look for an APT proxy recognise one by status 406, older ones by the words "usage information" in
+ * the reason phrase. A redirect would hide the status from them, so the page itself sends a browser to the overview.
  */
 function usageInformation(page: Buffer): Response {
   return webResponse('html', page, { status: 406, reason: 'Not Acceptable - Usage Information' })
@@ -228,7 +228,7 @@ function usageInformation(page: Buffer): Response {
 
 const securityExpiry: Milliseconds = 7 * day
 
-/** RFC 9116. */
+/** The text of security.txt (RFC 9116). */
 function securityText(now: Milliseconds): string {
   const expires = new Date(now + securityExpiry).toISOString().replace(/\.\d+Z$/, 'Z')
   return `Contact: ${projectPage()}\nExpires: ${expires}\nPreferred-Languages: en\n`
@@ -245,7 +245,7 @@ const missing = {
   revocationList: 'There is no revocation list: this service does not make one.\n',
 }
 
-/** Answers the script that tells apt whether to use this proxy. */
+/** The answer to the script that tells apt whether to use this proxy. */
 function allowed(client: string, { admits }: OperationsSources): Response {
   if (admits(client)) return webResponse('text', 'yes\n')
   return webResponse('text', `${client} is in no network under \`clients\`.\n`, { status: 403 })
@@ -260,21 +260,21 @@ async function health(sources: OperationsSources): Promise<Response> {
 }
 
 /*
- * Responses of the web interface: their media types and the security fields every one of them carries.
- * The content security policy allows no frame, nothing from elsewhere, and no script but those of the overview and the setup page.
+ * Responses of the web interface: their media types, and the security fields that every response has.
+ * The content security policy allows no frames, no content of other sites, and no scripts but those of the overview and the setup page.
  */
 
 const contentPolicy =
   "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-/** The field for a page with this one script, which asks this service alone. */
+/** The policy for a page with one script. The script may send requests to this service only. */
 function policyWithScript(script: string): Fields {
   const hash = createHash('sha256').update(script).digest('base64')
   const policy = `${contentPolicy}; script-src 'sha256-${hash}'; connect-src 'self'`
   return Fields.of(['Content-Security-Policy', policy])
 }
 
-/** Carried by every response of the web interface, errors and redirects included. */
+/** The fields of every response of the web interface, errors and redirects included. */
 const webFields: ReadonlyArray<readonly [name: string, value: string]> = [
   ['Cache-Control', 'no-store'],
   ['X-Content-Type-Options', 'nosniff'],
@@ -298,7 +298,7 @@ const mediaTypes = {
   revocationList: 'application/pkix-crl',
 } as const
 
-/** A response with this content; 200 unless told. */
+/** A response with this content. Its status is 200 unless `more` has another. */
 function webResponse(
   type: keyof typeof mediaTypes,
   content: string | Buffer,
@@ -312,7 +312,7 @@ function webResponse(
   }
 }
 
-/** The response with the fields every response of the web interface carries; one that it has already stays as it is. */
+/** Adds the fields of every response of the web interface. Fields that the response already has stay unchanged. */
 function withWebFields(response: Response): Response {
   const missing = webFields.filter(([name]) => !response.fields.has(name))
   return { ...response, fields: Fields.of(...missing, ...response.fields) }

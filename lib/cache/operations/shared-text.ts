@@ -1,10 +1,10 @@
 /**
- * What is known of the store that several nodes share, as a page, `cachesvc status` and `cachesvc explain` say it.
+ * The text about the store that several nodes share, for a page, `cachesvc status` and `cachesvc explain`.
  */
 import { count, countOf, size } from '../../figures.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 
-/** One line: whether it answers, what it has given and got, what waits. */
+/** One line that says whether the store answers, how many bytes were read and written, and how many uploads wait. */
 export function sharedText(state: SharedState): string {
   const { url, resting, unwritable, leases, uploads, received, sent, wrong } = state
   const ill = resting ?? unwritable

@@ -1,5 +1,5 @@
 /**
- * The values and functions that the pages get from the rest of the service, read-only.
+ * The values and functions that the pages get from the rest of the service. All of them only read.
  */
 import type { Clock } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
@@ -14,12 +14,12 @@ import type { SharedState } from '../shared/shared-store.ts'
 import type { Activity, CountedHoldings } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
-import type { Unremovable } from '../store/store.ts'
+import type { UnremovableContents } from '../store/store.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/room.ts'
 import type { Generation } from '../suites/generation.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
 
-/** A value that is asked for once a request, at once or later. */
+/** Returns a value, or a promise of it. The pages call it once for each request. */
 type Source<Value> = () => Value | Promise<Value>
 
 export interface OperationsSources {
@@ -28,46 +28,46 @@ export interface OperationsSources {
   readonly config: Config
   readonly admits: (client: string) => boolean
   readonly warnings: () => readonly string[]
-  /** The parent proxies, in their order. */
+  /** The states of the parent proxies, in their order. */
   readonly parents: () => readonly ParentState[]
-  /** The open listeners, the main one first. */
+  /** The open listeners, with the main one first. */
   readonly listeners: () => readonly Listener[]
-  /** IP addresses of this machine, in the system's order. */
+  /** The IP addresses of this machine, in the order of the system. */
   readonly addresses: () => readonly string[]
-  /** Removed contents whose files the file system did not let go. */
-  readonly unremovable: () => Unremovable
-  /** How many builds there are, and the bytes of the contents that stay for them. */
+  /** The removed contents whose files the file system could not delete. */
+  readonly unremovable: () => UnremovableContents
+  /** The number of builds, and the bytes of the contents that are kept for them. */
   readonly builds: () => { readonly count: number; readonly bytes: number }
-  /** The name that the machine gives itself. */
+  /** The host name of the machine. */
   readonly hostname: string
   readonly httpsMode: HttpsMode
   readonly https: () => HttpsState | undefined
-  /** The rules of mirror routing; the first that applies decides. */
+  /** The rules of mirror routing, of which the first that applies decides. */
   readonly routing: ReadonlyArray<Pick<RouteRule, 'from' | 'to'>>
   readonly statistics: () => StatisticsReport
   readonly history: () => HistoryReport
   readonly activity: () => ActivityReport
   readonly usage: Source<StoreUsage>
-  /** What is stored of each archive, most bytes first; undefined until it is known. */
+  /** The stored files of each archive, with the archive of most bytes first; undefined until they are counted. */
   readonly holdings: Source<CountedHoldings | undefined>
   readonly health: Source<Health>
-  /** Why nothing can be stored although the disk works; undefined when something can. */
+  /** The reason why no file can be stored although the disk works; undefined when files can be stored. */
   readonly nothingStored: () => string | undefined
-  /** What is found of packages that no index names any more; undefined while none are to be removed, and before the first look. */
+  /** The figures of packages that no index names any more; undefined before the first look, and when none are to be removed. */
   readonly unreferenced: () => UnreferencedFigures | undefined
-  /** What is known of the store that several nodes share; undefined without one. */
+  /** The state of the store that several nodes share; undefined without one. */
   readonly shared: () => SharedState | undefined
   readonly verification: () => Verification
-  /** The suites whose indexes files are compared with, the one adopted last first. */
+  /** The adopted suites, with whose indexes files are compared. The one that was adopted last is first. */
   readonly suites: () => readonly SuiteState[]
-  /** Suites that a delay or a hold is for and has no effect on, because they are not adopted. */
+  /** The suites on which a delay or a hold has no effect, because they are not adopted. */
   readonly notDelayed: () => readonly string[]
-  /** Metrics in the Prometheus text format 0.0.4. */
+  /** The metrics in the Prometheus text format 0.0.4. */
   readonly metrics: Source<string>
   readonly certificate: Source<Buffer | undefined>
-  /** The revocation list, DER; undefined when there is none. */
+  /** The revocation list in DER; undefined when there is none. */
   readonly revocationList: Source<Buffer | undefined>
-  /** How a request for this URL would be answered. Must not use the network, because all clients may call it. */
+  /** Explains how a request for this URL would be answered. It must not use the network, because clients can call it. */
   readonly explain: (url: string) => readonly Explanation[] | Promise<readonly Explanation[]>
 }
 
@@ -79,20 +79,20 @@ export interface Listener {
   readonly secure: boolean
 }
 
-/** What the service does now and did lately. */
+/** The activity of the service now and lately. */
 export interface ActivityReport
   extends Pick<
     Activity,
     'started' | 'rates' | 'runs' | 'problems' | 'archives' | 'clients' | 'clientsToday'
   > {
-  /** Connections of clients. */
+  /** The number of connections of clients. */
   readonly connections: number
-  /** Clients of which content waits for `limits.per_client.rate`. */
+  /** The number of clients whose content waits for `limits.per_client.rate`. */
   readonly waitingForRate: number
   readonly arriving: readonly IncomingFile[]
 }
 
-/** What the store holds and what its file system has left; all sizes in bytes. */
+/** The usage of the store and the space of its file system, in bytes. */
 interface StoreUsage extends Omit<Usage, 'blobs'> {
   /** Undefined when the file system does not say. */
   readonly filesystem: FileSystemSpace | undefined
@@ -101,34 +101,34 @@ interface StoreUsage extends Omit<Usage, 'blobs'> {
 /** A suite with the generation that clients get. */
 export interface SuiteState
   extends Pick<Generation, 'date' | 'adopted' | 'validUntil' | 'signature'> {
-  /** URL of the directory of its Release file. */
+  /** The URL of the directory of its Release file. */
   readonly name: string
-  /** The files it names that clients use, and their bytes. */
+  /** The number of its files that clients use, and their bytes. */
   readonly files: number
   readonly bytes: number
-  /** Why clients do not get what the origin has now, when they do not. */
+  /** The reason why clients do not get the newest Release file of the origin; undefined when they get it. */
   readonly behind: ReleaseBehind | undefined
-  /** Why the Release file that the origin has now is not given to clients, in words; undefined when it is. */
+  /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
   readonly refusal?: string | undefined
-  /** What a delay or a hold keeps from clients, when its archive has one. */
-  readonly delay?: SuiteDelayed | undefined
+  /** The generations that a delay or a hold keeps from clients; undefined when the archive has neither. */
+  readonly delay?: DelayOfSuite | undefined
 }
 
-/** What a delay or a hold keeps from clients. */
-export interface SuiteDelayed {
+/** The generations of a suite that a delay or a hold keeps from clients. */
+interface DelayOfSuite {
   readonly state: DelayState
-  /** How many packages the newest that waits would change; undefined until they are counted, which this begins. */
+  /** The number of packages that the newest waiting generation changes. Undefined until they are counted; a call starts the count. */
   readonly changes: () => ChangeCount | 'unknown' | undefined
 }
 
-/** The check of everything stored. */
+/** The checks of all stored files. */
 export interface Verification {
   readonly running: boolean
-  /** What the last one found that reached its end; undefined before the first. */
+  /** The result of the last complete check; undefined before the first. */
   readonly last: LastVerification | undefined
 }
 
-/** The figures of a check: when it finished and how long it took, milliseconds; what it looked at and found. */
+/** The figures of a check: the moment of its end and its duration in milliseconds, and the numbers of what it read and found. */
 export const verificationFigures = [
   'finished',
   'took',
@@ -141,20 +141,20 @@ export const verificationFigures = [
 
 export type LastVerification = Readonly<Record<(typeof verificationFigures)[number], number>>
 
-/** One thing `explain` found out about a URL, such as "Admitted by" and the rule. */
+/** One finding of `explain` about a URL, such as "Admitted by" and the rule. */
 export interface Explanation {
   readonly question: string
   readonly answer: string
-  /** What becomes of a request, as far as it is known; the first finding alone has it. */
+  /** The expected outcome of a request. Only the first finding has it. */
   readonly fate?: RequestFate | undefined
 }
 
 /**
- * What becomes of a request:
+ * The expected outcome of a request:
  * - hit: the store answers
  * - asks: the store answers once the origin has confirmed the copy
  * - miss: the origin's content is the answer
- * - tunnel: the proxy carries it unread
+ * - tunnel: the proxy carries the request through a tunnel, unread
  * - refused: a rule refuses it
  * - failed: there is no file to answer with
  */

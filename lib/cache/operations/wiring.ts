@@ -7,11 +7,11 @@ import type { OriginClient } from '../../http/client/client.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Clients } from '../../http/server/clients.ts'
 import { redactUrl } from '../../log/redact.ts'
-import type { Answering } from '../answering.ts'
+import type { AnswerParts } from '../answering.ts'
 import type { Builds } from '../builds/builds.ts'
 import { explain } from '../explain.ts'
 import type { Https } from '../intercept/https.ts'
-import type { Listening } from '../listening.ts'
+import type { OpenListeners } from '../listening.ts'
 import type { Rules } from '../policy/policy.ts'
 import { machineAddresses } from '../policy/routing.ts'
 import type { SharedStore } from '../shared/shared-store.ts'
@@ -19,40 +19,40 @@ import { type Activity, Holdings } from '../stats/activity.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
-import type { Unreferenced } from '../suites/unreferenced.ts'
+import type { UnreferencedPackages } from '../suites/unreferenced.ts'
 import { isBehind } from './behind-text.ts'
-import { Live } from './live.ts'
+import { LiveEvents } from './live.ts'
 import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
-import { operations } from './routes.ts'
+import { operationsHandler } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
 interface OperationsParts
   extends Pick<
-    Answering,
+    AnswerParts,
     'suites' | 'updates' | 'negative' | 'fetcher' | 'shares' | 'delays' | 'changeCounts'
   > {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules
   readonly warnings: () => readonly string[]
-  readonly listening: Pick<Listening, 'listeners' | 'connections'>
+  readonly listening: Pick<OpenListeners, 'listeners' | 'connections'>
   readonly clients: Pick<Clients, 'waiting'>
   readonly https: Https
   readonly store: Store
   readonly origin: OriginClient
   readonly statistics: Statistics
   readonly activity: Activity
-  /** What is counted; the values that are read at each look are added to it. */
+  /** The metrics. The values that are read when a client asks for them are added here. */
   readonly metrics: CacheMetrics
   readonly verification: Verification
   readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
-  readonly unreferenced: Pick<Unreferenced, 'figures'>
+  readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
   readonly shared: Pick<SharedStore, 'state'> | undefined
   /** Whether the nodes of a shared store share this file. */
   readonly isShared: (uri: TargetUri) => boolean
 }
 
-/** Makes the pages, the values they show, and the figures that are read at each look. */
+/** Makes the pages and the values they show, and adds the values of all parts to the metrics. */
 export async function operationsOf(parts: OperationsParts) {
   const { clock, version, rules, https, store, suites, updates, delays } = parts
   const { negative, origin, fetcher, shares } = parts
@@ -162,13 +162,13 @@ export async function operationsOf(parts: OperationsParts) {
         now: clock.now(),
       }),
   }
-  const live = new Live(sources)
-  return { operations: operations(sources, live), sources, live }
+  const live = new LiveEvents(sources)
+  return { operations: operationsHandler(sources, live), sources, live }
 }
 
-/** Suites of which clients get an earlier Release file than the origin has, for the longest time first. */
+/** The suites whose clients get an earlier Release file than the origin has. The one that is behind for the longest time is first. */
 function suitesBehind(
-  parts: Pick<Answering, 'suites' | 'updates' | 'delays' | 'changeCounts'>,
+  parts: Pick<AnswerParts, 'suites' | 'updates' | 'delays' | 'changeCounts'>,
 ): readonly SuiteBehind[] {
   return suiteStates(parts)
     .flatMap(({ name, behind }) => {
@@ -185,8 +185,8 @@ function suitesBehind(
     .sort((a, b) => b.seconds - a.seconds)
 }
 
-/** The suites whose signature apt refuses by now or later, the earliest first. */
-function signatureEnds({ suites }: Pick<Answering, 'suites'>): readonly SignatureOfSuite[] {
+/** The suites whose signature apt refuses now or later, with the earliest first. */
+function signatureEnds({ suites }: Pick<AnswerParts, 'suites'>): readonly SignatureOfSuite[] {
   return suites.all
     .flatMap(({ at, generations: [generation] }) => {
       const ends = generation?.signature.ends
@@ -200,7 +200,7 @@ function suiteStates({
   updates,
   delays,
   changeCounts,
-}: Pick<Answering, 'suites' | 'updates' | 'delays' | 'changeCounts'>): readonly SuiteState[] {
+}: Pick<AnswerParts, 'suites' | 'updates' | 'delays' | 'changeCounts'>): readonly SuiteState[] {
   const states = suites.all.flatMap(({ at, generations: [generation] }) => {
     if (generation === undefined) return []
     const { date, adopted, validUntil, signature, contents } = generation

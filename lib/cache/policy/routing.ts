@@ -251,7 +251,7 @@ export function compileParents({ parents, direct }: ParentProxies): CompiledPare
 }
 
 /** Whether a host is asked through this parent. */
-export function asks({ only, except }: CompiledParent, authority: Authority): boolean {
+export function isAskedThrough({ only, except }: CompiledParent, authority: Authority): boolean {
   if (closestPattern(except, authority) !== undefined) return false
   return only === undefined || closestPattern(only, authority) !== undefined
 }
@@ -262,7 +262,7 @@ export function parentsOf(
   compiled: CompiledParents | undefined,
 ): readonly string[] {
   return (compiled?.parents ?? [])
-    .filter(parent => asks(parent, authority))
+    .filter(parent => isAskedThrough(parent, authority))
     .map(({ proxy }) => formatAuthority(proxy))
 }
 
@@ -371,7 +371,7 @@ export function closestPattern<Pattern extends HostPattern>(
   return patternsFor(list, host).find(one => one.port === undefined || one.port === port)
 }
 
-export interface Own {
+export interface OwnIdentity {
   /** `index.hostnames` and the name of the machine, in lower case. `localhost` always counts too. */
   readonly names: ReadonlySet<string>
   /** Addresses of the machine as `normaliseAddress` spells them. Loopback addresses always count too. */
@@ -380,7 +380,7 @@ export interface Own {
 }
 
 /** The current names and addresses of this proxy. Addresses change, so callers ask again. */
-export function ownIdentity(config: Config, ports: readonly number[]): Own {
+export function ownIdentity(config: Config, ports: readonly number[]): OwnIdentity {
   return {
     names: new Set([...config.index.hostnames, hostname()].map(name => name.toLowerCase())),
     addresses: new Set(machineAddresses()),
@@ -396,13 +396,13 @@ export function machineAddresses(): readonly string[] {
     .filter(address => address !== undefined)
 }
 
-/** Whether an authority leads to a listener of this proxy: both its host and its port are ours. */
-export function isOwn(authority: Authority, own: Own): boolean {
+/** Whether an authority leads to a listener of this proxy: its host and its port both belong to this proxy. */
+export function isOwn(authority: Authority, own: OwnIdentity): boolean {
   return own.ports.has(authority.port) && isOwnHost(authority.host, own)
 }
 
 /** Whether a host is this machine. Its ports can also belong to other servers. */
-export function isOwnHost(host: string, own: Own): boolean {
+export function isOwnHost(host: string, own: OwnIdentity): boolean {
   const address = normaliseAddress(host)
   if (address === undefined) {
     return host === 'localhost' || host.endsWith('.localhost') || own.names.has(host)

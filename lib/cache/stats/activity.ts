@@ -1,7 +1,7 @@
 /**
- * Keeps the latest runs of clients and the latest problems, the rates of the last minute, the number of clients of today, and figures of
- * each archive and client since the start, in memory alone and bounded. Counts what is stored of each archive when asked, at most
- * once a minute.
+ * The activity that the pages show, bounded and in memory only. It consists of the latest runs of clients, the latest problems, the rates
+ * of the last minute, the number of today's clients, and the figures of each archive and client since the start. `Holdings` counts the
+ * stored files of each archive when a page asks for them, at most once a minute.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -17,35 +17,35 @@ import type { ReadableStore } from '../store/store.ts'
 export interface AnsweredRequest {
   readonly at: Milliseconds
   readonly client: string
-  /** The program that asked, such as `apt`. */
+  /** The program that sent the request, such as `apt`. */
   readonly agent: string
   readonly method: string
-  /** The key of the file, or what was asked for. It may have a query: redact it before it is shown. */
+  /** The key of the file, else the target of the request. It may have a query, so it must be redacted before it is shown. */
   readonly target: string
   readonly status: number
   readonly outcome: string
   readonly because: string
-  /** Bytes of content its client got. */
+  /** The bytes of content that the client got. */
   readonly bytes: number
   readonly duration: number
   readonly complete: boolean
-  /** Whether it was cut off because the client read too slowly. */
+  /** Whether the response was cut off because the client read too slowly. */
   readonly slowClient: boolean
-  /** Why the disk has not got what was fetched; undefined when it has, or when the origin forbids it. */
+  /** The reason why a fetched file could not be stored; undefined when it was stored, or when the response was not to be stored. */
   readonly notStored: string | undefined
 }
 
-/** Requests of one program on one client without a long pause between them, such as one `apt update`. */
+/** A series of requests of one program on one client without a long pause, such as one `apt update`. */
 export interface Run extends Pick<AnsweredRequest, 'client' | 'agent'> {
-  /** When its first request came. */
+  /** The moment when its first request came. */
   readonly first: Milliseconds
-  /** When its last request was over. */
+  /** The moment when its last request ended. */
   last: Milliseconds
   count: number
   hits: number
   problems: number
   bytes: number
-  /** Its latest requests, the oldest first. */
+  /** Its latest requests, with the oldest first. */
   readonly requests: AnsweredRequest[]
 }
 
@@ -58,22 +58,22 @@ export interface Tally {
   last: Milliseconds
 }
 
-/** A second each: requests and bytes of the last minute. */
+/** The averages of the last minute, per second. */
 interface Rates {
   readonly requests: number
   readonly bytes: number
 }
 
-/** Latest problems that are kept. */
+/** The number of problems that are kept. */
 const keptProblems = 100
-/** Latest runs, and latest requests of each, that are kept. */
+/** The most runs that are kept, and the number of requests that are kept of each. */
 const mostRuns = 20
 const keptOfRun = 25
-/** A request that comes so long after all others of its run were over begins another. */
+/** A request that comes this long after the last one of its run ended begins another run. */
 const pause: Milliseconds = 60_000
-/** Clients that are counted each day. */
+/** The most clients that are counted each day. */
 const mostClients = 10_000
-/** Archives and clients whose figures are kept: those seen last. */
+/** The most archives, and the most clients, whose figures are kept. The least recently seen go first. */
 const mostNames = 500
 const seconds = 60
 
@@ -82,14 +82,14 @@ export class Activity {
   readonly #clock: Clock
   readonly #begun: Milliseconds
   readonly #runs: Run[] = []
-  /** Those that may go on, by client and program; one text of both would cost each request more than all the rest here. */
+  /** The runs that can continue, by client and then by program. One key of both would cost each request more than all other work here. */
   readonly #open = new Map<string, Map<string, Run>>()
   readonly #programOf = lastAnswer(programOf)
   readonly #problems: AnsweredRequest[] = []
   readonly #archives = new LRUCache<string, Tally>({ max: mostNames })
   readonly #clients = new LRUCache<string, Tally>({ max: mostNames })
   #today = { from: 0, until: 0, clients: new Set<string>() }
-  /** For each second of a minute: which second since the start it is, requests, bytes. */
+  /** Three numbers for each second of a minute: the second since the start, the requests in it, and their bytes. */
   readonly #minute = new Float64Array(seconds * 3).fill(-1)
 
   constructor(clock: Clock) {
@@ -98,7 +98,7 @@ export class Activity {
     this.#begun = clock.elapsed()
   }
 
-  /** Notes an exchange, and says whether it is a problem; pages about the proxy itself are none. */
+  /** Notes an exchange. Returns whether it is a problem; a page about the proxy itself never is. */
   note({ request, response, sent, duration, complete }: Exchange): boolean {
     const { outcome, because, key, origin, notStored } = response.facts ?? {}
     if (typeof outcome !== 'string' || outcome === 'operations') return false
@@ -129,7 +129,7 @@ export class Activity {
     return problem
   }
 
-  /** The latest first. */
+  /** The runs, with the latest first. */
   get runs(): ReadonlyArray<Readonly<Run>> {
     return this.#runs
       .map(run => ({ ...run, requests: run.requests.slice(-keptOfRun) }))
@@ -137,14 +137,14 @@ export class Activity {
   }
 
   /**
-   * Requests that were refused, failed, broke off, got a stale file for want of an answer, or whose file the disk did not take; the
-   * latest first.
+   * Requests that were refused, failed or broke off, that got a stale file because the origin did not answer, or whose file could not be
+   * stored. The latest is first.
    */
   get problems(): readonly AnsweredRequest[] {
     return this.#problems.slice(-keptProblems).reverse()
   }
 
-  /** Clients that had a request answered today, since the start; `mostClients` are that many or more. */
+  /** The number of clients that have got an answer today since the start. It does not rise above `mostClients`. */
   get clientsToday(): number {
     const { from, until, clients } = this.#today
     const now = this.#clock.now()
@@ -180,7 +180,7 @@ export class Activity {
     const { at, client, agent, outcome, bytes } = answered
     let programs = this.#open.get(client)
     let run = programs?.get(agent)
-    // A clock that was set back begins a run, too.
+    // After the clock is set back, a new run begins too.
     if (run === undefined || Math.abs(began - run.last) >= pause) {
       run = { client, agent, first: began, last: at, ...noFigures, requests: [] }
       if (programs === undefined) {
@@ -233,15 +233,15 @@ export class Activity {
 
 const noFigures = { count: 0, hits: 0, problems: 0, bytes: 0 }
 
-/** Adds the latest, and drops the oldest ones now and then, beyond `kept`: to drop one for each moves all the others. */
+/** Adds one to a list. It drops many of the oldest at once, because each removal moves all the others. The list has up to `2 * kept`. */
 function keep(all: AnsweredRequest[], one: AnsweredRequest, kept: number): void {
   all.push(one)
   if (all.length >= 2 * kept) all.splice(0, kept)
 }
 
 /**
- * A file that an archive does not have is no problem: apt asks for an InRelease, and then for a Release when there is none. The
- * outcome of such a request is `failed` all the same.
+ * Whether a request is a problem. A file that an archive does not have is none, although the outcome of its request is `failed`: apt
+ * asks for InRelease, and for Release when there is no InRelease.
  */
 function isProblem(answered: AnsweredRequest): boolean {
   const { outcome, because, status, complete, notStored } = answered
@@ -260,7 +260,7 @@ export function programOf(agent: string | undefined): string {
   return name === '' ? 'unnamed program' : name.slice(0, longestProgram)
 }
 
-/** Asks again only when the argument is another one: requests in a row mostly come from one program. */
+/** Calls `ask` only when the argument differs from the last one. Consecutive requests mostly come from one program. */
 function lastAnswer<A, B>(ask: (argument: A) => B): (argument: A) => B {
   let last: { readonly argument: A; readonly answer: B } | undefined
   return argument => {
@@ -291,23 +291,23 @@ function largest(all: LRUCache<string, Tally>): readonly Tally[] {
 
 /** The stored files of one archive. */
 interface Holding {
-  /** Host, and port if it is not the default. */
+  /** The host of the archive, with the port unless it is the default. */
   readonly name: string
   files: number
-  /** Contents that several files share count for each. */
+  /** The bytes of its files. A content that several files share counts for each of them. */
   bytes: number
 }
 
-/** What is stored, as it was counted last. */
+/** The stored files of the archives, and the largest files, as of the last count. */
 export interface CountedHoldings {
   readonly archives: readonly Holding[]
   readonly largest: readonly ListedEntry[]
 }
 
 const goodFor: Milliseconds = 60_000
-/** How long a page waits for a count; it goes on, for the next one. */
+/** The longest time for which a page waits for a count. The count continues for the next page. */
 const patience: Milliseconds = 2000
-/** Archives with figures of their own. */
+/** The most archives with separate figures. */
 const mostHoldings = 1000
 const others = 'others'
 const mostLargest = 10
@@ -323,7 +323,7 @@ export class Holdings {
     this.#clock = clock
   }
 
-  /** Undefined while the first count goes on. */
+  /** The last count, which is renewed when it is old. Undefined while the first count takes longer than a page waits. */
   async counted(): Promise<CountedHoldings | undefined> {
     const age = this.#clock.elapsed() - (this.#last?.at ?? 0)
     if (this.#last === undefined || age >= goodFor) {

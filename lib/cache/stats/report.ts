@@ -1,5 +1,5 @@
 /**
- * The statistics response, and the figures the pages derive from it. Pure: recorded days in, values out.
+ * The response of the statistics interface, and the figures that the pages derive from recorded days. This file is pure.
  */
 import { day, hour, type Milliseconds } from '../../async/clock.ts'
 import {
@@ -17,15 +17,15 @@ import {
   type UnansweredCounts,
 } from './statistics.ts'
 
-/** The most days `daily` ever lists. */
+/** The most days that `daily` lists. */
 export const dailyLimit = 14
 
 /** One recorded day; its date is written `YYYY-MM-DD`. */
 type DayRecord = Counters & { readonly date: string }
 
-/** The JSON of the statistics interface, name for name. */
+/** The JSON of the statistics interface, with the same names. */
 export interface StatisticsReport {
-  /** Over all recorded days, listed or not. */
+  /** The sums over all recorded days, listed or not. */
   readonly totals: Counters
   /** The most recent recorded days, newest first, at most `dailyLimit`. */
   readonly daily: readonly DayRecord[]
@@ -33,7 +33,7 @@ export interface StatisticsReport {
   readonly oldest_day: string
 }
 
-/** The report over `days`; `today` is the oldest day as long as none is recorded. */
+/** The report over `days`. `today` is the oldest day while none is recorded. */
 export function report(days: Days, today: string): StatisticsReport {
   const dates = [...days.keys()].sort().reverse()
   return {
@@ -43,22 +43,22 @@ export function report(days: Days, today: string): StatisticsReport {
   }
 }
 
-/** The most days the charts of the page show. */
+/** The most days that the charts of the page show. */
 const chartedDays = 75
 
-/** What the charts of the page show, and the JSON does not have. */
+/** The figures of the pages that the JSON does not have. */
 export interface HistoryReport {
-  /** Every day of the calendar up to today, oldest first, at most `chartedDays`; without traffic its figures are 0. */
+  /** Every day of the calendar up to today, at most `chartedDays`, with the oldest first. A day without traffic has figures of 0. */
   readonly days: ReadonlyArray<DayRecord & UnansweredCounts>
-  /** Requests of today by hour; undefined when there were none. */
+  /** The requests of today by hour; undefined when there were none. */
   readonly hours: HoursOfDay | undefined
-  /** The hour that runs and the 23 before it, oldest first; without traffic their figures are 0. */
+  /** The current hour and the 23 before it, with the oldest first. An hour without traffic has figures of 0. */
   readonly lastDay: readonly Hour[]
   readonly problemsToday: number
   readonly unanswered: UnansweredCounts
 }
 
-/** Requests of one day, by outcome and hour of the server's time zone. */
+/** The requests of one day, by outcome and by hour of the server's time zone. */
 export type HoursOfDay = Readonly<Record<(typeof outcomeNames)[number], readonly number[]>>
 
 export function historyReport(days: Days, history: History, now: Milliseconds): HistoryReport {
@@ -87,7 +87,7 @@ export function historyReport(days: Days, history: History, now: Milliseconds): 
   }
 }
 
-/** Undefined when no request was counted on that day. */
+/** The requests of one day by hour; undefined when no request was counted on that day. */
 export function hoursOfDay(hours: readonly Hour[], date: string): HoursOfDay | undefined {
   const those = hours.filter(
     one => calendarDate(one.from) === date && outcomeNames.some(name => one[name] > 0),
@@ -117,12 +117,12 @@ function dayBefore(date: string): string {
   return new Date(Date.parse(`${date}T00:00:00Z`) - day).toISOString().slice(0, 10)
 }
 
-/** Hits per request, 0 to 1; 0 when there were no requests. */
+/** The hits per request, from 0 to 1; 0 when there were no requests. */
 export function hitRate(counters: Pick<Counters, 'requests' | 'hits'>): number {
   return counters.requests === 0 ? 0 : counters.hits / counters.requests
 }
 
-/** Bytes clients got that no origin had to send, estimated: never less than 0. */
+/** An estimate of the bytes that clients got and no origin had to send. It is never negative. */
 export function trafficSaved(counters: Pick<Counters, 'traffic_up' | 'traffic_down'>): number {
   return Math.max(0, counters.traffic_up - counters.traffic_down)
 }

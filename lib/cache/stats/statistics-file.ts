@@ -1,9 +1,10 @@
 /**
- * Keeps the statistics in one small JSON file in the cache directory: read at start, written when something was counted.
+ * Keeps the statistics in one small JSON file in the cache directory. The service reads it at the start, and writes it when a count has
+ * changed.
  *
  * # Promises
- * - What was counted is on disk within `flushInterval`, and at once when the service stops: kill -9 costs one interval.
- * - A file that cannot be used is set aside under another name, which the log tells.
+ * - Counts are on disk within `flushInterval`, and when the service stops. After kill -9 the counts of at most one interval are lost.
+ * - A file that cannot be used is renamed, and the log names the new name.
  * - Statistics never stop the cache: when the disk fails, counting goes on in memory.
  *
  * # Format
@@ -11,10 +12,9 @@
  * `"unanswered":{"2025-01-31":{"refused":0,"failed":2}},"recent":{"2025-01-31T11:00:00.000Z":{"hits":7,…}},`
  * `"hours":{"date":"2025-01-31","hits":[0,…],…}}`
  *
- * `recent` has the hours with requests among the last 25. `hours` says a part of it again, for earlier releases, which know no
- * `recent`: the requests of the last day. It is read where `recent` is absent, as in their files. `unanswered` may be absent, too;
- * what makes no sense of all three is left out.
- * A day whose figures make no sense is left out and named; the others stand.
+ * `recent` has the hours with requests among the last 25. `hours` repeats the requests of the last day for earlier releases, which do not
+ * know `recent`. It is read only when `recent` is absent, as in files of those releases. `unanswered` may be absent too. Invalid parts
+ * of these three are ignored. A day with invalid figures is left out, and the log names it; the other days are read.
  */
 import { constants, copyFile, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -31,9 +31,7 @@ import {
   type Days,
   type History,
   type Hour,
-  type HourCounters,
   hourNames,
-  noCounters,
   noHistory,
   noHour,
   outcomeNames,
@@ -41,13 +39,13 @@ import {
   type UnansweredCounts,
 } from './statistics.ts'
 
-/** The longest time that counted figures are in memory only. */
+/** The longest time for which counts are in memory only. */
 export const flushInterval: Milliseconds = 30_000
 
-/** Name of the file inside the cache directory. */
+/** The name of the file in the cache directory. */
 export const statisticsFileName = 'statistics.json'
 
-/** Far beyond a century of days; a larger file is not ours. */
+/** The bytes of the largest file that is read. They suffice for more than a century of days. */
 const sizeLimit = 16 * 1024 * 1024
 
 interface StatisticsFileOptions {
@@ -61,7 +59,7 @@ export class StatisticsFile {
   readonly #options: StatisticsFileOptions
   #written: number
   #writing: Promise<void> = Promise.resolve()
-  /** A write that has not begun: it serves every `flush` until it does. */
+  /** A write that has not begun. All calls of `flush` until then share it. */
   #waiting: Promise<void> | undefined
   #failing = false
   readonly #stop: () => void
@@ -78,13 +76,13 @@ export class StatisticsFile {
     this.#stop = repeat(options.clock, flushInterval, () => void this.flush())
   }
 
-  /** Reads what earlier runs recorded under `directory`, which must exist, and starts the timer. Never throws. */
+  /** Reads the statistics of earlier runs from `directory`, which must exist, and starts the timer. Never throws. */
   static async open(directory: string, options: StatisticsFileOptions): Promise<StatisticsFile> {
     const path = join(directory, statisticsFileName)
     return new StatisticsFile(path, options, await recordedDays(path, options))
   }
 
-  /** Writes the days down if anything was counted since they last were. A failure is logged and tried again later. */
+  /** Writes the file if a count has changed since the last write. A failure is logged, and a later call tries again. */
   flush(): Promise<void> {
     this.#waiting ??= this.#writing.then(() => {
       this.#waiting = undefined
@@ -122,7 +120,7 @@ async function recordedDays(
 ): Promise<Pick<DecodedDays, 'days' | 'history'>> {
   const stamp = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '')
   const aside = `${path}.set-aside-${stamp}`
-  /** Under which name the file is kept, or why it cannot be. */
+  /** The name under which the damaged file is kept, or the reason why it cannot be kept. */
   const kept = (keeping: Promise<void>) =>
     keeping.then(
       () => ({ aside }),
@@ -163,7 +161,7 @@ interface DecodedDays {
   readonly unreadable: readonly string[]
 }
 
-/** Takes the file's text apart. Throws when it cannot be used at all, and says why. */
+/** Decodes the text of the file. Throws an error with the reason when no part of it can be used. */
 export function decodeDays(text: string): DecodedDays {
   let file: unknown
   try {
@@ -190,7 +188,7 @@ export function decodeDays(text: string): DecodedDays {
   return { days, history: decodeHistory(file, days), unreadable }
 }
 
-/** The file's text, days in order of date. */
+/** The text of the file, with the days in order of their dates. */
 export function encodeDays(days: Days, { unanswered, hours }: History = noHistory): string {
   const last = hours.at(-1)
   const date = last && calendarDate(last.from)
@@ -223,7 +221,7 @@ function decodeHistory(file: Readonly<Record<string, unknown>>, days: Days): His
   return { unanswered, hours }
 }
 
-/** More hours than a file of this release has: half-hour time zones may have changed between its runs. */
+/** The most hours that are read. A file of this release has fewer, unless the time zone changed by half an hour between its runs. */
 const mostHours = 100
 
 function decodeRecent(recent: Readonly<Record<string, unknown>>): readonly Hour[] {
@@ -231,21 +229,16 @@ function decodeRecent(recent: Readonly<Record<string, unknown>>): readonly Hour[
     .flatMap(([moment, value]): readonly Hour[] => {
       const from = Date.parse(moment)
       if (Number.isNaN(from) || new Date(from).toISOString() !== moment) return []
-      const counters: Record<keyof HourCounters, number> = { ...noHour }
-      for (const name of hourNames) {
-        const found = isRecord(value) ? value[name] : undefined
-        if (!isCount(found)) return []
-        counters[name] = found
-      }
-      return [{ from, ...counters }]
+      const counters = countersIn(value, hourNames)
+      return counters === undefined ? [] : [{ from, ...counters }]
     })
     .sort((a, b) => a.from - b.from)
     .slice(-mostHours)
 }
 
 /**
- * The requests of the last day by hour, as earlier releases have them. They do not say the bytes of an hour: those of the day count
- * for its last hour with requests, so that the sum is right. Each request that was refused or failed was a problem then.
+ * The requests of the last day by hour, in the form of earlier releases. That form has no bytes of an hour, so the bytes of the day
+ * count for its last hour with requests, which keeps the sum right. Each refused or failed request counts as a problem.
  */
 function decodeHours(found: unknown, days: Days): readonly Hour[] {
   if (!isRecord(found)) return []
@@ -271,18 +264,18 @@ function decodeHours(found: unknown, days: Days): readonly Hour[] {
 }
 
 function decodeCounters(value: unknown): Counters | undefined {
-  if (!isRecord(value)) return undefined
-  const counters: Record<keyof Counters, number> = { ...noCounters }
-  for (const name of counterNames) {
-    const found = value[name]
-    if (!isCount(found)) return undefined
-    counters[name] = found
-  }
-  const { requests, hits, misses, tunnel } = counters
+  const counters = countersIn(value, counterNames)
+  const { requests, hits = 0, misses = 0, tunnel = 0 } = counters ?? {}
   return requests === hits + misses + tunnel ? counters : undefined
 }
 
-/** Whether a text is a date of the calendar: 2025-02-30 is not. */
+/** The counters of these names in a value; undefined when one of them is not a count. */
+function countersIn<Name extends string>(value: unknown, names: readonly Name[]) {
+  if (!isRecord(value) || !names.every(name => isCount(value[name]))) return undefined
+  return Object.fromEntries(names.map(name => [name, value[name]])) as Record<Name, number>
+}
+
+/** Whether a text is a date of the calendar. 2025-02-30 is none. */
 function isDate(text: string): boolean {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false
   const moment = Date.parse(`${text}T00:00:00Z`)

@@ -1,14 +1,14 @@
 /**
- * Counts requests and traffic by calendar day, and those of the last 24 hours by hour. Knows the clock, not files or responses.
+ * Counts requests and traffic by calendar day, and those of the last 24 hours by hour. It knows the clock, not files or responses.
  *
  * # Facts
- * - requests = hits + misses + tunnel, always. Refused and failed requests are counted apart, pages of the operations interface
- *   not at all.
+ * - The number of requests is always hits + misses + tunnel. Refused and failed requests are counted separately. Requests for pages of
+ *   the operations interface are not counted.
  * - A hit is a request answered with stored content: fresh, revalidated (a 304 from the origin) or stale.
- * - traffic_up is what clients really got, traffic_down what origins really sent: what is fetched once for several clients
+ * - traffic_up has the bytes that clients got, traffic_down those that origins sent. Content that is fetched once for several clients
  *   counts once in traffic_down, and for each of them in traffic_up.
- * - Bytes of tunnels, both ways together, are in tunnel_transfer alone: the cache has no part in them, and the estimate of
- *   traffic saved must not count them.
+ * - Bytes of tunnels, in both directions together, are in tunnel_transfer only. The cache cannot save them, so the estimate of saved
+ *   traffic must not count them.
  * - A day is a calendar day of the server's time zone (TZ). A transfer counts on the day on which it ends.
  */
 import { type Clock, hour, type Milliseconds } from '../../async/clock.ts'
@@ -26,10 +26,10 @@ export const counterNames = [
 
 export type Counters = Readonly<Record<(typeof counterNames)[number], number>>
 
-/** Counters by date, `YYYY-MM-DD`, in no order. */
+/** Counters by date, `YYYY-MM-DD`, in no particular order. */
 export type Days = ReadonlyMap<string, Counters>
 
-/** Requests that were not answered as asked: those the policy refused, and those that failed here or at an origin. */
+/** The requests that the policy refused, and those that failed here or at an origin. */
 export interface UnansweredCounts {
   readonly refused: number
   readonly failed: number
@@ -37,23 +37,23 @@ export interface UnansweredCounts {
 
 export const noneUnanswered: UnansweredCounts = { refused: 0, failed: 0 }
 
-/** What can become of a request, as the hours count it. */
+/** The outcomes of requests that the hours count. */
 export const outcomeNames = ['hits', 'misses', 'tunnel', 'refused', 'failed'] as const
 
-/** What an hour counts: requests by outcome, bytes as a day counts them, and problems as the overview shows them. */
+/** The counters of an hour: requests by outcome, bytes as a day counts them, and problems as the overview shows them. */
 export const hourNames = [...outcomeNames, 'traffic_down', 'traffic_up', 'problems'] as const
 
 export type HourCounters = Readonly<Record<(typeof hourNames)[number], number>>
 
-/** An hour of the server's time zone, by the moment at which it began. */
+/** An hour of the server's time zone. `from` is the moment at which it began. */
 export interface Hour extends HourCounters {
   readonly from: Milliseconds
 }
 
-/** What is kept beside the counters of the statistics interface. */
+/** The counts that the statistics interface does not have. */
 export interface History {
   readonly unanswered: ReadonlyMap<string, UnansweredCounts>
-  /** The hours with requests among the last 25, oldest first: a day on which clocks are set back has so many. */
+  /** The hours with requests among the last 25, with the oldest first. A day on which clocks are set back has 25 hours. */
   readonly hours: readonly Hour[]
 }
 
@@ -90,7 +90,7 @@ export class Statistics {
   /** The counters of the hour of the last count. */
   #hour: MutableHour | undefined
   #changes = 0
-  /** The date and the hour of the last count, kept because they are asked for with every request. */
+  /** The date and the hour of the last count. They are kept because every request needs them. */
   #now = { date: '', from: 0, until: 0 }
 
   constructor(clock: Clock, recorded: Days = new Map(), history: History = noHistory) {
@@ -100,7 +100,7 @@ export class Statistics {
     this.#hours = history.hours.map(one => ({ ...one }))
   }
 
-  /** A request answered from the store, with the bytes of content its client got. */
+  /** Counts a request that was answered from the store. `up` is the number of bytes of content that its client got. */
   hit(up: number): void {
     const day = this.#changed()
     day.requests += 1
@@ -111,7 +111,7 @@ export class Statistics {
     hour.traffic_up += up
   }
 
-  /** A request answered from the origin: the bytes its client got, and those fetched for it that `fetched` is not told of. */
+  /** Counts a request that was answered from the origin. `up` has the bytes that its client got, `down` those that `fetched` does not count. */
   miss(bytes: { readonly down: number; readonly up: number }): void {
     const day = this.#changed()
     day.requests += 1
@@ -124,7 +124,7 @@ export class Statistics {
     hour.traffic_up += bytes.up
   }
 
-  /** Bytes fetched from an origin, for one client, several or none. */
+  /** Counts bytes that were fetched from an origin, for any number of clients. */
   fetched(down: number): void {
     this.#changed().traffic_down += down
     this.#changedHour().traffic_down += down
@@ -137,12 +137,12 @@ export class Statistics {
     this.#changedHour().tunnel += 1
   }
 
-  /** Bytes a tunnel carried since the last call, both ways together. */
+  /** Counts the bytes that a tunnel carried since the last call, in both directions together. */
   tunnelBytes(bytes: number): void {
     this.#changed().tunnel_transfer += bytes
   }
 
-  /** A request that was refused or failed. It is in none of the other counters. */
+  /** Counts a request that was refused or failed. No other counter counts it, except `problem`. */
   unanswered(how: keyof UnansweredCounts): void {
     const { today } = this
     const before = this.#unanswered.get(today) ?? noneUnanswered
@@ -151,7 +151,7 @@ export class Statistics {
     this.#changedHour()[how] += 1
   }
 
-  /** A request that stands among the problems of the overview. It is in another counter, too. */
+  /** Counts a request that is among the problems of the overview. Another counter counts it as well. */
   problem(): void {
     this.#current()
     this.#changes += 1
@@ -172,7 +172,7 @@ export class Statistics {
 
   #current() {
     const now = this.#clock.now()
-    // A clock that was set anew falls outside of the hour.
+    // The moment is outside of the hour when the hour has ended or the clock was set.
     if (now < this.#now.from || now >= this.#now.until) {
       const from = startOfHour(now)
       this.#now = { date: calendarDate(now), from, until: from + hour }
@@ -184,14 +184,14 @@ export class Statistics {
   #changedHour(): MutableHour {
     const { from } = this.#now
     if (this.#hour?.from === from) return this.#hour
-    // Hours of the future are those of a clock that was set back.
+    // Hours in the future were counted before the clock was set back.
     const earlier = this.#hours.filter(one => one.from > from - keptHours && one.from < from)
     this.#hour = this.#hours.find(one => one.from === from) ?? { from, ...noHour }
     this.#hours = [...earlier, this.#hour]
     return this.#hour
   }
 
-  /** Grows with every change, so that a writer sees whether it has written the latest. */
+  /** The number of changes so far, by which a writer sees whether it has written the latest. */
   get changes(): number {
     return this.#changes
   }
@@ -231,7 +231,7 @@ export function calendarDate(moment: Milliseconds): string {
   return `${year}-${month}-${day}`
 }
 
-/** When the hour of a moment began in the server's time zone: there are zones that are half an hour apart from UTC. */
+/** The moment at which the hour of a moment began in the server's time zone, which can differ from UTC by half an hour. */
 export function startOfHour(moment: Milliseconds): Milliseconds {
   const local = moment - new Date(moment).getTimezoneOffset() * 60_000
   return moment - (((local % hour) + hour) % hour)

@@ -3,7 +3,13 @@
  * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from the bytes that arrived.
  */
 import { revealName } from '../core/encrypted-elements.ts'
-import { logoutLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
+import {
+  logoutLimits,
+  type RefusedMessage,
+  readMessage,
+  refuse,
+  refusedBy,
+} from '../core/message.ts'
 import { instantOf, readHead, readNameId } from '../core/read-assertion.ts'
 import type { ResponseRules } from '../core/verify-response.ts'
 import { ns } from '../core/vocabulary.ts'
@@ -20,7 +26,7 @@ import { isSigned, signedContent } from '../signature/signature.ts'
 export type LogoutRequest = Readonly<ReturnType<typeof readRequest>>
 export type LogoutResponse = Readonly<ReturnType<typeof readResponse>>
 
-export type LogoutMessage = LogoutRequest | LogoutResponse | Refused
+export type LogoutMessage = LogoutRequest | LogoutResponse | RefusedMessage
 
 export interface LogoutRules extends ResponseRules {
   /** Whether a signature outside these bytes has been verified (HTTP-Redirect). */

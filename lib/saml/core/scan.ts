@@ -12,7 +12,7 @@
  */
 import {
   escapeXml,
-  type Growing,
+  type GrowingElement,
   localName,
   Namespaces,
   NOTHING,
@@ -150,7 +150,7 @@ class Scan {
   readonly #text: string
   readonly #limits: XmlLimits
   readonly #namespaces: Namespaces
-  readonly #open: Growing[] = []
+  readonly #open: GrowingElement[] = []
 
   constructor(text: string, limits: XmlLimits, around: Prefixes) {
     this.#text = text

@@ -9,7 +9,7 @@ import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent, verifySignature } from '../signature/signature.ts'
 import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
-import { type Refused, readMessage, refuse, refusedBy, signedLimits } from './message.ts'
+import { type RefusedMessage, readMessage, refuse, refusedBy, signedLimits } from './message.ts'
 import {
   type AssertionFacts,
   issuerOf,
@@ -51,7 +51,7 @@ export async function verifyResponse(
   bytes: Uint8Array,
   rules: ResponseRules,
   mayDecrypt: MayDecrypt,
-): Promise<VerifiedResponse | Refused> {
+): Promise<VerifiedResponse | RefusedMessage> {
   let claimedIssuer: string | undefined
   try {
     // 1. One Response with one assertion, each signature in its place, and the status Success.

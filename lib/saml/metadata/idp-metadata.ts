@@ -8,7 +8,7 @@ import { parseUri } from '../../http/message/target.ts'
 import { parseInstant, parseXmlDuration } from '../core/instant.ts'
 import {
   metadataLimits,
-  type Refused,
+  type RefusedMessage,
   readMessage,
   refuse,
   refusedBy,
@@ -72,7 +72,7 @@ export interface MetadataRules {
 export function readIdpMetadata(
   bytes: Uint8Array,
   { entityId, certificates, allowSha1 }: MetadataRules,
-): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
+): { readonly ok: true; readonly idp: IdpMetadata } | RefusedMessage {
   try {
     const given = readDocument(bytes)
     const idp = idpIn(given, entityId)

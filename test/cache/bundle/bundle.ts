@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import { exportBundle } from '../../../lib/cache/bundle/export.ts'
 import { importBundle } from '../../../lib/cache/bundle/import-bundle.ts'
-import { type Choice, chosenFrom } from '../../../lib/cache/bundle/indexed.ts'
+import { type Choice, chooseFiles } from '../../../lib/cache/bundle/indexed.ts'
 import { openSink } from '../../../lib/cache/bundle/sink.ts'
 import { openStore, openStoreForReading, type Store } from '../../../lib/cache/store/store.ts'
 import { silentLog as log } from '../../../lib/log/log.ts'
@@ -45,7 +45,7 @@ async function filled(t: Test) {
 
 async function write(directory: string, path: string, choice = everything) {
   const store = await openStoreForReading({ directory, clock, log })
-  const { chosen } = await chosenFrom(store, choice)
+  const { chosen } = await chooseFiles(store, choice)
   const sink = await openSink(path, clock.now())
   const given = { store, sink, now: clock.now(), by: 'test', chosen, onRead: () => undefined }
   const exported = await exportBundle(given)

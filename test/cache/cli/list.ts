@@ -1,5 +1,5 @@
 import t from 'tap'
-import { inOrder } from '../../../lib/cache/cli/list.ts'
+import { sortedEntries } from '../../../lib/cache/cli/list.ts'
 import type { ListedEntry } from '../../../lib/cache/store/catalogue/catalogue.ts'
 
 /** A store of so many entries in no order; many have the same size. */
@@ -28,7 +28,7 @@ t.test('every entry comes once and in order, however few are sorted at once', as
   const expected = [...store.entries].sort(bySize)
   for (const most of [1, 7, 100, 333, 1000, 5000]) {
     const found: ListedEntry[] = []
-    for await (const some of inOrder(store, () => true, bySize, most)) {
+    for await (const some of sortedEntries(store, () => true, bySize, most)) {
       t.ok(some.length <= most)
       found.push(...some)
     }
@@ -40,14 +40,14 @@ t.test('what is sorted at once needs two walks', async t => {
   const store = storeOf(1000)
   const matches = (key: string) => key.endsWith('7')
   let count = 0
-  for await (const some of inOrder(store, matches, bySize, 100)) count += some.length
+  for await (const some of sortedEntries(store, matches, bySize, 100)) count += some.length
   t.equal(count, 100)
   t.equal(store.walks(), 2)
 })
 
 t.test('parts of many entries are of about the size that is wanted', async t => {
   const sizes: number[] = []
-  for await (const some of inOrder(storeOf(20_000), () => true, bySize, 5000)) {
+  for await (const some of sortedEntries(storeOf(20_000), () => true, bySize, 5000)) {
     sizes.push(some.length)
   }
   t.equal(
@@ -58,5 +58,5 @@ t.test('parts of many entries are of about the size that is wanted', async t => 
 })
 
 t.test('nothing that matches is nothing to print', async t => {
-  for await (const some of inOrder(storeOf(10), () => false, bySize)) t.fail(String(some))
+  for await (const some of sortedEntries(storeOf(10), () => false, bySize)) t.fail(String(some))
 })

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import t from 'tap'
-import { chosenBy, proposal, refresh, remove } from '../../../lib/cache/control/selection.ts'
+import { proposal, refresh, remove, selectionOf } from '../../../lib/cache/control/selection.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { ownIdentity, routeRules } from '../../../lib/cache/policy/routing.ts'
 import { neverConfirmed } from '../../../lib/cache/store/entry.ts'
@@ -19,7 +19,7 @@ const rules = {
   confinements: [],
 }
 const chosen = (text: string) => {
-  const found = chosenBy(text, rules)
+  const found = selectionOf(text, rules)
   if (typeof found === 'string') throw new Error(found)
   return found
 }
@@ -36,7 +36,7 @@ t.test('a URL means one file, in every spelling and by the name it is fetched un
     ['http://archive.example.org/pub/a', false],
   ]
   for (const [text, meant] of table) t.equal(chosen(text)(key), meant, text)
-  t.match(chosenBy('foo bar', rules), /visible ASCII/)
+  t.match(selectionOf('foo bar', rules), /visible ASCII/)
   t.end()
 })
 

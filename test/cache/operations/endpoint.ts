@@ -3,9 +3,9 @@ import {
   endpoint,
   endpointFor,
   exampleHost,
+  localUrl,
   neighbourCaution,
-  reachableAt,
-  reachableHere,
+  reachableUrl,
   unremovableText,
 } from '../../../lib/cache/operations/endpoint.ts'
 import { ownName, userName } from '../../../lib/files/directory-owner.ts'
@@ -74,7 +74,7 @@ t.test('addresses only this machine reaches', async t => {
 
 t.test('where it answers: at the address it is bound to, if that is one', async t => {
   const at = (address: string | undefined, ...addresses: string[]) =>
-    reachableAt(named(), addresses, [{ address, port: 3142, secure: false }])
+    reachableUrl(named(), addresses, [{ address, port: 3142, secure: false }])
   t.equal(at(undefined, '127.0.0.1', '192.0.2.10'), 'http://192.0.2.10:3142')
   t.equal(at('127.0.0.1', '127.0.0.1', '192.0.2.10'), 'http://127.0.0.1:3142')
   t.equal(at('2001:db8::1'), 'http://[2001:db8::1]:3142')
@@ -82,8 +82,7 @@ t.test('where it answers: at the address it is bound to, if that is one', async 
 })
 
 t.test('where it answers this machine: by loopback, unless bound to another address', async t => {
-  const here = (address: string | undefined) =>
-    reachableHere([{ address, port: 3142, secure: false }])
+  const here = (address: string | undefined) => localUrl([{ address, port: 3142, secure: false }])
   t.equal(here(undefined), 'http://127.0.0.1:3142')
   t.equal(here('192.0.2.10'), 'http://192.0.2.10:3142')
   t.equal(here('::1'), 'http://[::1]:3142')

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { iterate } from '../../../lib/bytes/source.ts'
-import { Live } from '../../../lib/cache/operations/live.ts'
-import { operations } from '../../../lib/cache/operations/routes.ts'
+import { LiveEvents } from '../../../lib/cache/operations/live.ts'
+import { operationsHandler } from '../../../lib/cache/operations/routes.ts'
 import { ask, fullSources, noon, request, textOf } from '../../fixtures/cache/operations.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
@@ -22,7 +22,7 @@ t.test('a page gets figures at once and every two seconds, all from one timer', 
     asked += 1
     return { writable: false as const, because: String(asked) }
   }
-  const live = new Live(fullSources({ clock, health }))
+  const live = new LiveEvents(fullSources({ clock, health }))
   const [first, second] = [iterate(live.open()), iterate(live.open())]
   t.match(figuresOf((await first.next()).value), { state: /^broken,\d/, uptime: '3 days 4 hours' })
   await second.next()
@@ -41,8 +41,8 @@ t.test('a page gets figures at once and every two seconds, all from one timer', 
 
 t.test('streams are bounded in number and time, and end with the service', async t => {
   const clock = new ManualClock(noon)
-  const live = new Live(fullSources({ clock }))
-  const handle = operations(fullSources({ clock }), live)
+  const live = new LiveEvents(fullSources({ clock }))
+  const handle = operationsHandler(fullSources({ clock }), live)
   const asked = () => handle(request('GET', '/_cachesvc/live'), '/_cachesvc/live')
   const answer = await asked()
   t.equal(answer.fields.get('Content-Type'), 'text/event-stream')
@@ -73,7 +73,7 @@ t.test(
     const hash = createHash('sha256').update(script).digest('base64')
     const policy = answer.fields.get('Content-Security-Policy')
     t.match(policy, `script-src 'sha256-${hash}'; connect-src 'self'`)
-    const live = new Live(fullSources())
+    const live = new LiveEvents(fullSources())
     const events = iterate(live.open())
     const figures = figuresOf((await events.next()).value)
     const places = [...html.matchAll(/data-live="(\w+)">([^<]+)</g)]

@@ -8,10 +8,10 @@ import {
   compilePolicy,
   type PolicySettings,
 } from '../../../lib/cache/policy/policy.ts'
-import type { Own } from '../../../lib/cache/policy/routing.ts'
+import type { OwnIdentity } from '../../../lib/cache/policy/routing.ts'
 import { parseAuthority } from '../../../lib/http/message/target.ts'
 
-const own: Own = {
+const own: OwnIdentity = {
   names: new Set(['cache.example.org']),
   addresses: new Set(['192.0.2.1', '2001:db8::1']),
   ports: new Set([3142]),

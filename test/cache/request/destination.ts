@@ -1,13 +1,13 @@
 import t from 'tap'
 import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
 import { compilePolicy, type Rules } from '../../../lib/cache/policy/policy.ts'
-import type { Own } from '../../../lib/cache/policy/routing.ts'
+import type { OwnIdentity } from '../../../lib/cache/policy/routing.ts'
 import { Destinations } from '../../../lib/cache/request/destination.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { parseTarget, type Target } from '../../../lib/http/message/target.ts'
 import { config as configOf } from '../../fixtures/cache/cache-config.ts'
 
-const own: Own = {
+const own: OwnIdentity = {
   names: new Set(['cache']),
   addresses: new Set(['192.0.2.1']),
   ports: new Set([3142]),

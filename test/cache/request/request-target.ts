@@ -1,11 +1,11 @@
 import t from 'tap'
 import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
-import type { Own } from '../../../lib/cache/policy/routing.ts'
+import type { OwnIdentity } from '../../../lib/cache/policy/routing.ts'
 import { effectiveTarget } from '../../../lib/cache/request/request-target.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { formatAuthority, formatUri, parseTarget } from '../../../lib/http/message/target.ts'
 
-const own: Own = {
+const own: OwnIdentity = {
   names: new Set(['cache.example.org', 'mirror.example.org', 'cache']),
   addresses: new Set(['192.0.2.1', '2001:db8::1']),
   ports: new Set([3142, 9999]),

@@ -1,6 +1,6 @@
 /**
- * The examples of the setup page. Their texts are in templates/operations/examples.txt, whose first lines explain its form; this
- * file reads them and has the values and conditions they name. Zone files are those of RFC 1035 section 5, SRV records those of
+ * The examples of the setup page. Their texts are in templates/operations/examples.txt, whose first lines explain its form. This file
+ * reads them, and has the values and conditions that they name. Zone files have the form of RFC 1035 section 5, SRV records that of
  * RFC 2782.
  */
 import { readFileSync } from 'node:fs'
@@ -9,22 +9,28 @@ import { join } from 'node:path'
 import type { Authority } from '../../../http/message/target.ts'
 import { packageRoot } from '../../../package.ts'
 import type { HttpsMode } from '../../intercept/https.ts'
-import { aptFile, detectionScript, fill, type ScriptSetting, scriptFile } from './setup-script.ts'
+import {
+  aptFile,
+  detectionScript,
+  fillTemplate,
+  type ScriptSetting,
+  scriptFile,
+} from './setup-script.ts'
 
-/** Something to paste. */
+/** A text that readers can copy. */
 export interface Example {
-  /** Unique on the page: the end of its link. */
+  /** The id of the example, which is unique on the page and ends its link. */
   readonly id: string
   readonly title: string
   readonly intro: string
-  /** Where it goes: a file's name, or `Shell`. */
+  /** The file that gets the text, or `Shell`. */
   readonly place: string
   readonly text: string
   readonly notes: readonly string[]
 }
 
 /** A group of examples under one heading. */
-export interface Chapter {
+interface Chapter {
   readonly id: string
   readonly title: string
   readonly examples: readonly Example[]
@@ -35,13 +41,13 @@ export interface Setting extends ScriptSetting {
   readonly httpsMode: HttpsMode
   /** The fingerprint of the CA's certificate; undefined when there is no CA. */
   readonly fingerprint?: string | undefined
-  /** `https://cache.example.org:3143`, when there is a listener for TLS. */
+  /** The URL of the listener for TLS, such as `https://cache.example.org:3143`; undefined when there is none. */
   readonly secureUrl?: string | undefined
-  /** Host names of archives to name in examples, never empty. */
+  /** The host names of archives in examples; never empty. */
   readonly archives: readonly [string, ...string[]]
 }
 
-/** A chapter, which has no text, or an example. */
+/** A chapter, which has no text of its own, or an example. */
 interface Part {
   readonly id: string
   readonly title: string
@@ -56,14 +62,14 @@ interface Line {
   readonly value: string
 }
 
-// Read at import: a file that is missing or malformed stops the start.
+// The file is read at import, so that the service does not start without it.
 const file = join(packageRoot(), 'templates', 'operations', 'examples.txt')
 const [, ...sections] = readFileSync(file, 'utf8').split(/^(?=@ )/m)
 const parts = sections.map(section => section.split(/^(?== )/m).map(readPart))
 
 /**
- * All examples, in the order of the page. Where HTTPS is read, a machine has to trust the certificate before all else. Throws when
- * a text names a value or a condition that does not exist.
+ * All examples, in the order of the page. When HTTPS is intercepted, the chapter about the certificate is first, because a machine has
+ * to trust it first. Throws when a text names a value or a condition that does not exist.
  */
 export function chapters(setting: Setting): readonly Chapter[] {
   const values = valuesFor(setting)
@@ -76,10 +82,12 @@ export function chapters(setting: Setting): readonly Chapter[] {
   }
   const example = ({ id, title, lines, text }: Part): Example => {
     const found = (key: string) =>
-      lines.filter(line => line.key === key && applies(line)).map(line => fill(line.value, values))
+      lines
+        .filter(line => line.key === key && applies(line))
+        .map(line => fillTemplate(line.value, values))
     const [place = ''] = found('in')
     const [intro = ''] = found('intro')
-    return { id, title, intro, place, text: fill(text, values), notes: found('note') }
+    return { id, title, intro, place, text: fillTemplate(text, values), notes: found('note') }
   }
   const all = parts.flatMap(([chapter, ...examples]) => {
     if (chapter === undefined || !applies(chapter)) return []
@@ -110,7 +118,7 @@ function malformed(line: string): never {
   throw new Error(`${file}: malformed line "${line}"`)
 }
 
-/** auto-apt-proxy tries port 3142 on gateways and neighbours. */
+/** The conditions that texts can name. Port 3142 has its own, because auto-apt-proxy tries it on gateways and neighbours. */
 function conditionsFor(setting: Setting): Readonly<Record<string, boolean>> {
   const { httpsMode, ports, fingerprint, secureUrl } = setting
   const intercept = httpsMode === 'intercept'
@@ -129,7 +137,7 @@ function conditionsFor(setting: Setting): Readonly<Record<string, boolean>> {
   }
 }
 
-/** An SRV record for each archive, but no more than so many. */
+/** The most archives with an SRV record in the examples. */
 const mostArchives = 5
 
 function valuesFor(setting: Setting): Readonly<Record<string, string>> {
@@ -150,7 +158,7 @@ function valuesFor(setting: Setting): Readonly<Record<string, string>> {
   }
 }
 
-/** An SRV record for each proxy and archive: apt tries those with the smaller priority first. */
+/** An SRV record for each proxy and archive. apt tries those with the smaller priority first. */
 function archiveRecords(proxies: readonly Authority[], archives: readonly string[]): string {
   const named = proxies.map((proxy, at) => ({ ...namesOf(proxy, at), port: proxy.port }))
   const records = archives.slice(0, mostArchives).flatMap(archive => {
@@ -160,7 +168,7 @@ function archiveRecords(proxies: readonly Authority[], archives: readonly string
   return `${named.map(({ address }) => address).join('')}${records.join('\n')}`
 }
 
-/** SRV records point to names: when examples know an address only, a name for it comes first. */
+/** The name of a proxy in SRV records, which need one. When the examples have only an address, `address` is a record for an invented name. */
 function namesOf(
   { host }: Authority,
   at = 0,

@@ -1,5 +1,5 @@
 /**
- * The values of the cache page. It shows what is stored, room, retention, adopted suites, and what the last verification found.
+ * The values of the cache page. The page shows the stored files, the space, retention, adopted suites and the last verification.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import {
@@ -22,13 +22,13 @@ import { delayText } from '../delay-text.ts'
 import { sharedText } from '../shared-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
-/** Above this part of the file system in use the page says so. */
+/** The used share of the file system above which the page warns. */
 const nearlyFull = 0.9
 
-/** The number of suites that the page shows. */
+/** The most suites that the page shows. */
 const mostSuites = 100
 
-/** Asks for all it shows. */
+/** Reads the values of the page from the sources. */
 export async function cacheView(sources: OperationsSources): Promise<View> {
   const { config, clock } = sources
   const now = clock.now()
@@ -38,7 +38,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   const shared = sources.shared()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
-  // df does the same: room that is reserved for root counts neither as used nor as free.
+  // Space that is reserved for root counts neither as used nor as free, as with df.
   const total = used + free
   const reserved = Math.max(0, whole - total)
   const share = total > 0 ? used / total : 0
@@ -75,7 +75,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   }
 }
 
-/** Packages that no index names any more; false when they are kept. */
+/** The values about packages that no index names any more; false when such packages are kept. */
 function unreferencedView(
   { unreferenced }: Config['retention'],
   found: ReturnType<OperationsSources['unreferenced']>,
@@ -94,10 +94,10 @@ function unreferencedView(
   }
 }
 
-/** Archives that are shown. */
+/** The most archives that are shown. */
 const mostArchives = 20
 
-/** `archives`: requests since the start. */
+/** The values about stored files of each archive. `archives` has its requests since the start. */
 function holdingsView(holdings: CountedHoldings | undefined, archives: readonly Tally[]): View {
   const asked = new Map(archives.map(tally => [tally.name, tally]))
   return {
@@ -168,7 +168,7 @@ function verificationView({ interval }: Config['verification'], found: Verificat
   }
 }
 
-/** To the minute, or to the second when it took less than one. */
+/** A duration to the minute, or to the second when it is less than a minute. */
 function roughly(took: Milliseconds): string {
   const unit = took < 60_000 ? 1000 : 60_000
   return duration(Math.max(1, Math.round(took / unit)) * unit)

@@ -1,27 +1,27 @@
 /**
- * Bar charts and line charts over days or hours as geometry: rectangles, lines and words with their places, which a template turns into SVG.
- * Pure. Lengths are units of the drawing, whose height is 220 and width 400.
+ * Bar charts and line charts over days or hours as geometry: rectangles, lines and words with their places. A template turns them into
+ * SVG. Lengths are units of the drawing, whose height is 220 and width 400.
  */
 
 /** One kind of bar. */
 interface Series {
   readonly name: string
-  /** The style sheet's name for its colour. */
+  /** The name of its colour in the style sheet. */
   readonly colour: 'hits' | 'misses' | 'tunnel' | 'refused' | 'failed'
-  /** One value for each place; undefined where a line has a gap. */
+  /** One value for each place. It is undefined where a line has a gap. */
   readonly values: ReadonlyArray<number | undefined>
 }
 
-/** What a chart shows. */
+/** The data and the texts of a chart. */
 export interface ChartData {
-  /** Makes the drawing's ids unique on its page. */
+  /** A text that makes the ids of the drawing unique on its page. */
   readonly id: string
   readonly title: string
   readonly description: string
   readonly places: readonly Place[]
   readonly series: readonly Series[]
   readonly words: (value: number) => string
-  /** A value in as few characters as an axis has room for: seven. */
+  /** A value in at most seven characters, which fit beside an axis. */
   readonly axis: (value: number) => string
 }
 
@@ -32,12 +32,15 @@ interface Place {
   readonly below: string
 }
 
-/** Days on the axis, of `YYYY-MM-DD`, oldest first: the month stands where it begins. Of many days only some have a label. */
+/**
+ * The places of days on the axis, from dates `YYYY-MM-DD` with the oldest first. The first label of a month has its name below. When
+ * there are many days, only some have a label.
+ */
 export function dayPlaces(dates: readonly string[]): readonly Place[] {
   const step = Math.ceil(dates.length / mostLabels)
   let month = ''
   return dates.map((date, i) => {
-    // Counted from today, so that today has a label.
+    // Labels are counted from today, so that today has one.
     const labelled = (dates.length - 1 - i) % step === 0
     const changed = labelled && date.slice(0, 7) !== month
     if (changed) month = date.slice(0, 7)
@@ -46,7 +49,7 @@ export function dayPlaces(dates: readonly string[]): readonly Place[] {
   })
 }
 
-/** The hours of a day on the axis. */
+/** The places of the hours of a day on the axis. */
 export function hourPlaces(): readonly Place[] {
   return Array.from({ length: 24 }, (_, hour) => {
     const two = (value: number) => String(value).padStart(2, '0')
@@ -55,23 +58,23 @@ export function hourPlaces(): readonly Place[] {
   })
 }
 
-/** What templates/operations/chart.mustache is filled with. */
+/** The values of templates/operations/chart.mustache. */
 export type ChartView = ReturnType<typeof chart>
 
 const left = 58
 const right = 396
 const top = 10
 const bottom = 178
-/** The part of a day's place its bars take. */
+/** The share of a place that its bars take. */
 const fill = 0.72
-/** More labels than these would touch. */
+/** The most labels; more would touch each other. */
 const mostLabels = 16
-/** The widest place one day gets, when there are few. */
+/** The greatest width of the bars at one place, when there are few places. */
 const widest = 44
 
 /**
- * A chart of one of three kinds: `stacked` bars of one place stand on one another, the parts of a whole; `grouped` ones stand side
- * by side, to be compared; a `line` for each series shows values that change, and places without a value are gaps.
+ * A chart of one of three kinds. The bars of one place are on top of each other when `stacked`, as parts of a whole, and side by side
+ * when `grouped`, to be compared. A chart of kind `line` has a line for each series, with gaps at places without a value.
  */
 export function chart(
   kind: 'stacked' | 'grouped' | 'line',
@@ -134,13 +137,13 @@ export function chart(
   }
 }
 
-/** Width and height of a small line. */
+/** The size of a small line. */
 const small = { width: 480, height: 84, margin: 6 }
 
-/** What templates/operations/spark.mustache is filled with. */
+/** The values of templates/operations/spark.mustache. */
 export type SparkView = ReturnType<typeof spark>
 
-/** A small line without an axis, of shares from 0 to 1 at even distances; undefined where it has a gap. */
+/** A small line without an axis, of shares from 0 to 1 at even distances. A value is undefined where the line has a gap. */
 export function spark(
   values: ReadonlyArray<number | undefined>,
   words: (at: number, value: number) => string,
@@ -158,14 +161,14 @@ export function spark(
   }
 }
 
-/** Neighbours without a gap between them. */
+/** The parts of a list between its gaps that have more than one member. */
 function runsOf<T>(list: ReadonlyArray<T | undefined>): ReadonlyArray<readonly T[]> {
   const runs: T[][] = [[]]
   for (const one of list) one === undefined ? runs.push([]) : runs.at(-1)?.push(one)
   return runs.filter(run => run.length > 1)
 }
 
-/** Even steps from 0 to at least `highest`, at 1, 2 or 5 times a power of ten. */
+/** Even steps from 0 to at least `highest`. A step is 1, 2 or 5 times a power of ten. */
 export function decimalTicks(highest: number): readonly number[] {
   const rough = Math.max(1, highest / 4)
   const power = 10 ** Math.floor(Math.log10(rough))
@@ -173,7 +176,7 @@ export function decimalTicks(highest: number): readonly number[] {
   return steps(step, highest)
 }
 
-/** Even steps from 0 to at least `highest`, at powers of two, so that sizes come out in whole binary units. */
+/** Even steps from 0 to at least `highest`. A step is a power of two, so that sizes are whole binary units. */
 export function binaryTicks(highest: number): readonly number[] {
   return steps(2 ** Math.ceil(Math.log2(Math.max(256, highest / 4))), highest)
 }

@@ -1,22 +1,22 @@
 /**
- * The values of the Explain page: the form, and what is known of a URL. What becomes of a request has a word, a mark and a colour, so
+ * The values of the Explain page: the form, and the findings about a URL. Each expected outcome has a word, a mark and a colour, so
  * that a refusal does not look like a hit.
  */
 import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { OperationsSources, RequestFate } from '../sources.ts'
 
-/** The longest URL `explain` takes. */
+/** The longest URL that the page accepts, in characters. */
 const longestUrl = 2048
 
-/** URLs of the kinds that the page understands: an index, a package, an archive behind TLS. */
+/** Examples of URLs that the page understands: an index, a package, and a file of an archive with TLS. */
 const explained = [
   'http://archive.example.org/debian/dists/stable/InRelease',
   'http://archive.example.org/debian/pool/main/h/hello/hello_2.10-3_amd64.deb',
   'https://packages.example.com/debian/dists/stable/InRelease',
 ].map(text => ({ text, href: `/_cachesvc/explain?${new URLSearchParams({ url: text })}` }))
 
-/** The form, and what is known of the URL in the query's `url`, if it has one. */
+/** The values of the form, and of the findings about `url` in the query, if it has one. */
 export async function explainView(sources: OperationsSources, query = ''): Promise<View> {
   const url = new URLSearchParams(query).get('url')?.trim() ?? ''
   const tooLong = url.length > longestUrl

@@ -1,5 +1,5 @@
 /**
- * The values of the index page. It shows what the service does and saves, which clients use it, what went wrong, and how it is set up.
+ * The values of the overview. The page shows the activity and savings of the service, its clients, the latest problems and the settings.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import {
@@ -43,7 +43,7 @@ export async function indexView(sources: OperationsSources, here: Endpoint): Pro
     rules: routing,
     clients: config.clients,
     guarded: config.index.clients.length > 0,
-    // Host and port: credentials never reach a page.
+    // The page gets host and port of the parents only, so that it never shows credentials.
     parents: parentViews(sources),
     thenDirectly: config.parentProxy?.direct === true,
     contact: config.index.contact.trim(),
@@ -60,30 +60,32 @@ function parentViews({ config, parents }: OperationsSources): readonly View[] {
   })
 }
 
-/** Lines of each table. */
+/** The most lines of each table. */
 const most = { runs: 12, problems: 15, names: 10, arriving: 10 }
 
-/** Whether no machine but this one has asked yet: then the page says how to use the service. */
+/** Whether no other machine has sent a request yet. Then the page says how to use the service. */
 function isUnused({ activity, statistics }: OperationsSources): boolean {
   const { clients } = activity()
   const ours = clients.reduce((sum, { requests }) => sum + requests, 0)
   return clients.every(({ name }) => isLoopback(name)) && statistics().totals.requests <= ours
 }
 
-/** The figures that open pages get anew all the time. */
+/** The figures that open pages get again and again. */
 export function liveFigures({ clock, activity, history }: OperationsSources) {
   const now = clock.now()
   const { lastDay, problemsToday } = history()
-  const last = lastDay.reduce(sumOfHours)
-  const requests = requestsOf(last)
+  const sum = (name: keyof Hour) => lastDay.reduce((all, hour) => all + hour[name], 0)
+  const hits = sum('hits')
+  const requests = hits + sum('misses') + sum('tunnel')
+  const saved = trafficSaved({ traffic_up: sum('traffic_up'), traffic_down: sum('traffic_down') })
   const { started, rates, connections, arriving, clientsToday } = activity()
   return {
     uptime: elapsedText(now - started),
     requestRate: rate(rates.requests),
     byteRate: size(Math.round(rates.bytes)),
-    dayRate: requests === 0 ? 'none' : percent(hitRate({ requests, hits: last.hits })),
+    dayRate: requests === 0 ? 'none' : percent(hitRate({ requests, hits })),
     dayRequests: countOf(requests, 'request'),
-    daySaved: size(trafficSaved(last)),
+    daySaved: size(saved),
     clientsToday: count(clientsToday),
     problemsToday: count(problemsToday),
     connections: countOf(connections, 'connection'),
@@ -91,31 +93,13 @@ export function liveFigures({ clock, activity, history }: OperationsSources) {
   }
 }
 
-function requestsOf({ hits, misses, tunnel }: Hour): number {
-  return hits + misses + tunnel
-}
-
-function sumOfHours(a: Hour, b: Hour): Hour {
-  return {
-    from: b.from,
-    hits: a.hits + b.hits,
-    misses: a.misses + b.misses,
-    tunnel: a.tunnel + b.tunnel,
-    refused: a.refused + b.refused,
-    failed: a.failed + b.failed,
-    problems: a.problems + b.problems,
-    traffic_up: a.traffic_up + b.traffic_up,
-    traffic_down: a.traffic_down + b.traffic_down,
-  }
-}
-
-/** The hit rate of each hour, as a line; `line` is false when there was no request. */
+/** The hit rate of each hour as a line. `line` is false when there was no request. */
 function rateLine(
   hours: readonly Hour[],
 ): { readonly line: false } | { readonly line: SparkView & { readonly range: string } } {
-  const rates = hours.map(hour => {
-    const requests = requestsOf(hour)
-    return requests === 0 ? undefined : hitRate({ requests, hits: hour.hits })
+  const rates = hours.map(({ hits, misses, tunnel }) => {
+    const requests = hits + misses + tunnel
+    return requests === 0 ? undefined : hitRate({ requests, hits })
   })
   const known = rates.filter(rate => rate !== undefined)
   if (known.length === 0) return { line: false }
@@ -131,7 +115,7 @@ function rateLine(
 
 type Usage = Awaited<ReturnType<OperationsSources['usage']>>
 
-/** Undefined when the disk does not say: the rest of the page stands all the same. */
+/** The usage of the store; undefined when the disk fails, so that the page can show its other values. */
 async function usageOf(sources: OperationsSources): Promise<Usage | undefined> {
   try {
     return await sources.usage()
@@ -140,7 +124,7 @@ async function usageOf(sources: OperationsSources): Promise<Usage | undefined> {
   }
 }
 
-/** Room of the cache: of its quota when it has one, else of the file system. */
+/** The values about the space of the cache: the quota if there is one, else the file system. */
 function diskView(usage: Usage | undefined, { config, nothingStored }: OperationsSources): View {
   const { bytes, filesystem } = usage ?? { bytes: 0, filesystem: undefined }
   const quota = config.retention.size
@@ -165,7 +149,7 @@ function diskView(usage: Usage | undefined, { config, nothingStored }: Operation
   }
 }
 
-/** What the service does now, and what happened lately. */
+/** The values about what the service does now, and about the latest requests. */
 function activityView(activity: ActivityReport, sources: OperationsSources): View {
   const { clock, config } = sources
   const now = clock.now()
@@ -204,7 +188,7 @@ function tallyView({ name, requests, hits, bytes, last }: Tally, now: Millisecon
   }
 }
 
-/** One line about a run, and its latest requests. */
+/** The values of the line about a run, and of its latest requests. */
 function runView(
   { client, agent, first, last, requests, ...figures }: Readonly<Run>,
   now: Milliseconds,
@@ -246,16 +230,16 @@ function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
 
 const longestShown = 300
 
-/** Queries can carry signatures. */
+/** A target as the page shows it. The page hides queries, which can contain signatures. */
 function shown(target: string): string {
   const text = redactUrl(target).replace(/\?.*$/, '?...')
   return text.length > longestShown ? `${text.slice(0, longestShown)}...` : text
 }
 
-/** The number of clients that the page names; it counts the others. */
+/** The most clients that the page names. It counts the others. */
 const mostNamed = 20
 
-/** The CA, how long it lasts, and the clients that do not trust it. */
+/** The values about the CA, its expiry and the clients that do not trust it; undefined without a CA. */
 function authorityView({ https, clock }: OperationsSources): View | undefined {
   const state = https()
   if (state === undefined) return undefined

@@ -1,5 +1,5 @@
 /**
- * The values of the setup page: examples made for this service, with its real host and ports.
+ * The values of the setup page: examples for this service, with its real host and ports.
  */
 import type { Request } from '../../../http/message/message.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
@@ -10,7 +10,7 @@ import { askedAuthority, type Endpoint } from '../endpoint.ts'
 import { chapters, type Setting } from '../examples/examples.ts'
 import type { OperationsSources } from '../sources.ts'
 
-/** Named in examples when the configuration names no archive. */
+/** The archive in examples when the configuration names none. */
 const placeholderArchive = 'archive.example.org'
 
 export function setupView(
@@ -38,7 +38,7 @@ export function setupView(
     onlyHere: listeners.length > 0 && listeners.every(({ address }) => isLoopback(address ?? '')),
     placeholder: listedArchives(config).length === 0,
     placeholderArchive,
-    // What most people want stands open, and what has to come before it.
+    // The chapter for most readers is unfolded, and so is the certificate if machines need it first.
     chapters: chapters(setting).map(chapter => ({
       ...chapter,
       folded:
@@ -48,7 +48,7 @@ export function setupView(
   }
 }
 
-/** Which host the examples name, and why. */
+/** A sentence that says why the examples name this host. */
 function chosenBecause({ host, numeric, from }: Endpoint, asked: string | undefined): string {
   const setName = 'Set index.hostnames to a name that clients can use.'
   switch (from) {
@@ -69,7 +69,7 @@ function chosenBecause({ host, numeric, from }: Endpoint, asked: string | undefi
   }
 }
 
-/** Archives to name: the hosts the configuration lists outright, else a placeholder. */
+/** The archives that examples name: the hosts that the configuration lists without patterns, else a placeholder. */
 export function exampleArchives(config: Config): Setting['archives'] {
   const [first = placeholderArchive, ...rest] = listedArchives(config)
   return [first, ...rest]

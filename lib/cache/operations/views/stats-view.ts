@@ -1,5 +1,5 @@
 /**
- * The values of the statistics page: the report in words, figures and charts. Pure.
+ * The values of the statistics page: the report in words, figures and charts. This file is pure.
  */
 
 import { count, countOf, percent, shortCount, shortSize, size, sizeView } from '../../../figures.ts'
@@ -66,7 +66,7 @@ function countersView(counters: Counters): View {
   }
 }
 
-/** Bars of requests, each made of what became of them. `unit`: what a bar stands for. */
+/** A chart with a bar of requests for each `unit`. The parts of a bar are the outcomes. */
 function outcomesChart(
   about: Pick<ChartData, 'id' | 'title' | 'places'> & {
     readonly of: string

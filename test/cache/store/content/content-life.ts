@@ -27,7 +27,7 @@ const events: readonly ContentEvent[] = [
 
 /** What each event makes of each state, in the order of `events`; a dot where it stays. */
 const table: Readonly<Record<ContentState, string>> = {
-  absent: 'unused named  unused wrong  .      .       .       .',
+  absent: 'unused named  unused wrong  .      .       staying .',
   unused: '.      named  .      wrong  .      removed staying .',
   named: ' .      .      unused wrong  .      .       .       .',
   wrong: ' unused .      .      .      .      removed staying .',
@@ -75,8 +75,9 @@ async function openBlobs(t: Test) {
   const unused: string[] = []
   const storeEvents = new StoreEvents()
   storeEvents.listen({ unused: digest => void unused.push(digest) })
+  const disk = new Disk({ clock, files: scripted.files })
   const blobs = new Blobs({
-    ...{ disk: new Disk({ clock, files: scripted.files }), layout, clock, log: silentLog },
+    ...{ disk, layout, clock, log: silentLog },
     journal: { table: new EntryTable(), removeRows: () => [] },
     events: storeEvents,
   })
@@ -87,8 +88,19 @@ async function openBlobs(t: Test) {
       await file.put(content, 0)
       return true
     })
+  const commit = async () => {
+    const path = layout.temporaryFile()
+    await disk.makeDirectory(layout.temporary)
+    const file = await disk.open(path, 'creating')
+    try {
+      await file.put(content, 0)
+      await blobs.commit(file, { path, digest, size: 700 })
+    } finally {
+      file.close()
+    }
+  }
   const remove = () => Promise.all(blobs.unnamed().map(unnamed => blobs.remove(unnamed)))
-  return { blobs, scripted, digest, place, remove, unused }
+  return { blobs, scripted, digest, place, commit, remove, unused }
 }
 
 t.test('a content is removed, and its name is free after the next checkpoint', async t => {
@@ -143,4 +155,43 @@ t.test('a content that was found wrong has no file and takes no room', async t =
   t.equal(blobs.state(digest), 'wrong')
   t.equal(blobs.unnamedBytes, 0)
   t.notOk(await place(), 'a finished file takes its place')
+})
+
+t.test('a mark that comes while a file is being removed does not lose the file', async t => {
+  const { blobs, scripted, digest, place, remove } = await openBlobs(t)
+  await place()
+  scripted.decide = call => (call === 'unlink' ? { code: 'EACCES' } : 'done')
+  const removal = remove()
+  // The turn of the removal begins with the next microtask.
+  await Promise.resolve()
+  blobs.marked(blobs.removed())
+  await t.rejects(removal, { code: 'EACCES' })
+  t.equal(blobs.state(digest), 'staying')
+  t.match(blobs.staying(), [{ digest, size: 700, why: { because: /permission/ } }])
+  t.equal(blobs.unnamedBytes, 700, 'it takes room')
+  scripted.decide = () => 'done'
+  t.strictSame(await remove(), [true], 'and is tried again')
+})
+
+t.test('why a content stays is known until its file is gone', async t => {
+  const { blobs, scripted, digest, place, remove } = await openBlobs(t)
+  await place()
+  scripted.decide = call => (['unlink', 'rm'].includes(call) ? { code: 'EACCES' } : 'done')
+  await t.rejects(remove(), { code: 'EACCES' })
+  await t.rejects(blobs.discard(digest), { code: 'EACCES' })
+  t.match(blobs.staying(), [{ why: { because: /permission/ } }])
+})
+
+t.test('a content whose name the disk does not flush is known all the same', async t => {
+  const { blobs, scripted, digest, place, remove, commit } = await openBlobs(t)
+  await place()
+  await remove()
+  scripted.decide = (call, about) =>
+    call === 'fdatasync' && !about.endsWith('.part') ? { code: 'EIO' } : 'done'
+  await t.rejects(commit(), { code: 'EIO' })
+  t.equal(blobs.state(digest), 'unused')
+  t.equal(blobs.unnamedBytes, 700, 'it takes room')
+  t.ok(blobs.fresh.has(digest), 'and the next checkpoint flushes it')
+  scripted.decide = () => 'done'
+  t.strictSame(await remove(), [true], 'without an entry it goes')
 })
