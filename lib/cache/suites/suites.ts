@@ -119,7 +119,6 @@ export class Suites {
       onAdopted: suite => {
         this.#agreeing = new WeakMap()
         this.#lost.clear()
-        tables.readAgain()
         this.#confirmed = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
       },

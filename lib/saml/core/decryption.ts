@@ -38,13 +38,13 @@ import {
 } from './xml.ts'
 
 /** An encrypted element whose form and methods are accepted. It has not been decrypted yet. */
-export type Encrypted = Readonly<ReturnType<typeof readEncrypted>>
+export type EncryptedElement = Readonly<ReturnType<typeof readEncrypted>>
 
 /**
  * The document that was encrypted, scanned and parsed, with what is declared `around` it. Every private key (PEM) is tried.
  */
 export function decrypt(
-  { name, cipher, oaep, content, keys }: Encrypted,
+  { name, cipher, oaep, content, keys }: EncryptedElement,
   privateKeys: readonly string[],
   around: Prefixes = NOTHING,
 ): XmlDocument {
@@ -70,7 +70,7 @@ export function decrypt(
 }
 
 /** A name for each EncryptedKey that stays the same however the message around it is changed: the SHA-256 of its number. */
-export function namesOfKeys({ keys }: Encrypted): readonly string[] {
+export function namesOfKeys({ keys }: EncryptedElement): readonly string[] {
   return keys.map(key => {
     const start = key.findIndex(byte => byte !== 0)
     return createHash('sha256')

@@ -108,7 +108,7 @@ export function usualMethod({ asymmetricKeyType: kind }: KeyObject): string {
 }
 
 /** The data to be signed, the key and the method. */
-export interface Unsigned {
+export interface UnsignedText {
   readonly key: KeyObject
   /** The URI of the signature method. */
   readonly uri: string
@@ -116,7 +116,7 @@ export interface Unsigned {
 }
 
 /** The signature over `data` by a key of the method's kind. */
-export function signatureBy(unsigned: Unsigned): Buffer {
+export function signatureBy(unsigned: UnsignedText): Buffer {
   return sign(...signArguments(unsigned))
 }
 
@@ -128,7 +128,7 @@ let running = 0
 const waiting: Array<() => void> = []
 
 /** Signs like `signatureBy`, in a thread of Node's pool, because any client can cause signatures by its requests. */
-export async function signatureBehind(unsigned: Unsigned): Promise<Buffer> {
+export async function signatureBehind(unsigned: UnsignedText): Promise<Buffer> {
   if (running >= MOST_AT_ONCE) await new Promise<void>(resolve => waiting.push(resolve))
   else running += 1
   try {
@@ -140,7 +140,7 @@ export async function signatureBehind(unsigned: Unsigned): Promise<Buffer> {
   }
 }
 
-function signArguments({ key, uri, data }: Unsigned) {
+function signArguments({ key, uri, data }: UnsignedText) {
   const method = METHODS.get(uri)
   if (method === undefined || !fits(method, key)) throw new Error(`no key for ${uri}`)
   const { hash, padding } = method
