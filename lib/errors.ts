@@ -47,7 +47,7 @@ export function systemCode(error: unknown): string | undefined {
 }
 
 /** The result of a promise; undefined when it rejects with one of these codes, which say that there is no such file. */
-export async function unlessMissing<T>(
+export async function valueUnlessMissing<T>(
   found: Promise<T>,
   codes: readonly string[] = ['ENOENT'],
 ): Promise<T | undefined> {
@@ -59,7 +59,18 @@ export async function unlessMissing<T>(
   }
 }
 
-/** What `act` answers; undefined when it throws. */
+/** Returns the sentence of the Failure that `act` throws, or undefined when it throws nothing. */
+export async function problemOf(act: () => unknown): Promise<string | undefined> {
+  try {
+    await act()
+    return undefined
+  } catch (error) {
+    if (error instanceof Failure) return error.message
+    throw error
+  }
+}
+
+/** Returns the result of `act`, or undefined when it throws. */
 export function attempt<T>(act: () => T): T | undefined {
   try {
     return act()
@@ -69,7 +80,7 @@ export function attempt<T>(act: () => T): T | undefined {
 }
 
 /** Why a file cannot be read, in words for the user who named it. */
-export function whyUnreadable(error: unknown): string {
+export function unreadableReason(error: unknown): string {
   return unreadable.get(systemCode(error)) ?? explainError(error)
 }
 

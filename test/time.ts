@@ -33,7 +33,6 @@ const timersOfTests: Readonly<Record<string, string>> = {
   'apt/pipeline.ts': 'a client that reads slowly',
   'apt/restarts.ts': 'the pace of a client that connects again and again',
   'apt/updated-midway.ts': 'moments in the work of processes, by chance',
-  'auth/shared-state/three-instances.ts': 'the services look at tunnels that have lasted a second',
   'cache/ahead/ahead.ts': 'advances a manual clock while another thread works',
   'cache/answer/updated-midway.ts': 'moments in the work of clients, by chance',
   'faults/fuzz.ts': 'a process has to come to rest before its memory is read',
@@ -56,8 +55,6 @@ const timersOfTests: Readonly<Record<string, string>> = {
   'real/object-stores.ts': 'real object stores count whole seconds',
   'real/several-nodes.ts': 'the pace of an archive that publishes',
   'runner/test-file.ts': 'ends a process that does not stop',
-  'sso/several-instances.ts':
-    'the pace of users, and services that look at tunnels that have lasted a second',
   'sso/traffic.ts': 'clients that read and write slowly',
 }
 

@@ -85,7 +85,9 @@ function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
   const { path, query } = targetOf(request)
   const refusal = query.get('refuse')
   if (path === '/socket' && refusal === null) {
-    echo(request, socket, head, JSON.stringify({ identity: identityOf(request) }))
+    // The fields in which the gateway names the user, in the order of their arrival.
+    const identity = fieldsOf(request).filter(isIdentity)
+    echo(request, socket, head, JSON.stringify({ identity }))
     return
   }
   socket.on('error', () => socket.destroy())
@@ -175,11 +177,6 @@ function send(response: ServerResponse, type: string, content: string | Buffer):
   response.end(content)
 }
 
-/** Fields in which the gateway names the user, in the order of their arrival. */
-function identityOf(request: IncomingMessage): readonly Field[] {
-  return fieldsOf(request).filter(isIdentity)
-}
-
 /** The values for templates/demo/application.mustache. */
 function pageView(request: IncomingMessage): Readonly<Record<string, unknown>> {
   const all = fieldsOf(request)
@@ -202,13 +199,9 @@ function isIdentity({ name }: Field): boolean {
 
 function fieldsOf({ rawHeaders }: IncomingMessage): readonly Field[] {
   return rawHeaders.flatMap((name, i) =>
-    i % 2 === 0 ? [{ name, value: asUtf8(rawHeaders[i + 1] ?? '') }] : [],
+    // The gateway sends UTF-8; Node.js takes each byte of a field as a character.
+    i % 2 === 0 ? [{ name, value: Buffer.from(rawHeaders[i + 1] ?? '', 'latin1').toString() }] : [],
   )
-}
-
-/** Decodes a field as UTF-8, which the gateway sends. Node.js takes each byte of a field as a character. */
-function asUtf8(value: string): string {
-  return Buffer.from(value, 'latin1').toString()
 }
 
 /** A field for the page; a long value is cut, and `note` says how long it was. */

@@ -8,14 +8,14 @@ import type { Server } from 'node:net'
 import { day, systemClock } from '../../lib/async/clock.ts'
 import { obey } from '../../lib/command-line.ts'
 import { type Service, serve, stopStep } from '../../lib/daemon.ts'
-import { attempt, Failure, whyUnreadable } from '../../lib/errors.ts'
+import { attempt, Failure, unreadableReason } from '../../lib/errors.ts'
 import { formatAuthority } from '../../lib/http/message/target.ts'
 import { cannotListen, type ListenAddress } from '../../lib/http/server/listen.ts'
 import { createLog } from '../../lib/log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
 import { selfSignedCertificate } from '../../lib/x509/self-signed.ts'
 import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
-import { cast, type Person, readPeople } from './people.ts'
+import { type Person, people, readPeople } from './people.ts'
 import { profiles } from './profile.ts'
 import { type DevIdpRules, DevProvider } from './provider.ts'
 import { createDevIdpServer, pageMaker } from './server.ts'
@@ -55,7 +55,7 @@ async function certificateIn(file: string): Promise<string> {
     const sentence = `assertions cannot be encrypted to ${file}: ${why}`
     throw new Failure(sentence, { code: 'unusable-certificate' })
   }
-  const text = await readFile(file, 'utf8').catch(error => refuse(whyUnreadable(error)))
+  const text = await readFile(file, 'utf8').catch(error => refuse(unreadableReason(error)))
   const type = keyTypeOf(text)
   if (type === undefined) return refuse('it is no certificate in PEM')
   return type === 'rsa' ? text : refuse('its key is not RSA')
@@ -67,7 +67,7 @@ function keyTypeOf(certificate: string): string | undefined {
 
 /** The people of a file, or the built-in ones. Undefined when the file has problems, which have then been printed. */
 export async function peopleOf(file: string | undefined): Promise<readonly Person[] | undefined> {
-  if (file === undefined) return cast
+  if (file === undefined) return people
   const loaded = await readPeople(file)
   if (loaded.ok) return loaded.value
   for (const problem of loaded.problems) await print(`authproxy: ${problem}\n`, process.stderr)

@@ -5,9 +5,9 @@
 import { constants, createCipheriv, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
 import { ns } from '../../lib/saml/core/vocabulary.ts'
 
-export type ContentMethod = 'aes128-cbc' | 'aes256-cbc' | 'aes128-gcm' | 'aes256-gcm'
+type ContentMethod = 'aes128-cbc' | 'aes256-cbc' | 'aes128-gcm' | 'aes256-gcm'
 
-export type KeyMethod = 'rsa-oaep-mgf1p' | 'rsa-oaep-sha256' | 'rsa-1_5'
+type KeyMethod = 'rsa-oaep-mgf1p' | 'rsa-oaep-sha256' | 'rsa-1_5'
 
 const digestUri = 'http://www.w3.org/2001/04/xmlenc#sha256'
 

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { nameIdFormats } from '../../lib/saml/core/vocabulary.ts'
-import type { ContentMethod, KeyMethod } from './encrypt.ts'
+import type { EncryptionMethods } from './encrypt.ts'
 
 /** A user as the file of users describes one. */
 export interface DevUser {
@@ -33,7 +33,7 @@ export interface DevProfile {
   /** The answer to a request for another format of NameID. */
   readonly otherNameId: 'given' | 'ignored' | 'refused'
   readonly attributes: (user: DevUser) => readonly DevAttribute[]
-  readonly encryption: { readonly content: ContentMethod; readonly key: KeyMethod }
+  readonly encryption: EncryptionMethods
   /** The milliseconds added to NotBefore; 0 for products that allow no difference of clocks. */
   readonly notBefore: number
   readonly singleLogout: boolean

@@ -3,7 +3,7 @@
  */
 
 /** The result of `next` for the value. It is a promise only when the value or the result is one. */
-export function whenReady<Value, Result>(
+export function continueWhenReady<Value, Result>(
   value: Value | Promise<Value>,
   next: (value: Value) => Result | Promise<Result>,
 ): Result | Promise<Result> {

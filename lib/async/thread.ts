@@ -3,6 +3,8 @@
  */
 import { getPriority, setPriority } from 'node:os'
 import { Worker } from 'node:worker_threads'
+import type { Clock, Milliseconds } from './clock.ts'
+import { withDeadline } from './deadline.ts'
 
 interface ThreadTask {
   /** The `workerData` of the thread's program. */
@@ -38,6 +40,20 @@ export async function runInThread<Message, Result>(
     signal.removeEventListener('abort', abort)
     void worker.terminate()
   }
+}
+
+/** Returns the one message that the program of a thread sends. Rejects also when that takes longer than `longest`. */
+export function answerOfThread<Result>(
+  program: URL,
+  thread: ThreadTask,
+  { clock, longest }: { readonly clock: Clock; readonly longest: Milliseconds },
+): Promise<Result> {
+  const { signal } = thread
+  const late = () => new Error('it takes too long')
+  const limit = { clock, after: longest, signal, late, aborted: () => signal.reason }
+  return withDeadline(limit, stop =>
+    runInThread(program, { ...thread, signal: stop }, (result: Result, resolve) => resolve(result)),
+  )
 }
 
 /**

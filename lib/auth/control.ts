@@ -18,7 +18,7 @@ import type { Logger } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { exitCodes } from '../program.ts'
 import type { Config } from './config/config.ts'
-import type { CheckAddress } from './forward-auth/check-address.ts'
+import type { CheckAddress } from './config/setting-forward-auth.ts'
 import type { SamlReadings } from './login/service.ts'
 import type { FailureRecord } from './pages/failure-records.ts'
 import type { EndedUser } from './session/sessions.ts'
@@ -62,7 +62,7 @@ export function control(parts: ControlParts): RequestHandler {
       return endSessions(parts, user, typeof by === 'string' ? by.slice(0, 200) : 'unknown')
     }
     if (act === 'explain' && typeof reference === 'string' && reference.length <= longestUser) {
-      const { explain } = await import('./cli/explain.ts')
+      const { explain } = await import('./explain.ts')
       const own = explain(reference, parts.failures())
       const shared = own.found ? undefined : explain(reference, await parts.sharedFailures())
       const { found, lines } = shared?.found === true ? shared : own

@@ -3,7 +3,7 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { type MetricFacts, Metrics, measureProcess } from '../metrics.ts'
-import { checkOutcomes, outcomes } from './outcome.ts'
+import { checkOutcomes, outcomes } from './access/outcome.ts'
 
 /** The figures that are read when a client asks for the metrics, with their help texts. */
 const gauges = {

@@ -5,40 +5,40 @@
  *    `authproxy doctor` ends here with a sealed answer: it is never forwarded, and opens nothing.
  * 2. The gate decides on those bytes: loop, SAML, passthrough, preflight, session, login, rules of access. Requests and upgrades ask the same
  *    gate.
- * 3. A request that passes goes through backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
+ * 3. A request that passes goes through backend/backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
  *    client says of an identity survives, on any way in.
  */
 
 import type { Clock } from '../async/clock.ts'
-import { whenReady } from '../async/ready.ts'
+import { continueWhenReady } from '../async/ready.ts'
 import { Fields, sameName } from '../http/message/field.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
+import type { OutcomeFacts } from './access/outcome.ts'
 import { type Place, placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
-import type { Admitted, Backend } from './backend.ts'
+import type { AdmittedRequest, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
+import type { AnswerProbe } from './doctor/probe.ts'
 import {
-  type Denied,
+  type DeniedRequest,
   formNotKept,
   loginFacts,
   programNeedsLogin,
   refusedByRule,
   refusedSocket,
-} from './denials.ts'
-import type { AnswerProbe } from './doctor/probe.ts'
-import type { FormReader } from './form-preservation/form-reader.ts'
-import { openResubmission } from './form-preservation/resubmission.ts'
-import { renewOnTheWay } from './forward-auth/gateway-paths.ts'
-import { gate, type Verdict } from './gate.ts'
+} from './gate/denials.ts'
+import { gate, type Verdict } from './gate/gate.ts'
+import { renewOnTheWay } from './gate/gateway-paths.ts'
+import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
+import type { FormReader } from './login/form-reader.ts'
+import { openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
-import type { OutcomeFacts } from './outcome.ts'
 import type { Brand } from './pages/brand.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { PageMaker } from './pages/page.ts'
-import { answerOwnPage, whoamiPath } from './pages/whoami.ts'
 import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
@@ -81,7 +81,7 @@ interface Asked<A> {
 }
 
 /** Sends an admitted request to the backend. */
-type Forward<A> = (backend: Backend, admitted: Admitted) => Promise<A>
+type Forward<A> = (backend: Backend, admitted: AdmittedRequest) => Promise<A>
 
 /** The answer; it is not a promise when nothing has to be waited for. Most requests wait only for the backend. */
 type Answer<A> = A | Response | Promise<A | Response>
@@ -112,7 +112,7 @@ export function answer<A extends Response | TakenOver>(
   const now = clock.now()
   const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
   const asked = { request, place, client, rules, parts, forward }
-  return whenReady(verdict, judged => carryOut(judged, asked))
+  return continueWhenReady(verdict, judged => carryOut(judged, asked))
 }
 
 /** 3. The verdict is carried out. */
@@ -128,13 +128,15 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       return answered.then(page => withFacts(page, { client, outcome: 'saml' }))
     }
     case 'key-set':
-      return whenReady(parts.keySet(request), keys => {
+      return continueWhenReady(parts.keySet(request), keys => {
         return withFacts(keys, { client, outcome: 'key-set' })
       })
     case 'logo':
-      return whenReady(parts.logo(request), logo => withFacts(logo, { client, outcome: 'logo' }))
+      return continueWhenReady(parts.logo(request), logo =>
+        withFacts(logo, { client, outcome: 'logo' }),
+      )
     case 'login-script':
-      return whenReady(parts.loginScript(request), script => {
+      return continueWhenReady(parts.loginScript(request), script => {
         return withFacts(script, { client, outcome: 'login-script' })
       })
     case 'own-page': {
@@ -142,7 +144,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       const { backend, config } = asked.rules
       const other = saml.loginAddress(whoamiPath, 'other')
       const about = { client, outcome: 'own-page', user: session.subject } as const
-      return whenReady(backend.identityOf(session), sentFields => {
+      return continueWhenReady(backend.identityOf(session), sentFields => {
         const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
@@ -216,7 +218,12 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
   }
 }
 
-function deniedOf({ request, place, rules, parts }: Omit<Asked<unknown>, 'forward'>): Denied {
+function deniedOf({
+  request,
+  place,
+  rules,
+  parts,
+}: Omit<Asked<unknown>, 'forward'>): DeniedRequest {
   const { saml, failurePage } = parts
   return { request, place, config: rules.config, saml, failurePage }
 }
@@ -238,7 +245,7 @@ function authenticated<A extends Response | TakenOver>(
     because: 'session',
     user: session.subject,
   } as const
-  return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
+  return continueWhenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
       // The members are written out, because copying them from `asked` costs an eighth of a small request.
       const admitted = {
@@ -269,7 +276,7 @@ function authenticated<A extends Response | TakenOver>(
 /** The one way to the backend, with a session and without. */
 function pass<A extends Response | TakenOver>(
   { request, rules, parts, forward }: Asked<A>,
-  admitted: Admitted,
+  admitted: AdmittedRequest,
   facts: OutcomeFacts,
 ): Promise<A | Response> {
   return forward(rules.backend, admitted).then(

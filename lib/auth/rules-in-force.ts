@@ -3,12 +3,12 @@
  * restart stay as they were, and are told.
  */
 
-import type { Backend } from './backend.ts'
+import type { Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/config.ts'
-import { GroupNames } from './identity/group-names.ts'
 import { type Brand, readBrand } from './pages/brand.ts'
 import type { Rules } from './pipeline.ts'
+import { GroupNames } from './session/group-names.ts'
 
 interface RulesInForceParts extends Omit<Parameters<typeof GroupNames.open>[0], 'path'> {
   /** Makes the backend of a configuration. */

@@ -22,22 +22,22 @@ import type { InheritedSocket } from '../systemd.ts'
 import { newInstanceId } from './access/instance-id.ts'
 import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
-import { Backend } from './backend.ts'
-import { ClientIdentityWatch } from './client-identity.ts'
+import { Backend } from './backend/backend.ts'
+import { ClientIdentityWatch } from './backend/client-identity.ts'
+import type { checkServer } from './check-listener.ts'
 import type { Config } from './config/config.ts'
+import type { CheckAddress } from './config/setting-forward-auth.ts'
 import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
-import { ProbedChecks } from './doctor/probed-checks.ts'
-import { formReader } from './form-preservation/form-reader.ts'
-import { lastOwner } from './form-preservation/owner.ts'
-import type { CheckAddress } from './forward-auth/check-address.ts'
-import type { checkServer } from './forward-auth/listener.ts'
-import { passesAgain } from './gate.ts'
+import { ProbedChecks } from './forward-auth/probed-checks.ts'
+import { passesAgain } from './gate/gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
-import type { Making } from './keys/dynamic-config.ts'
+import type { KeyMakingOptions } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
+import { formReader } from './login/form-reader.ts'
 import { stateOf } from './login/login-state.ts'
+import { lastOwner } from './login/owner.ts'
 import { type CreateSamlService, createSamlService, type SamlReadings } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
 import { errorResponse, failurePageMaker } from './pages/failure-page.ts'
@@ -69,7 +69,7 @@ export interface ServiceOptions {
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
   /** Makes the key pair for SAML where there is no dynamic file yet. */
-  readonly makePair?: Making['makePair']
+  readonly makePair?: KeyMakingOptions['makePair']
 }
 
 type OpenSharedState = typeof openSharedState
@@ -489,7 +489,7 @@ async function checkListener(
 }> {
   const { forwardAuth } = config
   if (forwardAuth === undefined) return { listen: async () => undefined, close: async () => {} }
-  const { checkServer } = await import('./forward-auth/listener.ts')
+  const { checkServer } = await import('./check-listener.ts')
   const { listenForChecks } = await import('./forward-auth/check-address.ts')
   const server = checkServer(parts, { ...common, limits: limitsOf(config) })
   return {
@@ -515,7 +515,7 @@ function otherCheckSocket(
 }
 
 /**
- * The bounds of the public listener. A request may take any time as long as content moves; backend.ts and `taking` enforce
+ * The bounds of the public listener. A request may take any time as long as content moves; backend/backend.ts and `taking` enforce
  * that.
  */
 function limitsOf({ limits, timeouts }: Config): HttpServerLimits {

@@ -24,7 +24,11 @@ import { sharedText } from './operations/shared-text.ts'
 import type { Explanation, RequestFate } from './operations/sources.ts'
 import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { parentsOf, placesOf } from './policy/routing.ts'
-import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
+import {
+  destinationOfUrl,
+  destinationUnderKey,
+  type FileDestination,
+} from './request/destination.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from './rfc9111/lookup.ts'
 import type { SharedState } from './shared/shared-store.ts'
 import { type EntryProof, neverConfirmed, type Reading } from './store/entry.ts'
@@ -282,7 +286,7 @@ async function asOfItsDay(
   const found = await suites.past.find(key, archive, asOf)
   return 'sentence' in found
     ? { answer: `is answered 404. ${found.sentence}`, fate: 'failed' }
-    : keptAs(destination, found.key)
+    : destinationUnderKey(destination, found.key)
 }
 
 /**

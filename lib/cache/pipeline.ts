@@ -5,7 +5,7 @@
 
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Clock, Milliseconds } from '../async/clock.ts'
-import { whenReady } from '../async/ready.ts'
+import { continueWhenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
@@ -25,17 +25,17 @@ import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
 import type { BuildAnswers } from './builds/answers.ts'
 import {
-  type Admitted,
+  type AdmittedTarget,
   admitClient,
   admitToArchive,
-  type Denied,
+  type Refusal,
   type Rules,
 } from './policy/policy.ts'
 import {
   buildOf,
   Destinations,
+  destinationUnderKey,
   type FileDestination,
-  keptAs,
   sandboxedResponse,
 } from './request/destination.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
@@ -96,7 +96,7 @@ export function pipeline(parts: PipelineParts): Handler {
     const admittance = { admission, rules, parts }
     const { clientPlace } = request
     if (clientPlace === undefined) return settled(request, destination, admittance)
-    return whenReady(clientPlace.admits(), admitted =>
+    return continueWhenReady(clientPlace.admits(), admitted =>
       admitted
         ? settled(request, destination, admittance)
         : tooManyConnectionsResponse(request, rules.config.limits.perClient.connections),
@@ -112,10 +112,10 @@ function settled(
 ): Response | Promise<Response> {
   const { asOf, key, archive } = file
   if (asOf === undefined) return answered(request, file, admittance)
-  return whenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
+  return continueWhenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
     'sentence' in found
       ? notKeptResponse({ request, file }, found.sentence)
-      : answered(request, keptAs(file, found.key), admittance),
+      : answered(request, destinationUnderKey(file, found.key), admittance),
   )
 }
 
@@ -123,8 +123,8 @@ function settled(
 function sharedCredentials(
   request: Request,
   { underOurAddress, asked }: FileDestination,
-  by: { readonly admission: Admitted; readonly credentialHosts: CredentialHosts },
-): Denied | undefined {
+  by: { readonly admission: AdmittedTarget; readonly credentialHosts: CredentialHosts },
+): Refusal | undefined {
   const credentials = request.fields.get('Authorization') ?? asked.userinfo
   if (credentials === undefined || !underOurAddress || by.admission.trusted) return undefined
   const client = request.client.address
@@ -138,7 +138,7 @@ function sharedCredentials(
 
 /** The admission of a request, the rules it was made with, and the parts that answer. */
 interface Admittance {
-  readonly admission: Admitted
+  readonly admission: AdmittedTarget
   readonly rules: Rules
   readonly parts: PipelineParts
 }
@@ -165,7 +165,7 @@ function answered(
       ? fromArchive(allowed, admittance)
       : parts.builds.answer(build, allowed, noted => fromArchive(noted, admittance))
   return file.underOurAddress
-    ? whenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
+    ? continueWhenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
     : response
 }
 
@@ -189,7 +189,7 @@ function fromArchive(
     settled === undefined
       ? (parts.store.peek(key) ?? answerer.stored(key))
       : settled.then(() => answerer.stored(key))
-  return whenReady(found, reading => {
+  return continueWhenReady(found, reading => {
     const stored = reading === 'unreadable' ? undefined : reading
     const asked = { key, archive, client: request.client, stored }
     const shared = !passthrough && !authorization
@@ -197,7 +197,7 @@ function fromArchive(
     // The origin is asked while the index that may name the file is still being read.
     const awaited = shared ? suites.awaitedClaim(asked) : undefined
     const claimed = shared && awaited === undefined ? suites.claim(asked) : undefined
-    return whenReady(claimed, claim => {
+    return continueWhenReady(claimed, claim => {
       const known =
         claim === undefined && awaited === undefined ? allowed : { ...allowed, claim, awaited }
       const decision = lookup({

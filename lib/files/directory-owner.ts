@@ -5,7 +5,7 @@
 import { lchown, mkdir, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
-import { attempt, unlessMissing } from '../errors.ts'
+import { attempt, valueUnlessMissing } from '../errors.ts'
 
 export interface Owner {
   readonly uid: number
@@ -15,7 +15,7 @@ export interface Owner {
 /** The owner to whom this process gives the files it makes in a directory; undefined when that is its own user. */
 export async function ownerIn(directory: string): Promise<Owner | undefined> {
   if (process.geteuid?.() !== 0) return undefined
-  const found = await unlessMissing(stat(directory), ['ENOENT', 'ENOTDIR'])
+  const found = await valueUnlessMissing(stat(directory), ['ENOENT', 'ENOTDIR'])
   return found === undefined || found.uid === 0 ? undefined : { uid: found.uid, gid: found.gid }
 }
 

@@ -120,7 +120,7 @@ function cleanMembers(of: JsonObject, depth: number, most: number): JsonObject {
 }
 
 /** The value of a fact whose name is not that of a secret, as `clean` makes it. */
-export function cleanValue(value: unknown, depth = DEEPEST): unknown {
+function cleanValue(value: unknown, depth = DEEPEST): unknown {
   if (typeof value === 'string') return cleanText(value)
   if (typeof value === 'bigint') return String(value)
   if (typeof value === 'function' || typeof value === 'symbol') return typeof value
@@ -171,12 +171,10 @@ interface LineFrame {
   readonly message: string
 }
 
-type Facts = Readonly<Record<string, unknown>>
-
-const none: Facts = {}
+const none: JsonObject = {}
 
 /** The line, line feed included. Facts need not be clean. When two have one name, the one in `facts` counts. */
-export function jsonLine(frame: LineFrame, facts: Facts, before = none): string {
+export function jsonLine(frame: LineFrame, facts: JsonObject, before = none): string {
   const { level, time, message } = frame
   const begun = level === undefined ? '' : `"level":"${level}","time":"${time}"`
   const first = membersOf(before)
@@ -190,7 +188,7 @@ export function jsonLine(frame: LineFrame, facts: Facts, before = none): string 
 }
 
 /** The members of the line; undefined when a name occurs twice. */
-function membersOf(facts: Facts, before = none): string | undefined {
+function membersOf(facts: JsonObject, before = none): string | undefined {
   let text = ''
   for (const name of Object.keys(facts)) {
     if (before !== none && Object.hasOwn(before, name)) return undefined

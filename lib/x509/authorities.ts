@@ -4,7 +4,7 @@
 
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { Failure, whyUnreadable } from '../errors.ts'
+import { Failure, unreadableReason } from '../errors.ts'
 
 /** The authorities in a PEM file; throws a Failure that names the setting. */
 export function authoritiesIn(file: string, name: string): readonly string[] {
@@ -14,7 +14,7 @@ export function authoritiesIn(file: string, name: string): readonly string[] {
   try {
     text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw new Failure(`cannot read ${setting}: ${whyUnreadable(cause)}`, { code, cause })
+    throw new Failure(`cannot read ${setting}: ${unreadableReason(cause)}`, { code, cause })
   }
   // Node would ignore any other block without an error, and then every request would fail.
   const blocks = text.match(PEM_BLOCKS) ?? []

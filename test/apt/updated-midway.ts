@@ -20,11 +20,11 @@ t.test('no update of apt fails', { skip: noLab }, async t => {
   for (const apt of clients) t.equal((await apt.update()).code, 0)
   for (let round = 1; round <= rounds; round += 1) {
     const publish = async (): Promise<undefined> => {
-      await new Promise(resolve => setTimeout(resolve, chance.below(1500)))
+      await new Promise(resolve => setTimeout(resolve, chance.below(800)))
       await lab.archive.publish(round % 2 === 1 ? updatedPackages : awkwardPackages)
     }
     const updates = clients.map(async apt => {
-      await new Promise(resolve => setTimeout(resolve, chance.below(1000)))
+      await new Promise(resolve => setTimeout(resolve, chance.below(400)))
       return apt.update()
     })
     const results = await Promise.all([publish(), ...updates])

@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import t from 'tap'
 import { askOwner } from '../../lib/admin-socket.ts'
 import { systemClock } from '../../lib/async/clock.ts'
-import { explainFromFile } from '../../lib/auth/cli/explain.ts'
-import { ownerCookie } from '../../lib/auth/form-preservation/owner.ts'
+import { explainFromFile } from '../../lib/auth/explain.ts'
 import { lockOf } from '../../lib/auth/keys/dynamic-file.ts'
 import { keepKnown } from '../../lib/auth/login/login-state.ts'
+import { ownerCookie } from '../../lib/auth/login/owner.ts'
 import type { SamlParts } from '../../lib/auth/login/parts.ts'
 import { failuresFile } from '../../lib/auth/pages/failure-records.ts'
 import { Fields } from '../../lib/http/message/field.ts'
@@ -136,6 +136,7 @@ t.test('strangers cannot push out the failures of users and of logins', async t 
   const ids = [await fails({ Cookie: owner }), await fails({ Cookie: stateCookie(gateway.saml) })]
   const early = await fails({})
   for (let i = 0; i < 250; i += 1) await fails({ Cookie: `${owner.slice(0, -2)}AA` })
+  client.end()
   await gateway.stop()
   for (const id of ids) t.ok((await explainFromFile(id, file)).found)
   t.notOk((await explainFromFile(early, file)).found)
@@ -165,6 +166,7 @@ t.test('a failure can be explained by the ID on its page, also after a restart',
     complaints: [/^no failure has the request ID/],
   })
   await t.rejects(asked('x'.repeat(1001)), /does not know/)
+  client.end()
   await gateway.stop()
   const file = failuresFile(gateway.config.configPath)
   const { found, lines } = await explainFromFile(`PROXY-ERROR ${requestId}`, file)

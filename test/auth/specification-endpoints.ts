@@ -3,7 +3,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { configCheck } from '../../lib/auth/config/load-config.ts'
+import { configCheck } from '../../lib/auth/config/loading/load-config.ts'
 import { logoutRequestXml } from '../../lib/saml/binding/message-xml.ts'
 import { redirectAddress } from '../../lib/saml/binding/redirect.ts'
 import { startWhole } from '../fixtures/gateway/whole-gateway.ts'

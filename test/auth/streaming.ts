@@ -134,6 +134,8 @@ t.test(
     t.equal((await client.bytes(14)).toString(), '9\r\ndata: 1\n\n\r\n')
     const stopped = gateway.stop()
     t.equal((await client.bytes(5)).toString(), '0\r\n\r\n')
+    t.equal(await client.ended, 'fin')
+    client.end()
     await stopped
   },
 )
@@ -157,6 +159,7 @@ t.test('a stop waits for no event stream that renewed a session in place of a 30
   // The clock stands still: a stop that waited would never end.
   const stopped = gateway.stop()
   t.equal((await client.bytes(5)).toString(), '0\r\n\r\n')
+  client.end()
   await stopped
 })
 

@@ -2,32 +2,14 @@
  * The pages in a real browser, light and dark, wide and narrow: no accessibility findings, no sideways scrolling, nothing
  * the content security policy has to refuse. Needs Chromium and says so when there is none.
  */
-import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { createRequire } from 'node:module'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { iterate } from '../../lib/bytes/source.ts'
 import type { OperationsSources } from '../../lib/cache/operations/sources.ts'
 import { ask, fullSources, hostileSources, sources } from '../fixtures/cache/operations.ts'
-
-const executable = [
-  '/usr/bin/chromium',
-  '/usr/bin/chromium-browser',
-  '/usr/bin/google-chrome',
-].find(path => existsSync(path))
-const skip =
-  executable === undefined ? 'no Chromium in /usr/bin: install the package chromium' : false
-
-const switches = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
+import { findings } from '../fixtures/sso/accessibility.ts'
+import { launchBrowser, noBrowser } from '../fixtures/sso/browser.ts'
 
 const services: ReadonlyArray<readonly [name: string, given: OperationsSources]> = [
   ['with data', fullSources()],
@@ -45,30 +27,29 @@ const paths = [
   'lost',
 ]
 
-const views = [
+const allViews = [
   ['light', 360],
   ['dark', 1200],
   ['light', 1200],
   ['dark', 360],
 ] as const
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
 // A browser on a busy machine takes its time.
 t.setTimeout(600_000)
 
-t.test('the pages in a browser', { skip, timeout: 480_000 }, async t => {
-  const browser = await chromium.launch({ executablePath: executable ?? '', args: switches })
+t.test('the pages in a browser', { skip: noBrowser, timeout: 480_000 }, async t => {
+  const browser = await launchBrowser({})
   t.teardown(() => browser.close())
   for (const [name, given] of services) {
     const base = await serve(t, given)
-    for (const [colorScheme, width] of name === 'with data' ? views : views.slice(0, 2)) {
-      await t.test(`${name}, ${colorScheme}, ${width} pixels wide`, async t => {
-        const context = await browser.newContext({ colorScheme, viewport: { width, height: 800 } })
-        t.teardown(() => context.close())
-        await checkPages(t, context, base)
+    await t.test(name, async t => {
+      const page = await browser.newPage()
+      t.teardown(() => page.close())
+      await checkPages(t, page, {
+        base,
+        views: name === 'with data' ? allViews : allViews.slice(0, 2),
       })
-    }
+    })
   }
   await t.test('the policy holds: injected script does not run', async t => {
     await policyHolds(t, browser, await serve(t, fullSources()))
@@ -127,31 +108,32 @@ t.test('the pages in a browser', { skip, timeout: 480_000 }, async t => {
   })
 })
 
-async function checkPages(t: Test, context: BrowserContext, base: string): Promise<void> {
-  const page = await context.newPage()
+interface Checked {
+  readonly base: string
+  readonly views: ReadonlyArray<(typeof allViews)[number]>
+}
+
+/** Loads each page once and looks at it in each view: colours and layout are of the style sheet alone, no script asks for them. */
+async function checkPages(t: Test, page: Page, { base, views }: Checked): Promise<void> {
   const complaints = listen(page)
   for (const path of paths) {
     const response = await page.goto(`${base}/_cachesvc/${path}`)
     const expected = response?.status() === 404 ? 1 : 0
     t.equal(complaints.splice(0).length, expected, `${path}: no complaints but that of a 404`)
     await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true')
-    const sideways = await page.evaluate(
-      'document.documentElement.scrollWidth - document.documentElement.clientWidth',
-    )
-    t.equal(sideways, 0, `${path}: nothing wider than the window`)
-    t.strictSame(await findings(page), [], `${path}: accessible`)
+    for (const [n, [colorScheme, width]] of views.entries()) {
+      const view = `${path}, ${colorScheme}, ${width} pixels wide`
+      await page.emulateMedia({ colorScheme })
+      await page.setViewportSize({ width, height: 800 })
+      const sideways = await page.evaluate(
+        'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+      )
+      t.equal(sideways, 0, `${view}: nothing wider than the window`)
+      // Colours go with the scheme alone and layout with the width alone: two views have all of both.
+      if (n < 2) t.strictSame(await findings(page), [], `${view}: accessible`)
+    }
     complaints.length = 0
   }
-}
-
-/** What axe finds wrong. Its script goes through the debugger, past the policy of the page. */
-async function findings(page: Page): Promise<readonly string[]> {
-  await page.evaluate(axe)
-  const violations: ReadonlyArray<{ id: string; nodes: ReadonlyArray<{ html: string }> }> =
-    await page.evaluate(`axe.run(document, {
-      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-    }).then(result => result.violations)`)
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(node => node.html).join(' ')}`)
 }
 
 /** Whatever the console says and whatever fails to load, as it comes. */

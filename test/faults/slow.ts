@@ -16,8 +16,8 @@ const each = 250
 type Kind = 'dripping' | 'silent' | 'talking'
 
 /** Seconds; the settings below cut slow clients after these. */
-const patience = 8
-const hits = 200
+const patience = 5
+const hits = 100
 
 t.setTimeout(600_000)
 

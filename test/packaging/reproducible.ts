@@ -16,7 +16,8 @@ const root = packageRoot()
 
 /** What packages are made from. */
 const sources = [
-  ...['bin', 'docs', 'man', 'packaging', 'templates', 'dist/bin', 'dist/dev', 'dist/lib'],
+  ...['bin', 'docs', 'man', 'packaging', 'templates'],
+  ...['dist/bin', 'dist/dev', 'dist/lib', 'dist/tools'],
   ...['package.json', 'package-lock.json', 'README.md', 'CHANGELOG.md', 'LICENSE'],
 ]
 

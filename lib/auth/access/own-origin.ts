@@ -3,7 +3,7 @@
  */
 import type { Request } from '../../http/message/message.ts'
 import { parseAuthority } from '../../http/message/target.ts'
-import { ownCookies } from '../session/cookie.ts'
+import { ownCookies } from './own-cookies.ts'
 
 /** Path and query of a request line. */
 export interface Place {

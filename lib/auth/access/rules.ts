@@ -13,7 +13,6 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { ownText } from '../../recent.ts'
-import type { Session } from '../session/token.ts'
 import { type AskedPath, askedPath, couldBeFor, isFor, type PathRule } from './path-rule.ts'
 
 /** One member of `access`. */
@@ -25,7 +24,7 @@ export interface AccessRule {
   readonly path: PathRule
   /** The methods the rule is for; undefined when it is for all. */
   readonly methods: ReadonlySet<string> | undefined
-  readonly allow: Allowed
+  readonly allow: AllowedUsers
   /** The requirements for the login; undefined when any login will do. */
   readonly login: LoginNeeds | undefined
   /** The text for a person whom the rule refuses. */
@@ -33,7 +32,7 @@ export interface AccessRule {
 }
 
 /** The people a rule allows: a word, or a list of descriptions of which one has to fit. */
-export type Allowed = 'nobody' | 'anyone' | 'signed-in' | readonly Description[]
+export type AllowedUsers = 'nobody' | 'anyone' | 'signed-in' | readonly Description[]
 
 /** Values by the name of an attribute, `users` for the subject. Each attribute has to have one of its values. */
 export type Description = ReadonlyMap<string, readonly string[]>
@@ -94,7 +93,7 @@ interface RulesOfPath {
 }
 
 /** The parts of a request that rules look at. */
-export interface AccessQuestion {
+interface AccessQuestion {
   readonly method: string
   /** The path as it is forwarded, without the query. */
   readonly path: string
@@ -103,7 +102,18 @@ export interface AccessQuestion {
 }
 
 /** The parts of a session that rules look at. */
-export type Person = Pick<Session, 'subject' | 'attributes' | 'authnInstant' | 'authnContext'>
+export interface Person {
+  /** The value of X-Authproxy-User. */
+  readonly subject: string
+  /** The attributes by canonical name (session/claim.ts), without empty ones. The groups are the attribute `groups`. */
+  readonly attributes: ReadonlyMap<string, readonly string[]>
+  /**
+   * The moment and the method of the person's authentication, when the identity provider names them (AuthnInstant,
+   * AuthnContextClassRef).
+   */
+  readonly authnInstant?: Milliseconds | undefined
+  readonly authnContext?: string | undefined
+}
 
 /** `rule` is the one that decided; undefined when none is for the request. */
 export type AccessVerdict =
@@ -168,7 +178,7 @@ function firstName(folded: string): string {
 }
 
 /** Judges what a request asks for, of a person or, when undefined, of one who is not signed in. */
-export function judge(
+export function judgeAccess(
   access: AccessRules,
   wanted: AccessQuestion,
   { person, now }: { readonly person: Person | undefined; readonly now: Milliseconds },
@@ -286,7 +296,7 @@ function isOneOf(value: string, patterns: readonly Pattern[]): boolean {
 }
 
 /** Whether a value is the text of a pattern, in which `*` stands for any text, none included. */
-export function fits(value: string, pattern: string): boolean {
+export function matchesPattern(value: string, pattern: string): boolean {
   return isOf(value, patternOf(pattern))
 }
 
@@ -397,7 +407,7 @@ const OVERRIDE = /^(?:x[^a-z0-9])?(?:http[^a-z0-9])?method(?:[^a-z0-9]?override)
 const LONGEST_OVERRIDE = 'X-HTTP-Method-Override'.length
 
 /** The rules in words, for a person who is refused: `groups: ops or admins; department: IT`. One text for each description. */
-export function neededText(allow: Allowed): readonly string[] {
+export function neededText(allow: AllowedUsers): readonly string[] {
   if (typeof allow === 'string') return []
   return allow.map(description =>
     [...description].map(([name, values]) => `${name}: ${values.join(', ')}`).join('; '),

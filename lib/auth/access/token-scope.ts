@@ -7,7 +7,7 @@ import { askedPath, isFor, type PathRule, pathRule } from './path-rule.ts'
 import { namedMethods } from './rules.ts'
 
 /** The scope of a token. A part is undefined when the token is not limited in it. */
-export interface TokenScope {
+interface TokenScope {
   readonly paths: readonly PathRule[] | undefined
   readonly methods: ReadonlySet<string> | undefined
   readonly clients: AddressSet | undefined

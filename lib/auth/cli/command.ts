@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8'
 import { printAnswer } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
-import { right, wrong as wrongly } from '../../config/reading.ts'
+import { readResult, readFailure as wrongly } from '../../config/reading.ts'
 import { valueAt } from '../../config/settings.ts'
 import { explainError } from '../../errors.ts'
 import { errorLine } from '../../log/journal.ts'
@@ -15,8 +15,8 @@ import type { LogLevel } from '../../log/log.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
-import { type Diagnosis, dayOf, linesOf, sumUp, wrong } from '../doctor/check.ts'
+import { type LoadedConfig, loadConfig } from '../config/loading/load-config.ts'
+import { type Diagnosis, dayOf, linesOf, sumUp, wrongFinding } from '../doctor/check.ts'
 import { failuresFile } from '../pages/failure-records.ts'
 import { instanceOf, type Line } from './arguments.ts'
 
@@ -67,7 +67,7 @@ export async function command(line: Line): Promise<ExitCode> {
       const asked = printAnswer(lockOf(config.configPath), { do: run, reference }, tell)
       const code = await asked.catch(() => undefined)
       if (code !== undefined && code !== 'forbidden') return code
-      const { explainFromFile } = await import('./explain.ts')
+      const { explainFromFile } = await import('../explain.ts')
       const { found, lines } = await explainFromFile(reference, failuresFile(config.configPath))
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
@@ -111,30 +111,26 @@ async function serveInstance(
 /** Prints the drop-in of a socket unit. The unit has to have its address also while another setting is wrong. */
 async function printSocketUnit(loaded: LoadedConfig, ofChecks: boolean): Promise<ExitCode> {
   const { socketUnit } = await import('../../http/server/listen.ts')
-  const address = await (ofChecks ? checksPlace(loaded) : mainPlace(loaded))
+  const group = ofChecks ? 'forwardAuth' : 'proxy'
+  const address = loaded.ok ? listenerOf(loaded.value, group) : await likelyListener(loaded, group)
   if (!address.ok) {
-    const name = ofChecks ? 'forwardAuth' : 'proxy'
-    await tell(`${loaded.from}: ${name}.listenAddress: ${address.problem}`)
+    await tell(`${loaded.from}: ${group}.listenAddress: ${address.problem}`)
     return exitCodes.configuration
   }
   await print(socketUnit([address.value]))
   return exitCodes.success
 }
 
-async function mainPlace(loaded: LoadedConfig) {
-  if (loaded.ok) return right(loaded.value.listen)
-  const { looseSettings } = await import('../../config/config-file.ts')
-  return readListenAddress(valueAt(await looseSettings(loaded.from), ['proxy', 'listenAddress']))
+function listenerOf({ listen, forwardAuth }: Config, group: 'proxy' | 'forwardAuth') {
+  const place = group === 'proxy' ? listen : forwardAuth?.listen
+  return place === undefined ? wrongly('is not set') : readResult(place)
 }
 
-async function checksPlace(loaded: LoadedConfig) {
-  if (loaded.ok) {
-    const { forwardAuth } = loaded.value
-    return forwardAuth === undefined ? wrongly('is not set') : right(forwardAuth.listen)
-  }
+async function likelyListener({ from }: LoadedConfig, group: 'proxy' | 'forwardAuth') {
   const { looseSettings } = await import('../../config/config-file.ts')
+  const found = valueAt(await looseSettings(from), [group, 'listenAddress'])
+  if (group === 'proxy') return readListenAddress(found)
   const { readCheckAddress } = await import('../config/setting-forward-auth.ts')
-  const found = valueAt(await looseSettings(loaded.from), ['forwardAuth', 'listenAddress'])
   return found === undefined ? wrongly('is not set') : readCheckAddress(found)
 }
 
@@ -161,13 +157,13 @@ async function checkAround({
   const of = { config, from, warnings: [], groups: undefined, ...machine }
   const logo = readBrand(config).then(
     () => [],
-    error => wrong(explainError(error), 'make it readable for the user of the service'),
+    error => wrongFinding(explainError(error), 'make it readable for the user of the service'),
   )
   const found = await Promise.all([
     neighbours.hostName(of),
     keys.file(of),
     keys.owners(of),
-    idp.available(of),
+    idp.availability(of),
     backend.authorities(of),
     backend.clientCertificate(of),
     identity.groupNames(of),
@@ -234,7 +230,7 @@ async function examine(
   { value: config, from, warnings }: LoadedConfig & { readonly ok: true },
   groups: number | undefined,
 ): Promise<ExitCode> {
-  const doctor = await import('../doctor/examine.ts')
+  const doctor = await import('../doctor/checks/examine.ts')
   const found: Diagnosis[] = []
   const examination = { config, from, warnings, groups, clock: systemClock, random: randomBytes }
   for await (const diagnosis of doctor.examine(examination)) {

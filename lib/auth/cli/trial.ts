@@ -3,14 +3,20 @@
  * describes, or for the requests of a log. Pure.
  */
 import { Fields } from '../../http/message/field.ts'
-import { type AccessVerdict, judge, neededText, type Person, placeOfRule } from '../access/rules.ts'
+import {
+  type AccessVerdict,
+  judgeAccess,
+  neededText,
+  type Person,
+  placeOfRule,
+} from '../access/rules.ts'
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
-import { gate } from '../gate.ts'
+import { gate } from '../gate/gate.ts'
 import type { ReadSession } from '../session/token.ts'
 
 /** The request that is tried. */
-export interface Trial {
+interface Trial {
   readonly method: string
   /** The path as a request line has it, without the query. */
   readonly path: string
@@ -19,7 +25,7 @@ export interface Trial {
   readonly now: number
 }
 
-export interface TrialVerdict {
+interface TrialVerdict {
   /** `passes` reaches the backend, `own` is answered here, `login` leads to a login, also of one who is signed in. */
   readonly is: 'passes' | 'own' | 'login' | 'refused'
   /** The verdict of the rules; undefined where the gate does not ask them. */
@@ -37,7 +43,7 @@ export function tryRequest(config: Config, { method, path, person, now }: Trial)
   // The gate waits only when it has to read a session, and here the session is given.
   if (found instanceof Promise) throw new TypeError('the gate waits for a session')
   const access =
-    config.access && judge(config.access, { method, path, alsoMethods: [] }, { person, now })
+    config.access && judgeAccess(config.access, { method, path, alsoMethods: [] }, { person, now })
   switch (found.verdict) {
     case 'passthrough':
       return { is: 'passes', access: undefined, because: `passthroughPaths: ${found.name}` }

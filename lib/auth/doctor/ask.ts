@@ -9,7 +9,7 @@ import { explainError } from '../../errors.ts'
 import { OriginClient, type OriginRequest, type OriginResponse } from '../../http/client/client.ts'
 import { contextTrusting, type ShownCertificate } from '../../http/client/dialling/dialler.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
-import { onlyBy, type Parent } from '../../http/client/dialling/parents.ts'
+import { type Parent, singleParent } from '../../http/client/dialling/parents.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { formatAuthority, isIpLiteral } from '../../http/message/target.ts'
@@ -36,7 +36,7 @@ export interface Question extends Pick<OriginRequest, 'uri' | 'fields' | 'host' 
   readonly upgrade?: boolean
 }
 
-export interface Answered {
+export interface AnsweredRequest {
   readonly ok: true
   readonly status: number
   readonly fields: Fields
@@ -47,14 +47,14 @@ export interface Answered {
   readonly answeredAt: Milliseconds
 }
 
-export interface Unanswered {
+export interface UnansweredRequest {
   readonly ok: false
   /** The phase that failed; undefined when it is not known. */
   readonly phase: OriginPhase | undefined
   readonly why: string
 }
 
-export type Outcome = Answered | Unanswered
+export type Outcome = AnsweredRequest | UnansweredRequest
 
 interface Machine {
   readonly clock: Clock
@@ -78,13 +78,11 @@ export function originClient(from: Machine, reach: Reach = usual): OriginClient 
   const { clock, lookup, ca, verify = true, parent } = { ...from, ...reach }
   const { introduction, identity, serverName } = reach
   const client = new OriginClient({
-    ...{
-      clock,
-      isPublic: () => true,
-      verify,
-      parents: parent && onlyBy(parent),
-      limits: { head: LONGEST },
-    },
+    clock,
+    isPublic: () => true,
+    verify,
+    parents: parent && singleParent(parent),
+    limits: { head: LONGEST },
     introduction,
     identity,
     serverName,

@@ -7,7 +7,8 @@
  * gets an answer that only a reader of the file can open. A request with a wrong question is treated as if it had none.
  *
  * Below `probePath` a question may also stand in the query. An edge that asks for checks leads requests for that path here by the way of the
- * application, whose lines may drop the field; the answer says which fields arrive at the end of it, and what the check was (probed-checks.ts).
+ * application, whose lines may drop the field; the answer says which fields arrive at the end of it, and what the check was
+ * (forward-auth/probed-checks.ts).
  *
  * # Format, version 1
  * Question, the field X-Authproxy-Probe or the query's `authproxy-probe`: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding"
@@ -26,13 +27,13 @@ import { isForwarding } from '../../http/proxy/forwarded.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
-import type { Backend } from '../backend.ts'
+import type { OutcomeFacts } from '../access/outcome.ts'
+import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
-import { isIdentityField } from '../identity/field-names.ts'
+import { isIdentityField } from '../config/field-names.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
-import type { OutcomeFacts } from '../outcome.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'
@@ -109,7 +110,8 @@ const answerFields = {
   /** The fields that name a user or describe the way of the request, as `Name: value`. */
   telling: texts,
   /** The check of the edge; undefined when there was none. */
-  check: (found: unknown) => (isRecord(found) ? seenCheckOf(found) : undefined),
+  check: (found: unknown) =>
+    isRecord(found) ? (readBy(checkFields, found) as SeenCheck) : undefined,
 }
 
 const checkFields = {
@@ -135,14 +137,13 @@ export type SeenCheck = {
   readonly [K in keyof typeof checkFields]: ReturnType<(typeof checkFields)[K]>
 }
 
-function seenCheckOf(found: JsonObject): SeenCheck {
-  const read = Object.entries(checkFields).map(([name, reader]) => [name, reader(found[name])])
-  // Every field has been read by its own reader.
-  return Object.fromEntries(read) as SeenCheck
-}
-
 export type ProbeAnswer = {
   readonly [K in keyof typeof answerFields]: ReturnType<(typeof answerFields)[K]>
+}
+
+/** The members that have a reader, each read by its own. */
+function readBy(readers: Readonly<Record<string, (found: unknown) => unknown>>, from: JsonObject) {
+  return Object.fromEntries(Object.entries(readers).map(([name, read]) => [name, read(from[name])]))
 }
 
 interface ProbeKeys {
@@ -199,9 +200,7 @@ export function readAnswer(
   if (content.length > LONGEST_ANSWER) return undefined
   const found = opened(content.trim(), 'doctor-answer', keys)
   if (found === undefined || found['nonce'] !== nonce) return undefined
-  const read = Object.entries(answerFields).map(([name, reader]) => [name, reader(found[name])])
-  // Every field has been read by its own reader.
-  return Object.fromEntries(read) as ProbeAnswer
+  return readBy(answerFields, found) as ProbeAnswer
 }
 
 interface ProbeParts {
@@ -246,7 +245,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       peer: request.client.address,
       trusted: backend.client(request).trusted,
       cookies: fields.all('Cookie').reduce((sum, line) => sum + line.length, 0),
-      cookiePairs: fields.all('Cookie').reduce((sum, line) => sum + line.split(';').length, 0),
+      cookiePairs: cookiePairsOf(fields),
       upgrade: asksForWebSocket(request),
       looped: hasLooped(fields, instanceId),
       telling: tellingFields(fields, config),
@@ -257,6 +256,11 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       facts: { outcome: 'probe' } satisfies OutcomeFacts,
     })
   }
+}
+
+/** The number of cookies that a server sees in the fields. */
+export function cookiePairsOf(fields: Fields): number {
+  return fields.all('Cookie').reduce((sum, line) => sum + line.split(';').length, 0)
 }
 
 /** The fields in which an application could read the user, or the way of the request. */

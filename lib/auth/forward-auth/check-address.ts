@@ -11,16 +11,10 @@ import { once } from 'node:events'
 import { chmod, lstat, readFile, readlink, rm } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { explainError, Failure, systemCode } from '../../errors.ts'
-import {
-  cannotListen,
-  type ListenAddress,
-  type SocketPath,
-  startListening,
-} from '../../http/server/listen.ts'
+import { cannotListen, startListening } from '../../http/server/listen.ts'
 import type { HttpServer } from '../../http/server/server.ts'
 import type { InheritedSocket } from '../../systemd.ts'
-
-export type CheckAddress = ListenAddress | SocketPath
+import type { CheckAddress } from '../config/setting-forward-auth.ts'
 
 /** Starts to listen and answers the address. Throws a Failure with the reason when it cannot. */
 export async function listenForChecks(

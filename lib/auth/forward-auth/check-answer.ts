@@ -12,24 +12,24 @@ import { noContent, type Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
+import type { OutcomeFacts, PassReason } from '../access/outcome.ts'
 import {
-  type Denied,
+  type DeniedRequest,
   formNotKept,
   loginFacts,
   loginOfPage,
   programNeedsLogin,
   refusedByRule,
   refusedSocket,
-} from '../denials.ts'
-import type { Verdict } from '../gate.ts'
-import type { OutcomeFacts, PassReason } from '../outcome.ts'
+} from '../gate/denials.ts'
+import type { Verdict } from '../gate/gate.ts'
+import { longestTarget, renewalAddress } from '../gate/gateway-paths.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
 import { type Contract, redirectField } from './contract.ts'
-import { longestTarget, renewalAddress } from './gateway-paths.ts'
 
 /** The decision of a check: the request may pass, or it gets this answer. */
-export type CheckDecision =
+type CheckDecision =
   | {
       readonly pass: ReadSession | undefined
       readonly because: PassReason
@@ -41,7 +41,7 @@ export type CheckDecision =
 /** Decides the request that a check asks about. */
 export function decide(
   verdict: Verdict,
-  denied: Denied,
+  denied: DeniedRequest,
   by: {
     readonly contract: Contract
     readonly sessions: Pick<Sessions, 'wantsRenewal' | 'leadsToRenewal'>
@@ -114,7 +114,10 @@ export function misroutedAnswer(): Response {
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 
 /** The address of a login for a person who opens a page. The login leads back to that page. */
-function loginOf(verdict: Extract<Verdict, { verdict: 'login-needed' }>, denied: Denied): string {
+function loginOf(
+  verdict: Extract<Verdict, { verdict: 'login-needed' }>,
+  denied: DeniedRequest,
+): string {
   const { place, saml } = denied
   const target = pathAndQuery(place)
   if (target.length > longestTarget) return loginOfPage(verdict, denied)

@@ -3,28 +3,41 @@
  * and answers by the contract of the edge (check-answer.ts).
  */
 
-import { whenReady } from '../../async/ready.ts'
+import type { Clock } from '../../async/clock.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Handler, Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import type { OutcomeFacts } from '../access/outcome.ts'
+import type { Backend } from '../backend/backend.ts'
+import type { Config } from '../config/config.ts'
 import type { ProbeQuestion } from '../doctor/probe.ts'
-import { isProbePath, type ProbedChecks, probedIdentity } from '../doctor/probed-checks.ts'
-import { gate, samlPaths } from '../gate.ts'
-import type { OutcomeFacts } from '../outcome.ts'
-import type { PipelineParts, Rules } from '../pipeline.ts'
+import { gate, samlPaths } from '../gate/gate.ts'
+import type { SamlService } from '../login/service.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
+import type { Sessions } from '../session/sessions.ts'
 import { decide, misroutedAnswer, passAnswer } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 import { Clients } from './clients.ts'
 import { contracts } from './contract.ts'
+import { isProbePath, type ProbedChecks, probedIdentity } from './probed-checks.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
 
-export interface CheckParts
-  extends Pick<
-    PipelineParts,
-    'rules' | 'saml' | 'sessions' | 'failurePage' | 'instanceId' | 'clock'
-  > {
+/** What a reload replaces together. */
+interface Rules {
+  readonly config: Config
+  readonly backend: Backend
+}
+
+export interface CheckParts {
+  readonly rules: () => Rules
+  readonly saml: Pick<SamlService, 'loginAddress'>
+  readonly sessions: Sessions
+  readonly failurePage: FailurePage
+  readonly instanceId: string
+  readonly clock: Clock
   readonly log: Logger
   readonly probed: ProbedChecks
 }
@@ -50,7 +63,7 @@ export function checkHandler(parts: CheckParts): Handler {
     if (question === undefined) return judge(check, { asked, rules, parts, clients })
     const by = { asked, rules, parts, clients }
     const answer = answerProbe(question, by) ?? judge(check, by)
-    return whenReady(answer, answer => {
+    return continueWhenReady(answer, answer => {
       const claim = claimedIdentity(check.fields, rules.config)
       probed.remember(question.nonce, check, { asked, answer, claim })
       return answer
@@ -109,7 +122,7 @@ function judge(
     },
     config,
   )
-  return whenReady(verdict, judged => {
+  return continueWhenReady(verdict, judged => {
     const denied = { request, place, config, saml, failurePage }
     const decision = decide(judged, denied, {
       contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
@@ -129,7 +142,7 @@ function judge(
       method,
       target,
     }
-    return whenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
+    return continueWhenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
   })
 }
 

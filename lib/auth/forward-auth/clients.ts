@@ -5,8 +5,8 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import { ownText, recentEntries } from '../../recent.ts'
+import { withoutOwnCookies } from '../access/own-cookies.ts'
 import type { Config } from '../config/config.ts'
-import { withoutOwnCookies } from '../session/cookie.ts'
 import { allowedFields } from './check-answer.ts'
 import { claimedIdentity } from './claimed-identity.ts'
 

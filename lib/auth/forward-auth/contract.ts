@@ -8,11 +8,7 @@
  *   X-Forwarded-For.
  * - HAProxy has no such check: the Lua file of packaging/edges sends it, and it answers as for nginx.
  */
-
-/** The edges whose contract is known. */
-export const edges = ['nginx', 'traefik', 'caddy', 'envoy', 'haproxy'] as const
-
-export type Edge = (typeof edges)[number]
+import type { Edge } from '../config/setting-forward-auth.ts'
 
 /** The path of a check. */
 export const checkPath = '/check'
@@ -21,7 +17,7 @@ export const checkPath = '/check'
 export const edgeSecretField = 'X-Authproxy-Edge-Secret'
 
 /** The field with the client's address, at every edge. */
-export const addressField = 'X-Forwarded-For'
+const addressField = 'X-Forwarded-For'
 
 /** The field, beside status 401, with the address a person who opens a page is to be redirected to. */
 export const redirectField = 'X-Authproxy-Redirect'

@@ -19,7 +19,8 @@ import type { AddressSet } from '../../ip.ts'
 import { instanceField } from '../access/instance-id.ts'
 import { isOwnHost, type Place } from '../access/own-origin.ts'
 import { tokenDigest } from '../access/passthrough.ts'
-import { type Contract, checkPath, contracts, type Edge, type Source } from './contract.ts'
+import type { Edge } from '../config/setting-forward-auth.ts'
+import { type Contract, checkPath, contracts, type Source } from './contract.ts'
 
 /** The settings that a check is read by. */
 export interface CheckSettings {

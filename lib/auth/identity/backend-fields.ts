@@ -14,18 +14,18 @@ import { Fields, sameName } from '../../http/message/field.ts'
 import { withValidTrace } from '../../http/message/trace-context.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
 import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
-import { isOwnCookie, withoutOwnCookies } from '../session/cookie.ts'
-import { isIdentityField } from './field-names.ts'
+import { isOwnCookie, withoutOwnCookies } from '../access/own-cookies.ts'
+import { isIdentityField } from '../config/field-names.ts'
 
 /** What is added to the fields of a client. */
-export interface Added {
+interface Added {
   /** Of the session; undefined without one. */
   readonly identity: Fields | undefined
   /** Of the request itself: its ID, our instance, who forwarded it. */
   readonly own: Fields
   /** Whether the identity has Basic credentials. */
   readonly basicAuth: boolean
-  /** Names in which a backend could read an identity, besides ours (field-names.ts). */
+  /** Names in which a backend could read an identity, besides ours (config/field-names.ts). */
   readonly stripped: RegExp
 }
 

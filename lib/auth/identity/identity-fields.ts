@@ -9,9 +9,10 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Config } from '../config/config.ts'
+import type { NamedField } from '../config/field-names.ts'
+import { type Claim, claimTable } from '../session/claim.ts'
+import { mayBeBasicUser } from '../session/identity.ts'
 import type { Session } from '../session/token.ts'
-import { type Claim, claimTable } from './claim.ts'
-import type { NamedField } from './field-names.ts'
 
 /**
  * The fields of a session, `token` (identity-token.ts) among them; X-Authproxy-Omitted names those that were too long and are
@@ -98,16 +99,11 @@ function asciiJson(values: readonly string[]): string {
   )
 }
 
-/** The attributes that are derived from others (claim.ts). */
+/** The attributes that are derived from others (session/claim.ts). */
 const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'field' | 'list'>> = [
   { name: 'domain', field: 'Domain', list: false },
   { name: 'groupsOverage', field: 'Groups-Overage', list: false },
 ]
-
-/** Whether a subject can be the user of Basic credentials. */
-export function mayBeBasicUser(subject: string): boolean {
-  return !/[:\p{Cc}]/u.test(subject)
-}
 
 /** Encodes one value for a field; `inList` also encodes its commas. */
 export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: boolean): string {
@@ -115,7 +111,7 @@ export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: 
   return encoding === 'utf8' ? Buffer.from(encoded, 'utf8').toString('latin1') : encoded
 }
 
-/** Values have no white space at their ends (claim.ts). A lone surrogate has no bytes in UTF-8 and becomes U+FFFD. */
+/** Values have no white space at their ends (session/claim.ts). A lone surrogate has no bytes in UTF-8 and becomes U+FFFD. */
 const UNSAFE = {
   utf8: { single: /\p{Cc}+/gu, member: /[\p{Cc},]+/gu },
   percent: { single: /[^\x20-\x24\x26-\x7e]+/gu, member: /[^\x20-\x24\x26-\x2b\x2d-\x7e]+/gu },

@@ -14,7 +14,7 @@ import { constants, type Stats } from 'node:fs'
 import { access, chmod, stat } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
-import { attempt, explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
+import { attempt, explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { isRecord, type JsonObject, jsonText, parsedJson } from '../../json.ts'
@@ -33,7 +33,7 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
     return contentOf(bytes)
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
-    const why = whyUnreadable(error)
+    const why = unreadableReason(error)
     const sentence = `failed to load dynamic configuration ${path}: ${why}`
     throw new Failure(sentence, { code, cause: error })
   }

@@ -45,7 +45,7 @@ import { basename, dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
-import { systemCode, unlessMissing } from '../../errors.ts'
+import { systemCode, valueUnlessMissing } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { type FileCalls, systemFiles } from '../../files/file-calls.ts'
@@ -114,7 +114,7 @@ export async function filesOfMarks(
   { readdir }: Pick<FileCalls, 'readdir'> = systemFiles,
 ): Promise<readonly string[]> {
   const first = `${basename(path)}.`
-  const names = (await unlessMissing(readdir(dirname(path)))) ?? []
+  const names = (await valueUnlessMissing(readdir(dirname(path)))) ?? []
   const own = names.filter(name => name.startsWith(first) && ANY.test(name.slice(first.length)))
   return own.map(name => join(dirname(path), name))
 }
@@ -147,9 +147,6 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
       clock,
       reportFailure,
       files,
-      readAgain: async () => {
-        await this.#file.write()
-      },
       write: () => this.#write(),
     })
   }
@@ -215,7 +212,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     }
     const seen = await appearance(path, this.#files)
     try {
-      const found = await unlessMissing(this.#read(path))
+      const found = await valueUnlessMissing(this.#read(path))
       if (found === undefined) return
       this.#others.set(path, { appearance: seen, id: found.id, end: found.end })
       if (renamed) this.#taken.set(path, 'remove')
@@ -273,7 +270,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     const { open, stat } = this.#files
     // O_NONBLOCK: opening a FIFO in its place would otherwise wait for a reader.
     const how = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK
-    const file = await unlessMissing(open(this.#path, how))
+    const file = await valueUnlessMissing(open(this.#path, how))
     if (file === undefined) return undefined
     try {
       const { ino, size } = await file.stat()
@@ -286,7 +283,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
       await file.datasync()
       const after = await file.stat()
       // A start renames the file before it reads it. The inode is not free while the file is open.
-      if ((await unlessMissing(stat(this.#path)))?.ino !== ino) return undefined
+      if ((await valueUnlessMissing(stat(this.#path)))?.ino !== ino) return undefined
       this.#appended += lines.length
       return after
     } finally {
@@ -300,7 +297,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     await writeFileAtomically(this.#path, this.#pieces(), { mode: 0o600, files })
     this.#appended = 0
     await this.#letGo()
-    return unlessMissing(files.stat(this.#path))
+    return valueUnlessMissing(files.stat(this.#path))
   }
 
   *#pieces(): Iterable<string> {
@@ -332,7 +329,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
         continue
       }
       try {
-        const found = await unlessMissing(this.#read(name, known))
+        const found = await valueUnlessMissing(this.#read(name, known))
         if (found === undefined) continue
         others.set(name, { appearance: seen, id: found.id, end: found.end })
         merge(found.marks)

@@ -9,8 +9,11 @@ import { type FileCalls, systemFiles } from '../../files/file-calls.ts'
 interface WatchedFileOptions {
   readonly path: string
   readonly clock: Clock
-  /** Reads the file after another process has made, replaced or removed it. */
-  readonly readAgain: () => Promise<void>
+  /**
+   * Reads the file after another process has made, replaced or removed it. A file that this process alone writes has no such
+   * function: it is written again instead.
+   */
+  readonly readAgain?: () => Promise<void>
   /** Writes the file. */
   readonly write: () => Promise<void>
   /** Reports the errors of both. */
@@ -46,8 +49,10 @@ export class WatchedFile {
   /** Checks the file, and reads or writes it when that is due. Never throws. */
   async check(): Promise<void> {
     const { clock, readAgain, reportFailure } = this.#options
-    if (await this.look()) await readAgain().catch(reportFailure)
-    if (clock.now() >= this.#dueAt) await this.write()
+    const isChanged = await this.look()
+    if (isChanged && readAgain !== undefined) await readAgain().catch(reportFailure)
+    const isLost = isChanged && readAgain === undefined
+    if (isLost || clock.now() >= this.#dueAt) await this.write()
   }
 
   /**

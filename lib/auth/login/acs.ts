@@ -17,9 +17,9 @@ import {
 import { messageLimits } from '../../saml/core/message.ts'
 import type { WrittenInstant } from '../../saml/core/read-assertion.ts'
 import type { VerifiedResponse } from '../../saml/core/verify-response.ts'
-import { ownerCookie } from '../form-preservation/owner.ts'
-import type { OutcomeFacts } from '../outcome.ts'
-import { browserIn, ownValues } from '../session/cookie.ts'
+import type { OutcomeFacts } from '../access/outcome.ts'
+import { ownValues } from '../access/own-cookies.ts'
+import { browserIn } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
 import { useOnce } from './first-use.ts'
 import {
@@ -32,6 +32,7 @@ import {
   requestIdOf,
   stateOf,
 } from './login-state.ts'
+import { ownerCookie } from './owner.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'

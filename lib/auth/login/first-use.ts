@@ -11,7 +11,7 @@ import type { SharedParts } from './parts.ts'
 import type { UsedIds } from './replay-cache.ts'
 
 /** The result: the IDs were new, they had been used before, or the store cannot be asked now. */
-export type FirstUse = 'first' | 'again' | 'unsure'
+type FirstUse = 'first' | 'again' | 'unsure'
 
 /** `ownListSuffices` says whether the list of this instance is enough while the store is away. */
 export async function useOnce(

@@ -17,9 +17,9 @@ import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { isRecord, parsedJson } from '../../json.ts'
 import type { LoginAsks } from '../../saml/core/check-assertion.ts'
+import { ownCookies } from '../access/own-cookies.ts'
 import type { LoginNeeds } from '../access/rules.ts'
 import { seal, unseal } from '../keys/seal.ts'
-import { ownCookies } from '../session/cookie.ts'
 import type { Saml, SamlParts } from './parts.ts'
 
 /** The cookie of a login is this name and its ID. */
@@ -57,7 +57,7 @@ export interface Flow {
   readonly asks?: LoginAsks | undefined
   /** Whether the IdP was asked to answer without showing anything to the person. */
   readonly passive?: boolean | undefined
-  /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
+  /** Key of the kept form (login/kept-forms.ts), base64url. */
   readonly form?: string | undefined
 }
 
@@ -82,7 +82,7 @@ export function isJustUnknown({ notPassive }: KnownBrowser, now: Milliseconds): 
 }
 
 /** The facts about a browser besides its logins. */
-export interface KnownBrowser {
+interface KnownBrowser {
   /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
   readonly last?:
     | {

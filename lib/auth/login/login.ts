@@ -10,10 +10,9 @@ import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
 import { isFramed } from '../access/navigation.ts'
 import { isOwnPost, ownReferer } from '../access/own-origin.ts'
 import type { SamlConfig } from '../config/config.ts'
-import type { Form } from '../form-preservation/kept-forms.ts'
-import { lastOwner } from '../form-preservation/owner.ts'
 import { challenge } from '../pages/failure-page.ts'
 import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
+import type { Form } from './kept-forms.ts'
 import {
   asksOf,
   beginFlow,
@@ -26,6 +25,7 @@ import {
   requestIdOf,
   stateOf,
 } from './login-state.ts'
+import { lastOwner } from './owner.ts'
 import { backAddress, type LoginKind, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { sendMessage } from './send.ts'

@@ -1,20 +1,19 @@
 /**
  * The parts that the steps of login and logout share: those the service was given, and those it has made.
  */
-import type { Clock } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import type { AccessRule } from '../access/rules.ts'
 import type { SamlConfig } from '../config/config.ts'
-import type { KeptForms } from '../form-preservation/kept-forms.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
-import type { SharedState } from '../shared-state/shared-state.ts'
 import type { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
+import type { FormStore, KeptForms } from './kept-forms.ts'
 import type { UsedIds } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 
@@ -40,10 +39,24 @@ export interface SamlParts {
   readonly shared?: SharedParts | undefined
 }
 
-export type SharedParts = Pick<
-  SharedState,
-  'useIds' | 'tellLater' | 'refillFrom' | 'forms' | 'countTries'
->
+/** The state of logins that instances share by a store. */
+export interface SharedParts {
+  readonly forms: FormStore
+  /** Marks IDs as used at all instances, all of them or none. Never throws. */
+  useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
+  /**
+   * Marks IDs as used that only this instance has marked so far. While the store is away this does nothing, because
+   * `refillFrom` writes them later.
+   */
+  tellLater(ids: readonly string[], until: Milliseconds): void
+  /**
+   * Sets the list of this instance. It is written to the store now and after each connect, because the store may have lost its
+   * data.
+   */
+  refillFrom(list: Pick<UsedIds, 'livingMarks'>): void
+  /** Adds to the counts of keys, and answers the counts of all instances. No request waits for it. */
+  countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
+}
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
@@ -67,9 +80,9 @@ const MOST_KEYS = 50_000
  * opens to the same key. An honest IdP makes a new one for each message, so a count concerns no other login.
  */
 export class DecryptionTries {
-  readonly #shared: Pick<SharedState, 'countTries'> | undefined
+  readonly #shared: Pick<SharedParts, 'countTries'> | undefined
 
-  constructor(shared?: Pick<SharedState, 'countTries'>) {
+  constructor(shared?: Pick<SharedParts, 'countTries'>) {
     this.#shared = shared
   }
 

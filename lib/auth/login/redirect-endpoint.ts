@@ -7,7 +7,7 @@
  * - This request still counts as coming from the IdP's site, so browsers do not send a SameSite=Strict cookie. A page of ours
  *   that leads here again makes it a request of our own site; only a cookie missing then is really missing.
  * - The page also restores the fragment, and an address too long for the cookie, because the tab keeps both. For a kept form it
- *   posts the ID of the login to the address of the form. The form itself is in memory (form-preservation/), because a page
+ *   posts the ID of the login to the address of the form. The form itself is in memory (kept-forms.ts), because a page
  *   could not send files again.
  */
 import type { Milliseconds } from '../../async/clock.ts'
@@ -15,12 +15,11 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
-import { ownerOf } from '../form-preservation/owner.ts'
-import { notSent, resubmissionField } from '../form-preservation/resubmission.ts'
 import { cannotLogIn, challenge, needsLogin } from '../pages/failure-page.ts'
 import type { Session } from '../session/token.ts'
 import { addressOf, anewAlone, type LoginStart, startLogin } from './login.ts'
 import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, stateOf } from './login-state.ts'
+import { ownerOf } from './owner.ts'
 import {
   backAddress,
   kindIn,
@@ -30,6 +29,7 @@ import {
   safeReturn,
 } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
+import { notSent, resubmissionField } from './resubmission.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 
 /** Answers GET /__authproxy-redirect. */

@@ -129,7 +129,7 @@ function isFailureCode(code: string): code is FailureCode {
 }
 
 /** A duration in the largest fitting unit. The units are sentences of the languages; the log and `explain` have the seconds. */
-export function roundDuration(seconds: Seconds): {
+function roundDuration(seconds: Seconds): {
   readonly amount: string
   readonly unit: 'seconds' | 'minutes' | 'hour' | 'hours' | 'days'
 } {

@@ -6,7 +6,7 @@ import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { attempt } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
-import { onlyBy } from '../../http/client/dialling/parents.ts'
+import { singleParent } from '../../http/client/dialling/parents.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Allowance } from '../../http/server/gather.ts'
@@ -15,10 +15,6 @@ import { isPublicAddress } from '../../ip.ts'
 import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
 import { spMetadataXml } from '../../saml/metadata/sp-metadata.ts'
 import { signElementBehind } from '../../saml/signature/sign.ts'
-import type { FormSender } from '../form-preservation/form-reader.ts'
-import { KeptForms } from '../form-preservation/kept-forms.ts'
-import { lastOwner } from '../form-preservation/owner.ts'
-import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
 import {
   publishedCertificates,
   publishedFor,
@@ -27,8 +23,11 @@ import {
 } from '../keys/dynamic-config.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
+import type { FormSender } from './form-reader.ts'
 import { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
+import { KeptForms } from './kept-forms.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
+import { lastOwner } from './owner.ts'
 import {
   DecryptionTries,
   type LoginKind,
@@ -40,6 +39,7 @@ import {
 } from './parts.ts'
 import { comeBack } from './redirect-endpoint.ts'
 import { openReplayCache, type UsedIds } from './replay-cache.ts'
+import { type Resubmission, resubmit } from './resubmission.ts'
 import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
@@ -83,7 +83,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       clock,
       isPublic: isPublicAddress,
       limits: { perOrigin: 2, free: 2 },
-      parents: parent && onlyBy(parent),
+      parents: parent && singleParent(parent),
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
   const { random } = parts

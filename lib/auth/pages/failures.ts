@@ -5,12 +5,13 @@
  * the language of the browser. The text for the administrator is in English, like the log, the settings and the manuals.
  */
 
+import type { FailureCategory } from '../access/outcome.ts'
 import { accessFailures } from './access-failures.ts'
 import type { Sentence } from './language.ts'
 import { adviceToReport, samlFailures } from './saml-failures.ts'
 
 export interface FailureText {
-  readonly category: 'SAML-ERROR' | 'PROXY-ERROR' | 'ACCESS-REFUSED'
+  readonly category: FailureCategory
   readonly status: number
   /** Reason phrase when it differs from the standard one. */
   readonly reason?: string

@@ -14,8 +14,8 @@ import type { Seconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Handler, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
-import { textResponse, withoutContent } from '../../http/message/reply.ts'
-import { methodNotAllowed } from '../../http/server/router.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { readOnlyResponse } from '../../http/server/router.ts'
 import { packageRoot } from '../../package.ts'
 import type { IdentityKey } from '../keys/dynamic-config.ts'
 
@@ -66,9 +66,7 @@ export function ownDocument(current: () => OwnDocument | undefined): Handler {
   return async request => {
     const document = current()
     if (document === undefined) return textResponse(404, 'not found')
-    if (request.method === 'GET') return documentResponse(request, document)
-    if (request.method === 'HEAD') return withoutContent(documentResponse(request, document))
-    return methodNotAllowed(['GET', 'HEAD'])
+    return readOnlyResponse(request, () => documentResponse(request, document))
   }
 }
 

@@ -13,15 +13,9 @@
  */
 import { createHash } from 'node:crypto'
 import type { Seconds } from '../../async/clock.ts'
-import {
-  type CookieOptions,
-  type CookiePair,
-  cookiePairs,
-  largestCookie,
-  setCookie,
-  withoutCookies,
-} from '../../http/message/cookie.ts'
+import { type CookieOptions, largestCookie, setCookie } from '../../http/message/cookie.ts'
 import { Fields } from '../../http/message/field.ts'
+import { ownCookies, ownValues } from '../access/own-cookies.ts'
 
 export const sessionCookie = '__authproxy_session'
 
@@ -33,31 +27,6 @@ const MOST_PARTS = 8
  * whole Set-Cookie line.
  */
 const PART = largestCookie - sessionCookie.length - 200
-
-/** Whether a cookie is one of ours, of a session or of a login. The backend never gets these. */
-export function isOwnCookie(name: string): boolean {
-  return /^(?:__(?:Host|Secure)-)?_{0,2}authproxy[_.-]/i.test(name)
-}
-
-/** The word that is part of every name of ours. */
-const WORD = /authproxy/gi
-
-/** The cookies of a request that may be ours, in the order they came. */
-export function ownCookies(fields: Fields): readonly CookiePair[] {
-  return cookiePairs(fields, WORD).filter(({ name }) => isOwnCookie(name))
-}
-
-/** The values of the cookies of a name of ours, in the order they came. */
-export function ownValues(fields: Fields, name: string): readonly string[] {
-  return ownCookies(fields)
-    .filter(pair => pair.name === name)
-    .map(pair => pair.value)
-}
-
-/** The fields without our cookies. */
-export function withoutOwnCookies(fields: Fields): Fields {
-  return withoutCookies(fields, WORD, isOwnCookie)
-}
 
 const BROWSER = '__Host-authproxy_browser'
 /**

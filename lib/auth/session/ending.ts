@@ -20,7 +20,7 @@ const LOOKS_AFTER_CHANGE = 2
 export const passedWithoutSession = {}
 
 /** An exchange that has begun and not ended. */
-export interface LastingExchange {
+interface LastingExchange {
   /** `begun` is by the monotonic clock. */
   readonly request: Request & { readonly begun: Milliseconds }
   readonly cut: () => void
@@ -47,12 +47,6 @@ export function endWithSessions(of: Questions): {
   readonly stop: () => void
 } {
   const { lasting, whyEnded, passes, clock, log } = of
-  let looks = 0
-  const stop = repeat(clock, INTERVAL, async () => {
-    const again = looks > 0
-    looks = Math.max(0, looks - 1)
-    look(again)
-  })
   const look = (again: boolean) => {
     const now = clock.elapsed()
     for (const { request, cut } of lasting()) {
@@ -67,6 +61,12 @@ export function endWithSessions(of: Questions): {
       cut()
     }
   }
+  let looks = 0
+  const stop = repeat(clock, INTERVAL, async () => {
+    const again = looks > 0
+    looks = Math.max(0, looks - 1)
+    look(again)
+  })
   return {
     stop,
     lookNow: () => look(false),

@@ -8,9 +8,6 @@ import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import type { VerifiedSubject } from '../../saml/subject.ts'
 import type { Config } from '../config/config.ts'
-import type { GroupTable } from '../identity/group-names.ts'
-import { identityOf, type NoIdentity } from '../identity/identity.ts'
-import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import {
   browserHash,
@@ -22,10 +19,12 @@ import {
   tokensIn,
   writeToken,
 } from './cookie.ts'
+import type { GroupTable } from './group-names.ts'
+import { identityOf, mayBeBasicUser, type NoIdentity } from './identity.ts'
 import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
-export type Established =
+export type EstablishedSession =
   | { readonly setCookie: Fields; readonly session: Session }
   | { readonly refuse: Response }
 
@@ -50,7 +49,7 @@ export interface EndedUser {
  * The reason why a session is no longer valid: it has expired, it was ended, another identity provider is in use, or the
  * settings under `identity` have changed since its login.
  */
-export type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
+type SessionEnd = 'expired' | 'revoked' | 'other-idp' | 'identity-settings'
 
 /** The characters of an AuthnContextClassRef that a session keeps. Rules cannot name a longer one. */
 const LONGEST_CONTEXT = 301
@@ -101,7 +100,11 @@ export class Sessions {
    * Makes a session from the facts of an assertion. The result has the Set-Cookie lines for the response, or a page when there
    * is no usable subject identifier or the session is too large for cookies. `back` is the address of the link on that page.
    */
-  async establish(subject: VerifiedSubject, request: Request, back = '/'): Promise<Established> {
+  async establish(
+    subject: VerifiedSubject,
+    request: Request,
+    back = '/',
+  ): Promise<EstablishedSession> {
     const { clock, random, failurePage, log } = this.#options
     const config = this.#options.config()
     const identity = identityOf(subject, config.identity, this.#options.groupTable())

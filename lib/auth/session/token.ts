@@ -17,17 +17,14 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { isRecord } from '../../json.ts'
 import { ownText } from '../../recent.ts'
 import type { NameId } from '../../saml/subject.ts'
+import type { Person } from '../access/rules.ts'
 import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 
-export interface Session {
+export interface Session extends Person {
   /** The hash of the browser's name (cookie.ts). */
   readonly browser: string
   readonly id: string
-  /** The value of X-Authproxy-User. */
-  readonly subject: string
-  /** The attributes by canonical name (claim.ts), without empty ones. The groups are the attribute `groups`. */
-  readonly attributes: ReadonlyMap<string, readonly string[]>
   readonly issuer: string
   /** The NameID, which a LogoutRequest of ours has to repeat exactly. */
   readonly nameId: NameId | undefined
@@ -36,12 +33,6 @@ export interface Session {
   readonly identitySettings: string
   /** Moments since the epoch: of the login at the IdP, of the login here, of the absolute end. */
   readonly authenticated: Milliseconds
-  /**
-   * The moment and the method of the person's authentication, when the identity provider names them (AuthnInstant,
-   * AuthnContextClassRef).
-   */
-  readonly authnInstant?: Milliseconds | undefined
-  readonly authnContext?: string | undefined
   readonly created: Milliseconds
   readonly expires: Milliseconds
 }
@@ -62,7 +53,7 @@ export interface ReadSession extends Session {
   readonly kid: string
 }
 
-/** The approximate size of a remembered session: its token, its attributes, and the fields made of them (backend.ts). */
+/** The approximate size of a remembered session: its token, its attributes, and the fields made of them (backend/backend.ts). */
 function bytesOf({ attributes }: Session, token: string): number {
   let bytes = token.length + 2000
   for (const values of attributes.values()) {

@@ -8,7 +8,7 @@
  *   for that. A larger form stays with the instance that received it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { FormStore, SealedForm } from '../form-preservation/kept-forms.ts'
+import type { FormStore, SealedForm } from '../login/kept-forms.ts'
 import type { StoreNames } from './names.ts'
 import type { StoreAnswer, StoreLink } from './store-link.ts'
 
@@ -16,7 +16,7 @@ import type { StoreAnswer, StoreLink } from './store-link.ts'
 const LARGEST = 2 * 1024 * 1024
 /** The most characters of all forms on their way to the store, so that a slow store cannot fill the memory here. */
 const MOST_ON_THE_WAY = 2 * LARGEST
-/** The most forms of one user or one network, as in the memory of an instance (kept-forms.ts). */
+/** The most forms of one user or one network, as in the memory of an instance (login/kept-forms.ts). */
 const MOST_OF_ONE = 4
 /** The fields of the hash, in the order of the scripts. */
 const FIELDS = ['owner', 'target', 'network', 'contentType', 'origin', 'sealed'] as const

@@ -13,7 +13,7 @@ import { parsedJson } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { authoritiesIn } from '../../x509/authorities.ts'
 import type { StateConfig } from '../config/config.ts'
-import type { FormStore } from '../form-preservation/kept-forms.ts'
+import type { SharedParts } from '../login/parts.ts'
 import { type UsedIds, usedMark } from '../login/replay-cache.ts'
 import {
   type FailureRecord,
@@ -28,26 +28,11 @@ import { sharedForms } from './shared-forms.ts'
 import { SharedRevocations } from './shared-revocations.ts'
 import { type LinkState, StoreLink } from './store-link.ts'
 
-export interface SharedState {
+export interface SharedState extends SharedParts {
   /** The list of ended sessions, shared; undefined where there is none. */
   readonly revocations: SharedRevocations | undefined
-  readonly forms: FormStore
   /** From now on the listener is told that sessions have ended at another instance. */
   whenEnded(listener: () => void): void
-  /** Marks IDs as used at all instances, all of them or none. Never throws. */
-  useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
-  /**
-   * Marks IDs as used that only this instance has marked so far. While the store is away this does nothing, because
-   * `refillFrom` writes them later.
-   */
-  tellLater(ids: readonly string[], until: Milliseconds): void
-  /**
-   * Sets the list of this instance. It is written to the store now and after each connect, because the store may have lost its
-   * data.
-   */
-  refillFrom(list: Pick<UsedIds, 'livingMarks'>): void
-  /** Adds to the counts of keys, and answers the counts of all instances. No request waits for it. */
-  countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
   /** Keeps a record of a failure for the other instances. */
   keepFailure(record: SentRecord): void
   /** The records of failures at all instances. */

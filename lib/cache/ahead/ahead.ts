@@ -10,8 +10,8 @@
  *   fetch begins.
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
-import { pause, withDeadline } from '../../async/deadline.ts'
-import { runInThread } from '../../async/thread.ts'
+import { pause } from '../../async/deadline.ts'
+import { answerOfThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
@@ -148,16 +148,8 @@ export class AheadFetches {
   #search(task: Search): Promise<readonly NewerPackage[]> {
     const { clock } = this.#parts
     const { signal } = this.#closing
-    const late = () => new Error('it takes too long')
-    const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
     const program = new URL('./newest.js', import.meta.url)
-    return withDeadline(limit, stop =>
-      runInThread(
-        program,
-        { task, heapMegabytes, signal: stop },
-        (found: readonly NewerPackage[], resolve) => resolve(found),
-      ),
-    )
+    return answerOfThread(program, { task, heapMegabytes, signal }, { clock, longest: longestJob })
   }
 
   async #one(

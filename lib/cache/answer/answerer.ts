@@ -5,7 +5,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -17,7 +17,7 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import {
   type IncomingContent,
   type OriginAnswer,
-  verifiedBy,
+  proofOf,
   type WantedFile,
   WrongContent,
 } from '../fetch/found.ts'
@@ -89,7 +89,7 @@ export class Answerer {
     const representation = storedRepresentation(entry, because, allowed, (first, last) =>
       store.content(entry, first, last ?? entry.size - 1),
     )
-    return whenReady(represent(allowed, representation), answer => {
+    return continueWhenReady(represent(allowed, representation), answer => {
       if (answer === undefined) return this.#instead(allowed, entry)
       this.#given(allowed, entry, answer, 'givenStored')
       store.touch(entry.key)
@@ -113,7 +113,7 @@ export class Answerer {
    */
   settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
     const { file, claim, directives, now } = allowed
-    const verified = verifiedBy({ archive: file.archive, claim })
+    const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
       if (directives.noStore || !this.#parts.shares(claim.digest, file.confinement?.scope))
         return stored

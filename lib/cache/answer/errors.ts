@@ -20,8 +20,8 @@ import { isIssuerUnknown } from '../../x509/certificate-problem.ts'
 import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
-import type { Denied } from '../policy/policy.ts'
-import { type About, askedBy } from '../request/destination.ts'
+import type { Refusal } from '../policy/policy.ts'
+import { type FileFacts, factsByParent } from '../request/destination.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { type AllowedRequest, cacheName } from './representation.ts'
@@ -51,7 +51,7 @@ export function originStatusResponse(
   const location = isRedirect(status) ? fields.get('Location') : undefined
   const redirected = location !== undefined && ('redirected' satisfies MissReason)
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
-  const about = 'parent' in said ? askedBy(asked.file.about, said.parent) : asked.file.about
+  const about = 'parent' in said ? factsByParent(asked.file.about, said.parent) : asked.file.about
   const sentence = ours
     ? `The origin ${about.origin} answered ${said.status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${asked.file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
     : answerOf(about, said.status, { when, gives: said.gives })
@@ -85,7 +85,7 @@ const suspicion =
   ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
 /** A sentence that says which side answered with this status. */
 export function answerOf(
-  { origin, parent }: About,
+  { origin, parent }: FileFacts,
   status: number,
   {
     when = '',
@@ -247,7 +247,7 @@ export function offlineFailure(): Failure {
 }
 
 /** The 403 for a refusal by the policy, with the sentence that names the rule. */
-export function refusedResponse(request: Request, { deny, sentence }: Denied): Response {
+export function refusedResponse(request: Request, { deny, sentence }: Refusal): Response {
   const facts = { outcome: 'refused', because: deny } as const
   return sentenceResponse(request, 403, sentence, { facts, reason: phrase(sentence) })
 }
@@ -264,7 +264,7 @@ export function tooManyConnectionsResponse(request: Request, most: number | unde
 }
 
 /** The policy's refusal in a failure, because some rules are checked only after DNS or a redirect. Undefined for other failures. */
-export function refusalOf(error: unknown): Denied | undefined {
+export function refusalOf(error: unknown): Refusal | undefined {
   if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
     const { origin } = error
     return {

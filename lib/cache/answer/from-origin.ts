@@ -20,7 +20,7 @@ import { appendVia } from '../../http/message/via.ts'
 import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { IncomingContent } from '../fetch/found.ts'
-import { askedBy } from '../request/destination.ts'
+import { factsByParent } from '../request/destination.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -60,7 +60,7 @@ export function arrivingRepresentation(
     outcome: 'miss',
     because: why,
     notStored,
-    ...askedBy(file.about, parent),
+    ...factsByParent(file.about, parent),
   } satisfies OutcomeFacts
   // The disk can fail after the head was sent. The log is written at the end, so its facts can still say so.
   download.file.whenStopped(reason => {
@@ -106,7 +106,7 @@ export function originHead(
     status: outcome.proceed ? 200 : outcome.status,
     fields,
     content: noContent,
-    facts: { outcome: 'miss', because: 'head', ...askedBy(file.about, response.parent) },
+    facts: { outcome: 'miss', because: 'head', ...factsByParent(file.about, response.parent) },
     ...announcedLengthOf(outcome.proceed ? response.fields : Fields.empty),
   }
 }
@@ -121,7 +121,7 @@ interface PassParts {
   readonly clock: Clock
 }
 
-/** Passes the request through: it asks the origin and streams the response. Throws the failures of the origin client, and one for a slow origin. */
+/** Passes the request through, and streams the origin's response. Throws the failures of the origin client, and one for a slow origin. */
 export async function passedResponse(
   allowed: AllowedRequest,
   because: MissReason,
@@ -145,7 +145,7 @@ export async function passedResponse(
     }),
   )
   const { status, length } = response
-  const about = askedBy(file.about, response.parent)
+  const about = factsByParent(file.about, response.parent)
   const facts = { outcome: 'miss', because, ...about }
   // apt does not try again after a 5xx without a text, nor after 507. After another 5xx with a text it does.
   if (status === 507 || (status >= 500 && length === 0)) {

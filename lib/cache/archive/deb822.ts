@@ -1,26 +1,26 @@
 /**
- * Reads stanzas of fields, the format of Release, Packages and Sources (deb822(5)). Pure: text in pieces, stanzas out.
+ * Reads stanzas of fields, the format of Release, Packages and Sources (deb822(5)). This file is pure: it makes stanzas from pieces of text.
  *
  * # Facts
- * - A Packages file is 50 MB and of its twenty fields four are of interest: the others are skipped without being kept.
- * - A line, a field and a stanza have a longest length. What goes beyond is dropped and the stanza is called damaged; so is a
- *   stanza that names a field twice or has a line that is no field. Nothing here throws.
+ * - A Packages file has 50 MB, and only four of its twenty fields are needed. The others are skipped and not kept in memory.
+ * - A line, a field and a stanza have a longest length. Longer text is dropped and the stanza counts as damaged. A stanza that has a field
+ *   twice, or a line that is not a field, is damaged as well. The functions here never throw.
  */
 import { trimWhitespace } from '../../http/message/field.ts'
 
 export interface Stanza {
-  /** Values by field name in lower case. Lines of a folded value are joined by line feeds, without their first blank. */
+  /** The values by the names of the fields in lower case. The lines of a folded value are joined by line feeds, without blanks at their ends. */
   readonly fields: ReadonlyMap<string, string>
-  /** Something in it was malformed, ambiguous or too long: its fields are not to be relied on. */
+  /** Whether a line was malformed, ambiguous or too long, so that the fields are not reliable. */
   readonly damaged: boolean
 }
 
 export interface StanzaOptions {
-  /** The fields to keep, in any case; all of them when not given. */
+  /** The names of the fields to keep, in upper or lower case; by default all fields. */
   readonly wanted?: readonly string[]
-  /** Longest line and longest field, characters; 8 Mi when not given. */
+  /** The longest line and the longest field, characters; by default 8 Mi. */
   readonly maxField?: number
-  /** Longest stanza as far as it is kept, characters; 32 Mi when not given. */
+  /** The longest sum of the kept fields of a stanza, characters; by default 32 Mi. */
   readonly maxStanza?: number
 }
 
@@ -41,20 +41,20 @@ export function stanzasOf(content: Uint8Array, options: StanzaOptions = {}): rea
 }
 
 class StanzaReader {
-  /** The fields that are kept, by their names in lower case; undefined when all are. */
+  /** The names of the kept fields in lower case; undefined when all fields are kept. */
   readonly #wanted: ReadonlyMap<string, string> | undefined
   readonly #maxField: number
   readonly #maxStanza: number
   #found: Stanza[] = []
   /** The beginning of a line whose end has not come yet. */
   #rest = ''
-  /** Whether the rest of a line that is too long is being passed over. */
+  /** Whether the reader is skipping the rest of a line that is too long. */
   #overlong = false
   #fields = new Map<string, string>()
   #damaged = false
   #begun = false
   #length = 0
-  /** The field a continuation line belongs to; undefined when it is not kept. */
+  /** The field to which a continuation line belongs; undefined when that field is not kept. */
   #name: string | undefined
   #value = ''
 
@@ -67,7 +67,7 @@ class StanzaReader {
 
   /** The stanzas that end in this piece. */
   push(chunk: Uint8Array): readonly Stanza[] {
-    // A byte a character is quick and finds line ends in any encoding; kept values are decoded one by one.
+    // Latin-1 has one character for each byte, which is fast and finds line ends in any encoding. Kept values are decoded later.
     const text = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1')
     let start = 0
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', start)) {
@@ -143,12 +143,12 @@ class StanzaReader {
   }
 }
 
-/** The value as UTF-8 text of its own: a slice would keep the whole piece it was cut from in memory. */
+/** Decodes a value as UTF-8. The copy is needed: a slice would keep the whole piece in memory. */
 function flat(value: string): string {
   return Buffer.from(value, 'latin1').toString('utf8')
 }
 
-/** The line without blanks at its ends. It is bytes and no text yet: 0xA0, a blank in Latin-1, ends many a letter in UTF-8. */
+/** The line without blanks at its ends. Only ASCII blanks count, because 0xA0, a blank in Latin-1, may be a part of a UTF-8 letter. */
 function trimmed(line: string): string {
   return trimWhitespace(line.endsWith('\r') ? line.slice(0, -1) : line)
 }

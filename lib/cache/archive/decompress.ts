@@ -1,14 +1,14 @@
 /**
- * Unpacks indexes as they stream: gzip, xz and zstd. The first bytes tell the format, because names can be wrong. It blocks the thread
- * it works in, so it belongs in a worker thread. The only importer of xz-decompress and fzstd.
+ * Unpacks streams of gzip, xz and zstd. The first bytes decide the format, because names can be wrong. Unpacking blocks its thread, so it
+ * belongs in a worker thread. Only this file imports xz-decompress and fzstd.
  *
  * # Facts
- * - bzip2 and lzma are recognised and not unpacked: archives that have them have gzip or xz beside them
+ * - bzip2 and lzma are recognised and not unpacked: archives that have them also have gzip or xz
  *   (docs/decisions/0030-what-adopted-indexes-say.md).
- * - 4 KiB of an archive can hold gigabytes of zeroes. What comes out is bounded, absolutely and by what went in; an index packs
- *   six to one, a list of contents twenty to one.
- * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
- *   background can bear. Node's own for zstd, since 22.15, stops at the end of the first frame and reports no error.
+ * - 4 KiB of packed data can unpack to gigabytes of zeroes. So the output has an absolute limit and one relative to the input. The ratio
+ *   is six for an index and twenty for a list of contents.
+ * - The decoders of xz and zstd are portable code and three to five times slower than the system's, which is fast enough for a thread in
+ *   the background. Node's own decoder for zstd, since 22.15, stops at the end of the first frame and reports no error.
  */
 import { createRequire } from 'node:module'
 import { pipeline } from 'node:stream'
@@ -17,10 +17,10 @@ import { createGunzip } from 'node:zlib'
 import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
 
-/** Bytes that may come out, at most; and how many times what went in, once it is more than `free`. */
+/** The output has at most `most` bytes. When it has more than `free` bytes, it has at most `ratio` times the bytes of the input. */
 export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 1024 }
 
-/** Why something could not be unpacked; `not-read`: its format is one that is not unpacked here. */
+/** The error for data that cannot be unpacked. The code `not-read` means a format that is not unpacked here. */
 export class DecompressError extends Error {
   readonly code: 'malformed' | 'too-large' | 'not-read'
 
@@ -31,7 +31,7 @@ export class DecompressError extends Error {
   }
 }
 
-/** The content, unpacked if it was packed. Throws a DecompressError, and what the source throws. */
+/** The unpacked content. Data of another format is passed through. Throws a DecompressError, and the errors of the source. */
 export async function* decompress(
   packed: AsyncIterable<Uint8Array>,
   limits = usualLimits,
@@ -61,7 +61,7 @@ export async function* decompress(
   }
 }
 
-/** Counts what is read, and notes whether an error came from reading, not from unpacking. */
+/** Counts the bytes that are read, and notes whether an error came from reading or from unpacking. */
 async function* watched(
   packed: AsyncIterable<Uint8Array>,
   input: { bytes: number; failed: boolean },
@@ -71,7 +71,7 @@ async function* watched(
     for await (const chunk of packed) {
       input.bytes += chunk.length
       reading = false
-      // A copy: what is read ahead may be read into the same memory. A stream that fails throws its error in here.
+      // The chunk is copied, because the source may read the next one into the same memory. A stream that fails throws its error here.
       yield Buffer.from(chunk)
       reading = true
     }
@@ -81,7 +81,7 @@ async function* watched(
   }
 }
 
-/** The first bytes, as many as tell the format; fewer when there are no more. */
+/** The first bytes, enough to recognise the format; fewer when the content is shorter. */
 async function firstBytes(chunks: AsyncGenerator<Buffer, undefined>): Promise<Buffer> {
   let head = Buffer.alloc(0)
   while (head.length < longestMagic) {
@@ -96,7 +96,7 @@ type Unpack = (source: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
 
 const longestMagic = 6
 
-/** What a file of each beginning is unpacked with; a file of another beginning is not packed. */
+/** The function that unpacks each format, by its first bytes. A file with other first bytes is not packed. */
 const formats: ReadonlyArray<readonly [magic: readonly number[], unpack: Unpack]> = [
   [[0x1f, 0x8b], gunzip],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], unxz],
@@ -112,7 +112,7 @@ function notRead(format: string): Unpack {
 }
 
 function gunzip(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-  // The reader gets the error, if there is one.
+  // The reader of the stream gets an error, so the callback ignores it.
   return pipeline(source, createGunzip(), () => undefined)
 }
 
@@ -122,10 +122,10 @@ async function* unxz(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arr
   yield* chunks
 }
 
-/** A CommonJS module; loaded when it is needed, because few processes unpack anything. */
+/** Loads a CommonJS module when it is needed, because few processes unpack anything. */
 const load = createRequire(import.meta.url)
 
-/** Bytes of the largest window of zstd, and of what one piece may unpack to. */
+/** The largest window of zstd, and the most that one piece may unpack to, bytes. */
 const mostMemory = 128 * 1024 * 1024
 
 const pieceBytes = 1024
@@ -149,14 +149,14 @@ async function* unzstd(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8A
 }
 
 /**
- * All of a zstd stream, in pieces: the header of each frame when it is checked, because the decoder allocates the frame's window
- * at once (RFC 8878 section 3.1). What is no zstd is for the decoder to report.
+ * Divides a zstd stream into pieces. The header of each frame is checked before the decoder gets it, because the decoder allocates the
+ * frame's window at once (RFC 8878 section 3.1). The decoder reports data that is not zstd.
  */
 async function* checkedPieces(reader: ByteReader): AsyncGenerator<Uint8Array> {
   for (;;) {
     const magic = await reader.take(4)
     if (magic.length === 0) return
-    // 3.1.2: a skippable frame has its size behind the magic number.
+    // 3.1.2: a skippable frame has its size after the magic number.
     if (((magic[0] ?? 0) & 0xf0) === 0x50 && magic[1] === 0x2a && magic[2] === 0x4d) {
       const size = await reader.take(4)
       yield* [magic, size]
@@ -175,7 +175,7 @@ async function* checkedPieces(reader: ByteReader): AsyncGenerator<Uint8Array> {
     if (asked > mostMemory)
       throw new DecompressError('too-large', 'its window is larger than 128 MiB')
     yield Buffer.concat([magic, header, window, dictionary, size])
-    // 3.1.1.2: Last_Block, Block_Type, Block_Size; of a run of one byte only that byte follows.
+    // 3.1.1.2: Last_Block, Block_Type, Block_Size. A block of type 1 repeats one byte and has only this byte.
     for (let last = false; !last; ) {
       const block = await reader.take(3)
       if (block.length === 0) return
@@ -188,7 +188,7 @@ async function* checkedPieces(reader: ByteReader): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** The next `count` bytes in small pieces: a few bytes may stand for a block of 128 KiB, and what one piece unpacks to waits in memory. */
+/** The next `count` bytes in small pieces. A few bytes may unpack to a block of 128 KiB, and the output of one piece is kept in memory. */
 async function* passed(reader: ByteReader, count: number): AsyncGenerator<Uint8Array> {
   for (let left = count; left > 0; ) {
     const piece = await reader.take(Math.min(left, pieceBytes))
@@ -202,7 +202,7 @@ function littleEndian(bytes: Uint8Array): number {
   return bytes.reduceRight((value, byte) => value * 256 + byte, 0)
 }
 
-/** Bytes of a source in portions of the size that is asked for. */
+/** Reads the bytes of a source in portions of any size. */
 class ByteReader {
   readonly #source: AsyncIterator<Uint8Array>
   #bytes: Uint8Array = new Uint8Array(0)
@@ -211,7 +211,7 @@ class ByteReader {
     this.#source = source[Symbol.asyncIterator]()
   }
 
-  /** Waits for `count` bytes and answers them; answers all that are left when there are fewer. */
+  /** Waits for `count` bytes and answers them. Answers the remaining bytes when there are fewer. */
   async take(count: number): Promise<Uint8Array> {
     const pieces = [this.#bytes]
     for (let bytes = this.#bytes.length; bytes < count; ) {

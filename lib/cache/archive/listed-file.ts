@@ -1,12 +1,12 @@
 /**
- * Reads the files that indexes list, with their paths, sizes and digests: those of Packages and Sources from the pieces of an
- * unpacked index, one stanza in memory at a time; those of a Release file from its fields. Pure.
+ * Reads the files that indexes list, with their paths, sizes and digests. Packages and Sources are read in pieces, with one stanza in
+ * memory at a time; a Release file is read from its fields. This file is pure.
  */
 import { type Stanza, stanzas } from './deb822.ts'
 
 /**
- * The digests archives use, the strongest first: their digits in hex, the field of Release, Packages and by-hash directories, and
- * that of Sources. The names of fields are compared in any case.
+ * The digests that archives use, the strongest first: the number of hex digits, the name in Release, Packages and by-hash directories, and
+ * the field in Sources. The names of fields are compared without their case.
  */
 export const digests = [
   { algorithm: 'sha512', digits: 128, field: 'SHA512', sources: 'Checksums-Sha512' },
@@ -20,26 +20,26 @@ type Digest = (typeof digests)[number]
 export type DigestAlgorithm = Digest['algorithm']
 
 export interface ListedFile {
-  /** Relative, decoded, without `.`, `..` and empty segments. */
+  /** The relative decoded path, without `.`, `..` and empty segments. */
   readonly path: string
   readonly size: number
-  /** Lower-case hex by algorithm, as far as an index gives them. */
+  /** The digests that the index gives, lower-case hex by algorithm. */
   readonly digests: Readonly<Partial<Record<DigestAlgorithm, string>>>
 }
 
-/** The hex in lower case, when the text is a digest of this kind. */
-export function readDigest({ digits }: Digest, text: string): string | undefined {
+/** The digest in lower-case hex; undefined when the text is not a digest of this kind. */
+function readDigest({ digits }: Digest, text: string): string | undefined {
   return text.length === digits && /^[0-9A-Fa-f]+$/.test(text) ? text.toLowerCase() : undefined
 }
 
-/** A count of bytes in decimal digits, which fits into the six bytes of a table. */
-export function readSize(text = ''): number | undefined {
+/** Reads a number of bytes in decimal digits that fits into the six bytes of a table; undefined for any other text. */
+function readSize(text = ''): number | undefined {
   return /^\d{1,14}$/.test(text) ? Number(text) : undefined
 }
 
 /**
- * A relative path without its empty and `.` segments. Undefined for one that is absolute, climbs, is empty or has control
- * characters.
+ * A relative path without its empty and `.` segments. Undefined for a path that is absolute, empty or too long, and for one that has `..`
+ * or control characters.
  */
 export function readPath(text: string): string | undefined {
   if (text.length > longestPath) return undefined
@@ -49,19 +49,19 @@ export function readPath(text: string): string | undefined {
   return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/')
 }
 
-/** Matches paths that need no further look, which nearly all are. */
+/** Matches paths that need no further check, as nearly all paths do. */
 const plain = /^[a-z0-9][\w+~:%-]*(?:[./][\w+~:%-]+)*$/
 
-/** Longer than any file system takes. */
+/** The longest path. No file system takes a longer one. */
 const longestPath = 4096
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are refused
 const control = /[\u0000-\u001f\u007f]/
 
 /** The two kinds of indexes of packages. */
 export type PackageIndex = 'Packages' | 'Sources'
 
-/** The files an index lists, with paths from the root of the archive. Stanzas that are damaged or list none are left out. */
+/** The files that an index lists, with paths from the root of the archive. Damaged stanzas, and stanzas without a file, are left out. */
 export async function* indexedFiles(
   kind: PackageIndex,
   chunks: AsyncIterable<Uint8Array>,
@@ -97,7 +97,7 @@ function* packageOf(fields: Stanza['fields']): Generator<ListedFile> {
 
 function* sourceFilesOf(fields: Stanza['fields']): Generator<ListedFile> {
   const written = fields.get('directory') ?? ''
-  // A flat repository may keep its sources beside the index.
+  // A flat repository may have its sources in the directory of the index.
   const directory = written === '.' || written === '' ? '' : readPath(written)
   if (directory === undefined) return
   for (const file of listedFiles(({ sources }) => fields.get(sources.toLowerCase())).values()) {
@@ -105,13 +105,13 @@ function* sourceFilesOf(fields: Stanza['fields']): Generator<ListedFile> {
   }
 }
 
-/** The path begins where the blanks end, so that there is one way to read a line, and no more than one is tried. */
+/** A line of a list. The path must not begin with a blank, so the expression matches a line in only one way and needs no backtracking. */
 const entry = /^([0-9A-Fa-f]+)[ \t]+(\d+)[ \t]+([^ \t].*)$/s
 
 /**
- * The files of the lists Release and Sources fold into a field for each digest, in lines `digest size path`. The strongest list
- * decides about a file's size; a weaker list that differs is ignored, and so is the second of two lines of one list. A line that
- * is not of this form is left out.
+ * The files in the lists of Release and Sources. Each list is a folded field for one digest, with lines `digest size path`. The strongest
+ * list decides the size of a file. A line of a weaker list with another size is ignored, and so is the second line of one list for the same
+ * path. A line of another form is left out.
  */
 export function listedFiles(
   fieldOf: (digest: Digest) => string | undefined,

@@ -1,12 +1,11 @@
 /**
- * Tells what a file of an APT archive is from its path. Pure.
+ * Recognises the kind of a file of an APT archive by its path. This file is pure.
  *
  * # Facts
- * - Nothing marks the root of an archive: a flat repository keeps `Packages.gz` in any directory, so file names decide and
- *   depth does not.
- * - A kind is a promise about change, not a permission: what has no known shape is `other` and is cached with revalidation.
- * - Only a name that must change with its content makes a file immutable: a digest, or a version. A version is a promise that
- *   some archives break: they build a package anew under its old name.
+ * - No path marks the root of an archive: a flat repository has `Packages.gz` in any directory. So file names decide, not the depth.
+ * - A kind is a promise about change, not a permission. A file whose name has no known form is `other` and is cached with revalidation.
+ * - A file is immutable only when its name must change with its content, because the name has a digest or a version. Some archives break
+ *   this promise for versions: they build a package anew under its old name.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -24,23 +23,23 @@ export type Kind = 'pool' | 'by-hash' | 'release' | 'index' | 'pdiff' | 'other'
 
 export interface ArchivePath {
   readonly kind: Kind
-  /** For by-hash: what the content must hash to, lower-case hex. */
+  /** The digest that a by-hash name has, lower-case hex. */
   readonly digest?: { readonly algorithm: DigestAlgorithm; readonly hex: string }
-  /** Set for a Release file and its detached signature, of which one is of no use without the other. */
+  /** Set for Release and Release.gpg. Clients need both of them together. */
   readonly detached?: true
-  /** Set for a file of kind `other` below `dists/`, such as those of an installer: it goes with the indexes of its suite. */
+  /** Set for a file of kind `other` below `dists/`, such as a file of an installer. It belongs to the indexes of its suite. */
   readonly ofSuite?: true
   /** Whether the name promises that the content never changes. */
   readonly immutable: boolean
   /**
-   * For dated archives (`/archive/debian/20250520T000000Z/dists/…`): the moment asked for, milliseconds since the epoch.
-   * What lies below is immutable once that moment has passed; a moment to come is answered with the newest there is.
+   * The moment in the path of a dated archive (`/archive/debian/20250520T000000Z/dists/…`), milliseconds since the epoch. The files below
+   * it are immutable once that moment has passed. Until then the archive answers with its newest files.
    */
   readonly snapshot?: Milliseconds
 }
 
 /**
- * The kind of file a target's path names. Percent-encoding is decoded once; a broken escape stands for itself. Never throws.
+ * Classifies the file that a target's path names. Percent-encoding is decoded once, and a broken escape stays as it is. Never throws.
  */
 export function classify(path: string): ArchivePath {
   const segments = segmentsOf(path)
@@ -56,7 +55,7 @@ function byName(segments: readonly string[]): ArchivePath {
   if (digest !== undefined) return { kind: 'by-hash', digest, immutable: true }
   if (name === 'InRelease') return { kind: 'release', immutable: false }
   if (RELEASE.test(name)) return { kind: 'release', detached: true, immutable: false }
-  // Before the pool: a flat repository may well be called "pool".
+  // Indexes are recognised before pool files, because the directory of a flat repository may be called "pool".
   if (INDEX.test(name) || isDiffIndex(parent, name)) return { kind: 'index', immutable: false }
   if (parent.endsWith('.diff')) return { kind: 'pdiff', immutable: DATED_PATCH.test(name) }
   const parents = segments.slice(0, -1)
@@ -72,8 +71,8 @@ const RELEASE = /^Release(\.gpg)?$/
 const COMPRESSION = '(\\.(gz|bz2|xz|lzma|zst|lz4|lz))?'
 
 /**
- * The indexes a Release file names. Components is DEP-11 (appstream), whose icons come as archives by size; Commands is
- * command-not-found's.
+ * The names of indexes in a Release file. Components files are those of DEP-11 (appstream), which has an archive of icons for each size.
+ * Commands files are those of command-not-found.
  */
 const INDEX = new RegExp(
   `^((Packages|Sources|Contents(-[\\w-]+)?|Translation-[\\w@-]+|Commands-[\\w-]+)${COMPRESSION}` +
@@ -87,13 +86,13 @@ function isDiffIndex(parent: string, name: string): boolean {
 }
 
 /**
- * A patch named by date and digest. A date alone is no promise: some archives merge patches anew under the old name, and
- * applying yesterday's merge to today's index costs the client its whole update.
+ * The name of a patch with a date and a digest. A date alone does not make a patch immutable: some archives merge patches anew under the
+ * old name, and an old merge fails on a new index, so that the client loses its whole update.
  */
 const DATED_PATCH =
   /^(T-)?\d{4}-\d\d-\d\d-\d{4}\.\d\d\b.*[-+._][0-9a-f]{32,128}(\.(gz|xz|bz2|zst))?$/
 
-/** `…/by-hash/SHA256/<hex>`: the digest, when the digits are as many as the algorithm has and lower case as archives write them. */
+/** The digest in `…/by-hash/SHA256/<hex>`. It must have the number of digits of its algorithm, in lower case as archives write it. */
 function digestOf(segments: readonly string[]): ArchivePath['digest'] {
   const [marker, field, hex = ''] = segments.slice(-3)
   if (marker !== 'by-hash') return undefined
@@ -103,7 +102,7 @@ function digestOf(segments: readonly string[]): ArchivePath['digest'] {
 }
 
 const NAME = '[A-Za-z0-9][A-Za-z0-9+.-]*'
-/** Versions begin with a digit (deb-version(7)): `_current_` and `_latest_` are none. An epoch may stand in front. */
+/** A version begins with a digit (deb-version(7)), so `_current_` and `_latest_` are not versions. It may begin with an epoch. */
 const VERSION = '[0-9][A-Za-z0-9.+~:%-]*'
 const TAR = 'tar\\.(gz|bz2|xz|lzma|zst)'
 
@@ -119,10 +118,10 @@ function isVersioned(name: string): boolean {
 }
 
 /**
- * Below `pool/` a package or source file under a looser name will do (`foo-1.2.3.deb`, a digest), as long as something in
- * it can tell two versions apart: some archives keep a `foo_latest_amd64.deb` there, whose content changes. A number alone cannot:
- * `app-365` is a product, and `-x86_64` a machine. Upload control files (`.changes`, `.buildinfo`) are signed anew under their old
- * names, so they are none.
+ * Whether a name below `pool/` is that of an immutable package or source file. Looser names are accepted there (`foo-1.2.3.deb`, a digest),
+ * but the name must contain a version or a digest: some archives have a `foo_latest_amd64.deb` whose content changes. A number alone is not
+ * a version: `app-365` is a product, and `-x86_64` an architecture. Upload control files (`.changes`, `.buildinfo`) are not accepted,
+ * because archives sign them anew under their old names.
  */
 function isPoolFile(name: string): boolean {
   const file = POOL_FILE.exec(name)
@@ -136,20 +135,20 @@ function isPoolFile(name: string): boolean {
 
 const POOL_FILE = new RegExp(`\\.([ud]?deb|dsc|diff\\.gz|${TAR})(\\.(asc|sig))?$`)
 
-/** Whether the part of a name where the version stands is one: not the width of a machine, nor a word for the newest. */
+/** Whether the second part of a name is a version, and not the width of an architecture or a word such as `latest`. */
 function isVersion(text: string): boolean {
   return /^v?[0-9]/.test(text) && !/^[0-9]+-?bit$/i.test(text) && !MOVING.test(text)
 }
 
-/** `10-latest` is another file with each release. */
+/** The words for a file whose content changes with each release, such as `10-latest`. */
 const MOVING = /(?:^|[^A-Za-z])(?:latest|current|newest|nightly)(?![A-Za-z0-9])/i
 
-/** The name of an architecture with an underscore, which otherwise parts name, version and architecture. */
+/** Replaces the underscore in `x86_64`, because an underscore separates name, version and architecture. */
 function withoutUnderscore(name: string): string {
   return name.replace('x86_64', 'x86-64')
 }
 
-/** The moment in a dated archive's path, when something lies below it and the digits are a date. */
+/** The moment in a dated archive's path; undefined when the digits are not a date or no path follows them. */
 function snapshotOf(segments: readonly string[]): Milliseconds | undefined {
   for (const segment of segments.slice(0, -1)) {
     const stamp = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(segment)
@@ -161,7 +160,7 @@ function snapshotOf(segments: readonly string[]): Milliseconds | undefined {
   return undefined
 }
 
-/** The segments of a path, decoded after they were parted, so that an escaped slash stays inside its segment. */
+/** The segments of a path. They are decoded after the path was split, so that an escaped slash stays inside its segment. */
 function segmentsOf(path: string): readonly string[] {
   const segments: string[] = []
   for (const raw of path.split('/')) {
@@ -170,11 +169,12 @@ function segmentsOf(path: string): readonly string[] {
     if (segment === '..') segments.pop()
     else segments.push(segment)
   }
-  if (path.endsWith('/')) segments.push('') // a directory, even if its name looks like that of a file
+  // The empty last segment marks a directory, even if its name looks like that of a file.
+  if (path.endsWith('/')) segments.push('')
   return segments
 }
 
-/** Text with its escapes decoded, a character for each byte. */
+/** Decodes the escapes of a text once. Each decoded byte is one character. */
 export function decodedOnce(text: string): string {
   if (!text.includes('%')) return text
   return text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
@@ -182,10 +182,10 @@ export function decodedOnce(text: string): string {
   )
 }
 
-/** The decoded URL a key stands for; undefined when it has a query, which no index names. */
+/** The decoded URL of a key; undefined when the key has a query, because no index names one. */
 export function decodedUrl(key: string): string | undefined {
   if (key.includes('?')) return undefined
-  // Bytes first, text second: an escape is a byte of UTF-8.
+  // The escapes become bytes first and text afterwards, because an escape is one byte of UTF-8.
   return Buffer.from(decodedOnce(key), 'latin1').toString('utf8')
 }
 
@@ -199,42 +199,41 @@ export function suiteOfRelease(key: string): string | undefined {
   return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
 }
 
-/** The directories a URL lies in, the innermost first, without slashes at their ends. */
+/** The directories above a URL, the innermost first, without slashes at their ends. */
 export function* directoriesOf(name: string): Generator<string> {
   const authority = name.indexOf('://') + 3
   for (let at = parentOf(name); at.length > authority; at = parentOf(at)) yield at
 }
 
-/** Whether the last part of a path is that of an index of packages, and of which kind. */
+/** The kind of index of packages that the last part of a path names; undefined for any other file. */
 export function packageIndexOf(path: string): PackageIndex | undefined {
   const [, kind] = /(?:^|\/)(Packages|Sources)(?:\.(?:gz|bz2|xz|lzma|zst))?$/.exec(path) ?? []
   return kind === 'Packages' || kind === 'Sources' ? kind : undefined
 }
 
 /*
- * Recognises content that is plainly not the file it was asked for: the page of a captive portal, an empty file, another format.
- * Pure.
+ * Recognises a content that is clearly not the requested file: the page of a captive portal, an empty file, another format. This part is
+ * pure.
  *
  * # Facts
- * - Networks that want a login answer every request with 200 and a page; broken mirrors answer with an empty file. Stored under
- *   the name of a package, which never changes, such an answer would reach every later client.
- * - Formats begin with fixed bytes: ar (deb(5)), gzip (RFC 1952), xz, bzip2, zstd (RFC 8878), lzip, lzma as xz(1) writes it.
- *   Source control files and detached signatures begin with OpenPGP armour or with the field Format. Bytes that are none of these
- *   are no proof of anything, and pass.
- * - Servers that do not know an ending send their default label, which can be `text/html`. So the label decides only where the
- *   bytes say nothing, and where a digest is known neither decides: the whole content is compared with it.
+ * - A network that requires a login answers every request with 200 and a page. A broken mirror answers with an empty file. If such an answer
+ *   were stored under the name of a package, which never changes, every later client would get it.
+ * - Formats begin with fixed bytes: ar (deb(5)), gzip (RFC 1952), xz, bzip2, zstd (RFC 8878), lzip, lzma as xz(1) writes it. Source control
+ *   files and detached signatures begin with OpenPGP armour or with the field Format. A content with other first bytes is not refused.
+ * - A server that does not know a suffix sends its default Content-Type, which can be `text/html`. So the Content-Type decides only when the
+ *   first bytes do not. When a digest is known, neither decides, because the whole content is compared with the digest.
  */
 
-/** Why a response is not the file its name promises. */
+/** Why a response is not the file that its name promises. */
 export type Impostor = 'page' | 'empty' | 'format'
 
-/** Bytes of the beginning that `impostor` needs to see. */
+/** The number of first bytes that `impostor` needs. */
 export const tellingBytes = 8
 
 const ar = ['!<arch>\n']
 const armour = '-----BEG'
 
-/** How files with these endings begin. Endings that are not here promise text or nothing. */
+/** The first bytes of files by their suffix. A file with another suffix is text or has no fixed first bytes. */
 const beginnings: Readonly<Record<string, readonly string[]>> = {
   deb: ar,
   udeb: ar,
@@ -251,14 +250,14 @@ const beginnings: Readonly<Record<string, readonly string[]>> = {
 
 const formats: readonly string[] = [...new Set(Object.values(beginnings).flat())]
 
-/** Whether this response cannot be judged by what its name promises: then its beginning need not be waited for. */
+/** Whether the name of a file promises no format, so that its first bytes are not needed. */
 export function promisesNothing({ kind }: ArchivePath): boolean {
   return kind === 'other' || kind === 'by-hash'
 }
 
 /**
- * What is wrong with a 200 for the file `name`, which begins with `beginning`; undefined when nothing shows. That is shorter than
- * `telling` only when the content is.
+ * Why a 200 for the file `name` is not that file; undefined when no error shows. `beginning` has the first `tellingBytes` bytes, or the
+ * whole content when that is shorter.
  */
 export function impostor(
   file: ArchivePath,
@@ -281,7 +280,7 @@ export function impostor(
   return promised !== undefined && !coded && formats.some(begins) ? 'format' : undefined
 }
 
-/** Whether content that begins so is a page, whatever it was asked for as. */
+/** Whether a content with these first bytes is a page, for any name. */
 export function isPage(beginning: Buffer): boolean {
   return /^(\xef\xbb\xbf)?\s*</.test(beginning.subarray(0, tellingBytes).toString('latin1'))
 }

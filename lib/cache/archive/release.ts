@@ -1,5 +1,5 @@
 /**
- * Reads Release and InRelease files: which suite they describe, of when, and which indexes it has. Pure; checks no signature.
+ * Reads Release and InRelease files: the suite, its dates and the files that it has. This file is pure and checks no signature.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { stanzasOf } from './deb822.ts'
@@ -8,29 +8,29 @@ import { digests, type ListedFile, listedFiles } from './listed-file.ts'
 export interface Release {
   readonly suite: string | undefined
   readonly date: Milliseconds | undefined
-  /** The moment after which clients must not use it any more. */
+  /** The moment after which clients must not use the Release file any more. */
   readonly validUntil: Milliseconds | undefined
-  /** Whether its indexes can be asked for by digest. */
+  /** Whether clients can ask for its indexes by digest. */
   readonly byHash: boolean
-  /** The indexes by their path, which begins in the directory of the Release file. */
+  /** The indexes by their path from the directory of the Release file. */
   readonly files: ReadonlyMap<string, ListedFile>
 }
 
-/** A Release file that was read, or why it is none. */
+/** A decoded Release file, or the reason why the file is not one. */
 type ReadRelease =
   | { readonly release: Release; readonly because?: undefined }
   | { readonly release?: undefined; readonly because: string }
 
-/** Longest Release file that is read, bytes; the largest suites have half a megabyte. */
+/** The longest Release file that is read, bytes. The largest suites have half a megabyte. */
 export const maxReleaseBytes = 32 * 1024 * 1024
 
-/** A file that has none of these fields is no Release file. */
+/** The fields of a Release file. A file that has none of them is not a Release file. */
 const wanted = [
   ...['Origin', 'Label', 'Suite', 'Codename', 'Date', 'Valid-Until', 'Acquire-By-Hash'],
   ...['Components', 'Architectures', ...digests.map(({ field }) => field)],
 ]
 
-/** Reads a Release file, signed in place or not; says why when it is none. Never throws. */
+/** Reads a Release file, which may be signed in place. Answers the reason when it is not a Release file. Never throws. */
 export function readRelease(content: Uint8Array): ReadRelease {
   if (content.byteLength > maxReleaseBytes) return { because: 'it is too long' }
   const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength)
@@ -52,7 +52,7 @@ export function readRelease(content: Uint8Array): ReadRelease {
   }
 }
 
-/** A date as RFC 5322 writes it, in UTC. */
+/** Reads a date in the format of RFC 5322. */
 function readDate(text = ''): Milliseconds | undefined {
   const date = Date.parse(text)
   return Number.isNaN(date) ? undefined : date
@@ -64,22 +64,23 @@ const endSignature = '-----END PGP SIGNATURE-----'
 
 /** A text without its framing. */
 interface Unframed {
-  /** Each of its lines ends with a line feed; the last of these is not signed. */
+  /** The text. Each line ends with a line feed; the last line feed is not signed. */
   readonly text: string
-  /** What stands behind the text, the armoured signature first; undefined when there was no framing. */
+  /** Everything after the text, which begins with the armoured signature; undefined when there was no framing. */
   readonly signature?: string
 }
 
 /**
- * Takes the framing off a text signed in place, as InRelease is: RFC 9580 section 7. Answers the text that was signed, all of it
- * when there is no framing. Strict: text that can be read in two ways is malformed, and text outside the signed part is dropped.
+ * Removes the framing of a text that is signed in place, such as an InRelease (RFC 9580 section 7). Answers the signed text, or the whole
+ * content when there is no framing. The function is strict: text that can be read in two ways is malformed, and text outside the signed
+ * part is dropped.
  */
 export function unframe(content: string): Unframed | { readonly because: string } {
-  // 7.2: trailing blanks are not part of what is signed, and line ends are written either way.
+  // 7.2: trailing blanks are not signed, and lines may end with LF or CRLF.
   const lines = content.split('\n').map(withoutTrailingBlanks)
   const begin = lines.indexOf(beginMessage)
   if (begin < 0) return { text: content }
-  // 7: armour headers, of which only Hash may be there, and an empty line.
+  // 7: the armour headers, of which only Hash is allowed, and an empty line.
   let at = begin + 1
   while (HASH.test(lines[at] ?? '')) at += 1
   if (lines[at] !== '')
@@ -89,7 +90,7 @@ export function unframe(content: string): Unframed | { readonly because: string 
   if (!lines.includes(endSignature, end)) return { because: 'the signature has no end' }
   let text = ''
   for (const line of lines.slice(at + 1, end)) {
-    // 7.2: a line that begins with a dash is escaped; one that is not would end the text for another reader.
+    // 7.2: a line that begins with a dash must be escaped. Another reader could take an unescaped one as the end of the text.
     if (line.startsWith('-') && !line.startsWith('- ')) {
       return { because: 'a line of the signed text begins with a dash that is not escaped' }
     }
@@ -98,7 +99,7 @@ export function unframe(content: string): Unframed | { readonly because: string 
   return { text, signature: lines.slice(end).join('\n') }
 }
 
-/** A regular expression would try each blank of a line as the first of the trailing ones, so this is a loop. */
+/** Removes blanks at the end of a line with a loop, because a regular expression would try every blank as the first trailing one. */
 function withoutTrailingBlanks(line: string): string {
   let end = line.length
   while (end > 0 && blanks.has(line.charCodeAt(end - 1))) end -= 1

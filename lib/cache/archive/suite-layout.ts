@@ -1,13 +1,13 @@
 /**
- * Finds which Release file of a suite counts, where the paths of its indexes begin, and which of them are read. Pure.
+ * Finds the Release file of a suite that counts, the directory in which the paths of its indexes begin, and the indexes to read. This file
+ * is pure.
  *
  * # Facts
- * - A suite lies anywhere below `dists/`, nested (`jessie/updates`) or not; its indexes are named from the directory of the
- *   Release file, by plain names and by hash.
- * - Paths of packages begin at the root of the archive: what stands before `dists/`. A flat repository has no `dists/`; its
- *   paths begin in the directory of its Release file, or, when sources.list names a subdirectory, in one above it.
- * - InRelease and Release of one suite may be of different days when a client last asked for only one of them: the younger
- *   one counts.
+ * - A suite is anywhere below `dists/`, and may be nested (`jessie/updates`). Its indexes have paths from the directory of the Release file,
+ *   by plain names and by digest.
+ * - Paths of packages begin at the root of the archive, the part of the URL before `dists/`. A flat repository has no `dists/`. Its paths
+ *   begin in the directory of its Release file, or in one above it when sources.list names a subdirectory.
+ * - InRelease and Release of one suite may have different dates when a client last asked for only one of them. The newer one counts.
  */
 import type { PackageIndex } from './listed-file.ts'
 import { directoriesOf, packageIndexOf, parentOf } from './path.ts'
@@ -35,15 +35,15 @@ export function currentReleases<One extends KnownRelease>(
   return [...current.values()]
 }
 
-/** Where paths of an index may begin, the likeliest first. `base` is the directory of its Release file. */
+/** The directories in which the paths of an index may begin, the likeliest first. `base` is the directory of its Release file. */
 export function rootsOf(base: string): readonly string[] {
   const dists = base.lastIndexOf('/dists/')
   return dists < 0 ? [...directoriesOf(`${base}/`)] : [base.slice(0, dists)]
 }
 
 /**
- * Where the paths of an index begin, given the directory all of them lie in: the directory of the Release file, unless that
- * directory's own name stands at the beginning of every path.
+ * The directory in which the paths of an index begin. `common` is the longest directory that all its paths have. The result is the
+ * likeliest directory, unless every path begins with the name of the Release file's directory.
  */
 export function rootOf(base: string, common: string): string {
   const [first = base, ...above] = rootsOf(base)
@@ -58,8 +58,8 @@ interface NamedFile {
 }
 
 /**
- * The indexes of packages among the right files of a suite, each content once: of one index in several packings the one that is
- * unpacked soonest comes first, the others stand behind it for when it cannot be read.
+ * The indexes of packages among the right files of a suite, each content once. A choice has the packings of one index, the one that is
+ * unpacked fastest first. The others are read when an earlier one cannot be read.
  */
 export function indexChoices<File extends NamedFile>(
   right: readonly File[],
@@ -76,7 +76,7 @@ export function indexChoices<File extends NamedFile>(
   return [...choices.values()]
 }
 
-/** How long unpacking takes, by rank. */
+/** The rank of a packing by the time that unpacking takes. */
 function costOf(path: string): number {
   const order = ['.gz', '.zst', '.xz', '.lzma', '.bz2']
   return order.findIndex(ending => path.endsWith(ending)) + 1

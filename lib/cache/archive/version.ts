@@ -1,11 +1,12 @@
 /**
- * The order of versions of Debian packages, Debian Policy section 5.6.12. Pure.
+ * The order of versions of Debian packages, Debian Policy section 5.6.12. This file is pure.
  *
- * `[epoch:]upstream[-revision]`: the epoch is compared as a number, the others part by part: what is no digit by a modified
- * ASCII order, in which `~` comes before the end and letters before the rest, then digits as a number.
+ * A version is `[epoch:]upstream[-revision]`. The epoch is compared as a number. The upstream version and the revision are compared part by
+ * part: first the text up to a digit, then the digits as a number, and so on. Text is compared in a modified ASCII order, in which `~`
+ * comes before the end of the text and letters come before other characters.
  */
 
-/** Less than 0 when `a` is older than `b`, 0 when neither is, more when it is newer. */
+/** Negative when `a` is older than `b`, positive when it is newer, 0 when the versions are equal. */
 export function compareVersions(a: string, b: string): number {
   const [one, other] = [partsOf(a), partsOf(b)]
   return (
@@ -46,7 +47,7 @@ function compareText(a: string, b: string): number {
   return 0
 }
 
-/** `~` before the end, the end before letters, letters before all else. */
+/** The place of a character in the order: `~`, the end of the text, letters, all other characters. */
 function placeOf(character: string): number {
   if (character === '~') return -1
   if (character === '') return 0
@@ -54,7 +55,7 @@ function placeOf(character: string): number {
   return /[A-Za-z]/.test(character) ? code : code + 256
 }
 
-/** Digits of any length; none are 0. */
+/** Compares numbers of any length. A text without digits is 0. */
 function compareNumbers(a: string, b: string): number {
   const [one, other] = [a.replace(/^0+/, ''), b.replace(/^0+/, '')]
   return one.length - other.length || (one < other ? -1 : Number(one > other))

@@ -4,7 +4,7 @@
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { explainError, systemCode, unlessMissing } from '../../errors.ts'
+import { explainError, systemCode, valueUnlessMissing } from '../../errors.ts'
 import { count, countOf, size as sizeText } from '../../figures.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
@@ -30,7 +30,7 @@ import {
 } from './build.ts'
 import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
 
-export interface BuildSettings {
+interface BuildSettings {
   /** The networks whose clients may begin a recording by naming a new build. */
   readonly clients: readonly string[]
   /** The most builds. */
@@ -58,7 +58,7 @@ interface OwnBuild extends Build {
 }
 
 /** The recording of the answer to one request. */
-export interface Recording {
+export interface BuildRecording {
   /** Records that the client gets this entry or a part of it, or has it already. */
   readonly given: (entry: Entry) => void
   /** Records that the client gets a status in place of a file. */
@@ -277,7 +277,7 @@ export class Builds {
   }
 
   /** Begins to record the answer to a request. */
-  recording(name: string, url: string): Recording {
+  recording(name: string, url: string): BuildRecording {
     const build = this.#builds.get(name)
     if (build === undefined) return nothingRecorded
     build.coming += 1
@@ -487,7 +487,7 @@ export class Builds {
   }
 }
 
-const nothingRecorded: Recording = {
+const nothingRecorded: BuildRecording = {
   given: () => undefined,
   answered: () => undefined,
   failed: () => undefined,
@@ -512,7 +512,7 @@ interface UnreadableRecord {
 export async function readBuilds(
   cacheDirectory: string,
 ): Promise<ReadonlyArray<{ readonly name: string; readonly record: Build | UnreadableRecord }>> {
-  const names = (await unlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
+  const names = (await valueUnlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
   const found: { name: string; record: Build | UnreadableRecord }[] = []
   for (const file of names) {
     const name = file.slice(0, -buildSuffix.length)
@@ -549,7 +549,7 @@ export async function readBuild(cacheDirectory: string, name: string): Promise<B
 async function readRecord(cacheDirectory: string, name: string): Promise<Build | UnreadableRecord> {
   const path = join(buildsDirectory(cacheDirectory), `${name}${buildSuffix}`)
   try {
-    const found = await unlessMissing(readBounded(path, mostRecordBytes))
+    const found = await valueUnlessMissing(readBounded(path, mostRecordBytes))
     if (found === undefined) return { because: 'there is none', digests: new Set() }
     const text = found.bytes.toString()
     const build = decodeBuild(text)

@@ -7,7 +7,7 @@ import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { explainError, Failure, unlessMissing } from '../../errors.ts'
+import { explainError, Failure, valueUnlessMissing } from '../../errors.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { decodeBuild } from '../builds/build-file.ts'
 import { mostRecordBytes } from '../builds/builds.ts'
@@ -193,7 +193,7 @@ async function* manifestBelow(
       leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
     }
   }
-  const builds = (await unlessMissing(readdir(join(directory, 'builds')))) ?? []
+  const builds = (await valueUnlessMissing(readdir(join(directory, 'builds')))) ?? []
   const records = builds.map(name => `builds/${name}`).filter(name => buildOfMember(name))
   for (const name of [...names.filter(isManifest).sort(), ...records.sort()]) {
     yield { name, size: 0, content: readable(name) }

@@ -13,7 +13,7 @@ import type { Builds } from '../builds/builds.ts'
 import type { MissingFiles } from '../builds/missing-files.ts'
 
 /** The request of the command. */
-export interface BuildRequest {
+interface BuildRequest {
   readonly act: string
   readonly name: string
   readonly file: string

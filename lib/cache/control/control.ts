@@ -25,7 +25,7 @@ import type { NegativeMemory } from '../rfc9111/lookup.ts'
 import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
-import type { Wrong } from '../verify/report.ts'
+import type { WrongFile } from '../verify/report.ts'
 import { buildAnswer } from './builds.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
@@ -43,7 +43,7 @@ export interface ControlParts {
   readonly rules: () => Rules
   /** The commands about delayed suites. */
   readonly delayed: (act: 'release' | 'changes', request: unknown) => Promise<CommandAnswer>
-  readonly evict: (wrong: Wrong) => Promise<Fate>
+  readonly evict: (wrong: WrongFile) => Promise<Fate>
   readonly reload: Reload
   /** The warnings of the last reload, and the settings that wait for a restart. */
   readonly remarks: () => readonly string[]

@@ -7,7 +7,7 @@ import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { neverConfirmed } from '../store/entry.ts'
 import { isKeepingKey } from '../store/key.ts'
-import type { ReadableStore, Store, Unremovable } from '../store/store.ts'
+import type { ReadableStore, Store, UnremovableContents } from '../store/store.ts'
 
 /** Whether the stored file with a key is meant. */
 type Selection = (key: string) => boolean
@@ -79,7 +79,7 @@ export async function remove(
   store: Pick<Store, 'list' | 'remove' | 'removeContents'>,
   chosen: Selection,
   onRemoved: (keys: readonly string[]) => Promise<void>,
-): Promise<Amount & { readonly left: Unremovable }> {
+): Promise<Amount & { readonly left: UnremovableContents }> {
   let keys: string[] = []
   const digests = new Set<string>()
   const tell = async (): Promise<void> => {

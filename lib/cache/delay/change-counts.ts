@@ -2,8 +2,7 @@
  * Counts in the background how many packages a waiting generation changes, and remembers the counts for the pages.
  */
 import type { Clock } from '../../async/clock.ts'
-import { withDeadline } from '../../async/deadline.ts'
-import { runInThread } from '../../async/thread.ts'
+import { answerOfThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
@@ -17,7 +16,7 @@ interface ChangeCountsParts {
 }
 
 /** Two generations that are compared, with the files that clients use. `name` identifies the pair. */
-export type CountTask = Omit<Comparison, 'cacheDirectory'> & { readonly name: string }
+type CountTask = Omit<Comparison, 'cacheDirectory'> & { readonly name: string }
 
 const mostCounts = 1000
 const heapMegabytes = 512
@@ -51,18 +50,12 @@ export class ChangeCounts {
   async #count({ name, before, after }: CountTask): Promise<void> {
     const { clock, log, cacheDirectory } = this.#parts
     const { signal } = this.#closing
-    const late = () => new Error('it takes too long')
-    const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
     const program = new URL('./changes.js', import.meta.url)
     const task: Comparison = { cacheDirectory, before, after }
+    const thread = { task, heapMegabytes, signal }
     try {
-      const count: ChangeCount = await withDeadline(limit, stop =>
-        runInThread(
-          program,
-          { task, heapMegabytes, signal: stop },
-          (found: ChangeCount, resolve: (count: ChangeCount) => void) => resolve(found),
-        ),
-      )
+      const limit = { clock, longest: longestJob }
+      const count = await answerOfThread<ChangeCount>(program, thread, limit)
       this.#counts.set(name, count)
     } catch (error) {
       if (signal.aborted) return

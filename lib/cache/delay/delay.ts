@@ -49,7 +49,7 @@ export interface ChoiceFacts {
  * - expiring: the earlier one is about to expire, so the delay gives way
  * - delayed, held: a newer one waits, and clients keep the one they have
  */
-export type ChoiceReason = 'newest' | 'ripe' | 'released' | 'expiring' | 'delayed' | 'held'
+type ChoiceReason = 'newest' | 'ripe' | 'released' | 'expiring' | 'delayed' | 'held'
 
 export interface Choice {
   /** The SHA-256 of the Release file of the waiting generation that clients get now; undefined when they keep the one they have. */
@@ -107,7 +107,7 @@ export function ripeMoment(
 }
 
 /** Whether the Valid-Until of a generation is near or past. */
-export function isExpiring(
+function isExpiring(
   { date, validUntil }: Pick<Candidate, 'date' | 'validUntil'>,
   now: Milliseconds,
 ): boolean {

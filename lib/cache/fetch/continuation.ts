@@ -1,13 +1,13 @@
 /**
- * The rules of continuing a broken download: what the origin is asked, and whether its answer is the rest of the same file
- * (RFC 9110 sections 13.1.5 and 14). transfer.ts follows them when a connection breaks, fetch.ts when a crash or a stop has
+ * The rules of continuing a broken download: the fields of the request for the rest, and the check that the response is the rest of the
+ * same file (RFC 9110 sections 13.1.5 and 14). transfer.ts follows them when a connection breaks, fetch.ts when a crash or a stop has
  * left the beginning on disk.
  *
  * # Facts
- * - An entity tag names one representation. A date does not: reproducible builds give two contents the same one. So a date
- *   is asked by only where the archive promises a digest, which then decides.
- * - Servers of one archive often make entity tags of their own for the same file. An answer with the whole file is therefore
- *   compared by its beginning, byte for byte.
+ * - An entity tag names one representation. A date does not, because reproducible builds give two contents the same date. So a request
+ *   uses a date only when the archive promises a digest, which then decides.
+ * - The servers of one archive often have different entity tags for the same file. So the beginning of a response with the whole file is
+ *   compared byte for byte.
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -30,29 +30,29 @@ import {
 import type { Logger } from '../../log/log.ts'
 import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
-import type { Resumable } from '../store/content/downloads.ts'
-import { expectedOf, type WantedFile } from './found.ts'
+import type { ResumableDownload } from '../store/content/downloads.ts'
+import { expectedContent, type WantedFile } from './found.ts'
 import type { Answer, Ask } from './origin-question.ts'
 
-/** A file whose beginning is here. */
-export interface Beginning {
+/** A file whose first bytes have arrived. */
+export interface PartialFile {
   readonly size: number
-  /** All of them, when the origin named it. */
+  /** The length of the whole file, when the origin named it. */
   readonly length: number | undefined
   readonly fields: Fields
-  /** Whether the archive promises a digest, by which wrong bytes show. */
+  /** Whether the archive promises a digest, which shows wrong bytes. */
   readonly promised: boolean
   readonly received: Milliseconds
 }
 
-/** A download with the content that belongs into it. */
+/** A download and the content for it. */
 export interface BegunContent {
   readonly draft: EntryDraft
   readonly download: Download
   readonly length: number | undefined
-  /** Of a content of the shared store, the digest that it has there. */
+  /** The digest of a content from the shared store; undefined for content of an origin. */
   readonly digest?: string | undefined
-  /** What is still to come. */
+  /** The bytes that have not arrived yet. */
   readonly content: Source
   readonly from: Pick<Answer, 'place' | 'source' | 'near'> & {
     readonly response: Pick<OriginResponse, 'parent'>
@@ -67,23 +67,23 @@ interface ResumptionOptions {
 }
 
 /**
- * The download that a crash or a stop broke off and the rest of its content; undefined when the file must be fetched as a
- * whole. Rejects when asking fails.
+ * Continues a download that a crash or a stop broke off. Resolves to undefined when the file must be fetched as a whole. Rejects when
+ * the request fails.
  */
 export async function resumedContent(
   wanted: WantedFile,
-  left: Resumable,
+  left: ResumableDownload,
   { clock, log, ask, lifetime }: ResumptionOptions,
 ): Promise<BegunContent | undefined> {
   const { key, uri } = wanted
   const requested = clock.now()
   const fields = Fields.of(...Object.entries(left.fields))
   const { size, length } = left
-  const expected = expectedOf(wanted)
+  const expected = expectedContent(wanted)
   const begun = { size, length, fields, promised: expected !== undefined, received: requested }
   const rest = restFields(begun)
   if (rest === undefined) return undefined
-  // It is not known which of several origins sent the beginning: only a promised digest would show a part of another file.
+  // The origin that sent the beginning is unknown. With several origins, only a promised digest would show a part of another file.
   const more = (_: TargetUri, others: boolean): Fields =>
     others && !begun.promised ? Fields.empty : rest
   const answer = await ask({ uri, stored: undefined, lifetime, via: wanted.via, more })
@@ -103,8 +103,8 @@ export async function resumedContent(
   return undefined
 }
 
-/** The fields that ask for the rest; undefined when only the whole can be asked for. */
-export function restFields(begun: Beginning): Fields | undefined {
+/** The fields of a request for the rest; undefined when only the whole file can be requested. */
+export function restFields(begun: PartialFile): Fields | undefined {
   const { size, fields, promised, received } = begun
   if (size === 0) return undefined
   const validators = validatorsOf(fields, received)
@@ -117,10 +117,10 @@ export function restFields(begun: Beginning): Fields | undefined {
 }
 
 /**
- * The size of the whole, of which a 206 with these fields is the rest. Throws ContentChanged when it begins elsewhere, does not
- * reach the end, or belongs to another representation.
+ * Checks that a 206 with these fields is the rest, and returns the size of the whole file. Throws ContentChanged when the part begins
+ * elsewhere, does not reach the end, or belongs to another representation.
  */
-export function checkRest(begun: Beginning, part: Fields, now: Milliseconds): number {
+export function checkRest(begun: PartialFile, part: Fields, now: Milliseconds): number {
   const range = parseContentRange(part.get('Content-Range') ?? '')
   if (range?.kind !== 'range' || range.range.first !== begun.size) {
     throw new ContentChanged('the part the origin sent does not begin where the content broke off')
@@ -139,22 +139,22 @@ export function checkRest(begun: Beginning, part: Fields, now: Milliseconds): nu
   return size
 }
 
-/** RFC 9110 section 15.3.7: a 206 may leave Content-Encoding out, and says the same when it does not. */
+/** Whether a 206 has another Content-Encoding. It may leave the field out (RFC 9110 section 15.3.7). */
 function recoded(before: Fields, part: Fields): boolean {
   const coding = part.get('Content-Encoding')
   return coding !== undefined && coding !== before.get('Content-Encoding')
 }
 
-/** Whether two sets of validators cannot be of one representation. */
+/** Whether two sets of validators cannot belong to one representation. */
 function contradict(a: Validators, b: Validators): boolean {
   if (a.etag !== undefined && b.etag !== undefined && !strongMatch(a.etag, b.etag)) return true
   const dates = [a.lastModified, b.lastModified].filter(date => date !== undefined)
   return dates.length === 2 && dates[0] !== dates[1]
 }
 
-/** Throws ContentChanged when a second 200, with these fields, is of another file. Where there is a date, it decides. */
+/** Throws ContentChanged when a second 200 with these fields has another file. If there is a date, it decides. */
 export function checkWhole(
-  begun: Beginning,
+  begun: PartialFile,
   whole: { readonly fields: Fields; readonly length: number | undefined },
   now: Milliseconds,
 ): void {
@@ -171,8 +171,8 @@ export function checkWhole(
 }
 
 /**
- * What follows the first `size` bytes of a source, once those are found to have this SHA-256. Rejects with ContentChanged when
- * they have not, and with what breaks the source off.
+ * The bytes after the first `size` bytes of a source, once those have proved to have this SHA-256. Rejects with ContentChanged when they
+ * do not, and with the error that breaks the source off.
  */
 export function restOf(
   whole: Source,
@@ -198,7 +198,7 @@ export function restOf(
   })
 }
 
-/** The origin has other content now: what was received cannot be completed. */
+/** The origin has other content now, so the received bytes cannot be completed. */
 export class ContentChanged extends Failure {
   constructor(message: string) {
     super(message, {

@@ -1,20 +1,20 @@
 /**
- * Failures of fetches beside those of connections and of the store, and how long a client waits.
+ * The failures of fetches other than those of connections and of the store, and the time for which a client waits.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import { formatUri, type TargetUri } from '../../http/message/target.ts'
 
 /**
- * How long a client that has nothing to fall back to is kept waiting, from the request to the head of its answer: apt gives up
- * after 30 seconds without a byte, and comes back after a 503 with a text.
+ * The longest time from a request to the head of its answer, for a client that cannot get a stored file. apt gives up after 30 seconds
+ * without a byte, and tries again after a 503 with a text.
  */
 export const firstByteDeadline: Milliseconds = 20_000
 
-/** Fetches under way at once. Clients may ask for any number of files, and leave. */
+/** The most fetches under way at the same time. A client can ask for any number of files and disconnect. */
 export const mostFetches = 4096
 
-/** For each code the side at fault, what the log is told and what the client is, with words in braces. */
+/** For each code the side at fault, the text for the log and the text for the client, with placeholders in braces. */
 const failures = {
   ORIGIN_SLOW: [
     'upstream',
@@ -66,13 +66,13 @@ const failures = {
     `${mostFetches} fetches are under way`,
     'This proxy is fetching as much as it can; try again.',
   ],
-  // The content has to be hashed before it is served, and the origin does not give the file instead.
+  // The content must be hashed before it is served, and the origin cannot send the file either.
   CONTENT_UNPROVEN: [
     'internal',
     'the stored content is still being checked',
     'The stored file is still being checked after an unclean stop; try again.',
   ],
-  // Its suite has a delay or a hold: what the origin has may be newer than what may be given.
+  // The suite has a delay or a hold, so the origin may have a newer file than clients may get.
   RELEASE_UNREADABLE: [
     'internal',
     'the stored Release file of a delayed suite cannot be read',
@@ -100,7 +100,7 @@ type WordsIn<Text> = Text extends `${string}{${infer Word}}${infer Rest}`
   ? Word | WordsIn<Rest>
   : never
 
-/** The failure with this code, given the words of its texts. */
+/** The failure with this code. `words` has the values for the placeholders. */
 export function fetchFailure<Code extends keyof typeof failures>(
   code: Code,
   words: Readonly<Record<WordsIn<(typeof failures)[Code][1 | 2]>, string | number>>,
@@ -112,17 +112,17 @@ export function fetchFailure<Code extends keyof typeof failures>(
   return new Failure(filled(message), { code, fault, publicText: filled(publicText), cause })
 }
 
-/** The origin has not answered in time; `fate` says what the client can do. */
+/** The failure of an origin that has not answered in time. `fate` says what the client can do. */
 export function slowOrigin(origin: string, fate = 'try again'): Failure {
   return fetchFailure('ORIGIN_SLOW', { origin, fate })
 }
 
-/** Whether an error is the origin's: it can be asked again, unlike a disk that refuses or a service that stops. */
+/** Whether the origin is at fault. Then another request can help, unlike when the disk fails or the service stops. */
 export function isUpstream(error: unknown): boolean {
   return error instanceof Failure && error.fault === 'upstream'
 }
 
-/** What was thrown while a target was fetched, as a Failure. */
+/** An error during the fetch of a target, as a Failure. */
 export function asFailure(uri: TargetUri, error: unknown): Failure {
   if (error instanceof Failure) return error
   return fetchFailure('FETCH_FAILED', { target: formatUri(uri) }, error)

@@ -1,10 +1,10 @@
 /**
- * Asks origins for files, once for each key however many clients want it at the same time. A fetch goes on when its clients
- * leave. Its first result comes with the head of the response, so that all can read the content while it grows.
+ * Asks origins for files. Clients that want the same key at the same time share one fetch. A fetch continues when its clients disconnect.
+ * Its first result comes with the head of the response, so that all clients can read the content while it arrives.
  *
  * # Facts
- * - A fetch ends with the last byte: from then on the store has the file, and later requests are answered from it.
- * - A large file of which a crash left the beginning is asked for from there on.
+ * - A fetch ends with the last byte. From then on the store has the file, and answers later requests.
+ * - A large file whose beginning survived a crash is requested from that point on.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -18,7 +18,7 @@ import {
   confirmedEntry,
   draftEntry,
   type EntryDraft,
-  unstorable,
+  unstorableReason,
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
@@ -27,66 +27,66 @@ import { asFailure, fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
   type ContentOutcome,
   conditionalFields,
-  differs,
   examinedContent,
-  expectedFirst,
-  expectedOf,
+  expectedAtStart,
+  expectedContent,
   type FetchEvents,
   type FetchOutcome,
   type FetchUnderWay,
   type IncomingFile,
   isOldVersion,
+  isOtherContent,
   isSuperseded,
+  type NearAnswer,
   type NearContent,
-  type Nearer,
-  type Nearest,
-  verifiedBy,
+  type NearSources,
+  proofOf,
   type WantedFile,
   WrongContent,
 } from './found.ts'
 import { type Answer, type Ask, originName } from './origin-question.ts'
 import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
-import { keep, transfer, watchAbandoned } from './transfer.ts'
+import { keepEntry, transfer, watchAbandoned } from './transfer.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
-  /** Whether an operator wants what this archive marks as not to be stored. */
+  /** Whether the operator wants to store files that this archive marks as not to be stored. */
   readonly storesAll: (uri: TargetUri) => boolean
-  /** What is asked before an origin; undefined where this machine shares nothing. */
-  readonly nearer?: Nearer | undefined
+  /** The shared store and the other nodes, which are asked before an origin; undefined without them. */
+  readonly nearer?: NearSources | undefined
 }
 
 /**
- * How long all of a small package is kept from clients, from the origin's fields on. Within that time nearly all of them are whole and
- * compared, and wrong content gets a status that says so. After that a client has as much use of the first bytes as without a proxy. A
- * small index is kept until it is compared: it may be wrong while its archive is being published, and apt then shows the cause.
+ * The time from the origin's head on, for which no byte of a small package goes to clients. Nearly all of them are complete and compared
+ * within it, so that wrong content gets a status that says so. After it, a client gets the first bytes as early as without a proxy. A
+ * small index is held until it is compared, because it can be wrong while its archive is being published, and apt then shows the cause.
  */
 const firstBytesHeld: Milliseconds = 25
 
 /**
- * Of content that comes from a shared store, what is no larger is compared as a whole before clients see its first byte, unless it
- * takes longer: when it is wrong, the origin is asked, and clients do not notice.
+ * Content of a shared store up to this size is compared as a whole before clients get its first byte, unless that takes longer than
+ * `longestComparison`. If it is wrong, the origin is asked, and clients do not notice.
  */
 const comparedFirst = 8 * 1024 * 1024
 const longestComparison: Milliseconds = 2000
 
-/** Files of which it is remembered why they were not stored. */
+/** The most files for which the reason is remembered why they were not stored. */
 const mostNotStored = 4096
 
 interface Running {
-  /** With the claim, once it is made. */
+  /** The wanted file; it has the claim once that is known. */
   wanted: WantedFile
-  /** Settles when the claim that is awaited has been made. Never rejects. */
+  /** Resolves when an awaited claim is known. Never rejects. */
   claimed?: Promise<void>
   readonly lifetime: Lifetime
-  /** A moment of the monotonic clock. */
+  /** The moment when the fetch began, by the monotonic clock. */
   readonly since: Milliseconds
-  /** Origins that sent something else, by `originName`. */
+  /** The origins that sent another file, by `originName`. */
   readonly except: Set<string>
-  /** What has come of it, once it has begun to come. */
+  /** The download, once content has begun to arrive. */
   begun?: Pick<BegunContent, 'download' | 'length'> | undefined
-  /** What was found nearer than an origin, once that was asked for. */
-  near?: Nearest
+  /** The answer of the shared store and the other nodes; undefined before they are asked. */
+  near?: NearAnswer
 }
 
 type Filling = Extract<FetchOutcome, { readonly kind: 'filling' }>
@@ -101,11 +101,11 @@ export class Fetcher {
   readonly #wrong: WrongContent
   readonly #gone: GoneFiles
   readonly #underWay = new Map<string, UnderWay>()
-  /** Why the last response to each of these keys was not stored: a `NotStoredReason`, or a sentence about the disk. */
+  /** The reason why the last response for each key was not stored: a `NotStoredReason`, or a sentence about the disk. */
   readonly #notStored = new LRUCache<string, string>({ max: mostNotStored })
-  /** When origins gave a file last, by `originName`; moments of the monotonic clock. */
+  /** The moments when origins last gave a file, by `originName` and by the monotonic clock. */
   readonly #given = new LRUCache<string, Milliseconds>({ max: capacity })
-  /** Who waits until nothing is being fetched. */
+  /** The calls of `idle` that wait. */
   readonly #awaitIdle: Array<() => void> = []
   #closing = false
 
@@ -137,7 +137,7 @@ export class Fetcher {
     return { found, joined: false }
   }
 
-  /** A fetch that verifies nothing, or something else, is no answer to a request that knows what the content must be. */
+  /** Joins a fetch under way. A request with a claim needs a fetch that verifies this claim, or fetches again after it. */
   async #join(running: UnderWay, joining: WantedFile): Promise<FetchOutcome> {
     const { key, claim } = joining
     const first = await running.found
@@ -150,20 +150,20 @@ export class Fetcher {
     return this.fetch(joining).found
   }
 
-  /** Why what the origins sent of this just now was not the file, in words for clients. */
+  /** The failure of the last fetch, if the origins have just sent wrong content for this file; else undefined. */
   wrong(wanted: WantedFile): Failure | undefined {
     return this.#wrong.recent(wanted)
   }
 
   /**
-   * Why the last response for a key was not stored, as far as that is remembered: a `NotStoredReason`, or a sentence about the disk, which
-   * may have failed after the head was sent.
+   * The reason why the last response for a key was not stored, if it is remembered: a `NotStoredReason`, or a sentence about the disk,
+   * which can fail after the head was sent.
    */
   notStored(key: string): string | undefined {
     return this.#notStored.get(key)
   }
 
-  /** Whether the origin of a target has given a file just now: then it refuses neither our agent nor our Via. */
+  /** Whether the origin of a target has lately given a file. Then it refuses neither the agent nor the Via of this proxy. */
   hasGiven(uri: TargetUri): boolean {
     const last = this.#given.get(originName(uri))
     return last !== undefined && this.#options.clock.elapsed() - last < justNow
@@ -173,13 +173,13 @@ export class Fetcher {
     return this.#underWay.has(key)
   }
 
-  /** Whether what the store does not have is being fetched: then there is no need to look. */
+  /** Whether a file is being fetched that the store did not have. Then a look-up in the store is useless. */
   isFetchedAnew(key: string): boolean {
     const running = this.#underWay.get(key)
     return running !== undefined && running.wanted.stored === undefined
   }
 
-  /** Files that are arriving, in the order in which they began. */
+  /** The files that are arriving, in the order in which their fetches began. */
   get arriving(): readonly IncomingFile[] {
     return [...this.#underWay].flatMap(([key, { begun }]) => {
       return begun ? { key, received: begun.download.size, length: begun.length } : []
@@ -190,23 +190,23 @@ export class Fetcher {
     return this.#underWay.size
   }
 
-  /** Settles once nothing is being fetched. */
+  /** Resolves once no fetch is under way. */
   async idle(): Promise<void> {
     if (this.#underWay.size === 0) return
     await new Promise<void>(resolve => this.#awaitIdle.push(resolve))
   }
 
-  /** When each fetch under way has begun, by the monotonic clock. */
+  /** The moments when the fetches under way began, by the monotonic clock. */
   *underWay(): Generator<{ readonly begun: Milliseconds }> {
     for (const { since } of this.#underWay.values()) yield { begun: since }
   }
 
-  /** The service stops: what no client waits for need not be begun. */
+  /** Whether the service stops, so that no fetch without a waiting client should begin. */
   get closing(): boolean {
     return this.#closing
   }
 
-  /** Waits for what is under way; when `deadline` fires the rest is given up and its parts are thrown away. */
+  /** Waits for the fetches under way. When `deadline` fires, it breaks the remaining ones off. */
   async close(deadline: AbortSignal): Promise<void> {
     this.#closing = true
     if (this.#underWay.size === 0) return
@@ -224,7 +224,7 @@ export class Fetcher {
     this.#underWay.delete(key)
     if (this.#underWay.size === 0) for (const resolve of this.#awaitIdle.splice(0)) resolve()
     if (near?.kind !== 'origin' || near.lease === undefined) return
-    // What was stored has been offered to the other nodes by then.
+    // The lease ends after the file is stored, when it has been offered to the other nodes.
     const { lease } = near
     if (kept === undefined) lease.release()
     else void kept.then(() => lease.release())
@@ -272,7 +272,7 @@ export class Fetcher {
       const confirmed = status === 304 ? confirmedEntry(known.entry, fields, times) : undefined
       const filled = await this.#fillStale(running, confirmed)
       if (filled !== undefined) return filled
-      // Its content is gone: the origin has to send it, without a condition.
+      // The content of the other node's entry is gone, so the origin is asked again, without a condition.
       if (status === 304) return this.#find(running)
     }
     if (isGone(status)) await this.#gone.believe(wanted, lifetime)
@@ -284,13 +284,13 @@ export class Fetcher {
       store.put(entry)
       return { kind: 'validated', entry }
     }
-    // What the origin declares gone stays gone when the origin fails later. It was asked about this entry and no other.
+    // A file that the origin declares gone is removed, so that it does not answer when the origin fails later.
     if (isGone(status) && stored !== undefined) store.remove(stored.key)
     return { kind: 'answered', status, fields, certain, parent: response.parent }
   }
 
-  /** Asks once for what is nearer than an origin. Undefined when nothing can be. */
-  async #nearest(running: Running): Promise<Nearest | undefined> {
+  /** Asks the shared store and the other nodes, once for each fetch. Undefined when they do not serve the file. */
+  async #nearest(running: Running): Promise<NearAnswer | undefined> {
     const { nearer } = this.#options
     if (nearer === undefined || running.near !== undefined || !nearer.serves(running.wanted)) {
       return undefined
@@ -300,12 +300,16 @@ export class Fetcher {
     return running.near
   }
 
-  #askNearer({ wanted, lifetime }: Running, nearer: Nearer, first: number): Promise<Nearest> {
+  #askNearer(
+    { wanted, lifetime }: Running,
+    nearer: NearSources,
+    first: number,
+  ): Promise<NearAnswer> {
     const previous = this.#wrong.before(wanted.key) ?? wanted.stored
     return nearer.find(wanted, { first, previous, lifetime })
   }
 
-  /** The content of another node's entry that the origin has confirmed, or cannot judge now. */
+  /** Fills from another node's entry that the origin has confirmed, or cannot judge now. Undefined when its content is gone. */
   async #fillStale(running: Running, confirmed?: EntryDraft): Promise<FetchOutcome | undefined> {
     const { near } = running
     if (near?.kind !== 'stale') return undefined
@@ -313,7 +317,7 @@ export class Fetcher {
     return content && this.#fillNear(running, content)
   }
 
-  /** What comes from near. Undefined when it broke off, or was wrong, before clients saw any of it: then the origin is asked. */
+  /** Fills from the shared store or another node. Undefined when that failed before clients got a byte, so that the origin is asked. */
   async #fillNear(running: Running, near: NearContent): Promise<FetchOutcome | undefined> {
     const { store, clock } = this.#options
     const { draft, expected, answer, size: length, digest } = near
@@ -341,7 +345,7 @@ export class Fetcher {
     return undefined
   }
 
-  /** A 200: its content begins to be stored, unless it is plainly not the file or not what is expected. */
+  /** Begins to store the content of a 200, unless it is plainly not the file or not the expected content. */
   async #begin(
     running: Running,
     answer: Answer,
@@ -360,7 +364,7 @@ export class Fetcher {
       if (answer.others) return this.#elsewhere(running, answer, failure)
       if (stored !== undefined) throw failure
     }
-    const passing = unstorable(fields, this.#options.storesAll(wanted.uri)) ?? found
+    const passing = unstorableReason(fields, this.#options.storesAll(wanted.uri)) ?? found
     if (passing !== undefined) onNotStored(passing)
     try {
       const previous = this.#wrong.before(key) ?? stored
@@ -368,7 +372,7 @@ export class Fetcher {
       const download = store.download({
         key,
         length,
-        expected: expectedFirst(wanted),
+        expected: expectedAtStart(wanted),
         passing,
         fields: draft.fields,
       })
@@ -381,7 +385,7 @@ export class Fetcher {
     }
   }
 
-  /** Asks the other origins. When none has the file, what is wrong with that of this one is the failure. */
+  /** Asks the other origins. When none has the file, it throws the failure of this one. */
   async #elsewhere(running: Running, { place }: Answer, wrong: unknown): Promise<FetchOutcome> {
     this.#options.onBroken(place)
     running.except.add(originName(place))
@@ -392,37 +396,37 @@ export class Fetcher {
     }
   }
 
-  /** Content of an origin is the end of the fetch, whatever becomes of it. */
+  /** Begins to fill a download. With content of an origin, the fetch ends with this content, even if it fails. */
   #fill(running: Running, begun: BegunContent, from: 'origin' | 'near' = 'origin'): Filling {
     const { wanted } = running
     const { draft, download, length } = begun
     running.begun = begun
     if (wanted.awaited !== undefined) {
       running.claimed = this.#claim(running).then(() =>
-        download.promise(expectedOf(running.wanted) ?? {}),
+        download.promise(expectedContent(running.wanted) ?? {}),
       )
     }
     const settled = this.#run(running, begun)
     if (from === 'origin') {
       void settled.then(end => this.#over(running, end.kind === 'stored' ? end.kept : undefined))
     }
-    const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
+    const changed = wanted.stored !== undefined && isOtherContent(draft, length, wanted.stored)
     const { near, response } = begun.from
     const { parent } = response
-    const verified = verifiedBy(wanted)
+    const verified = proofOf(wanted)
     return {
       kind: 'filling',
       filling: { draft, length, verified, download, parent, near, changed, settled },
     }
   }
 
-  /** Waits for the claim that is being made. */
+  /** Waits for an awaited claim. */
   async #claim(running: Running): Promise<void> {
     const { awaited, ...wanted } = running.wanted
     if (awaited !== undefined) running.wanted = { ...wanted, claim: await awaited }
   }
 
-  /** The content, to its last byte. Its end waits for what an index says of it. */
+  /** Transfers the content to its last byte, and stores the file. The end waits for an awaited claim. */
   async #run(running: Running, begun: BegunContent): Promise<ContentOutcome> {
     const { wanted, lifetime } = running
     const { clock, log, onBroken, onFetched } = this.#options
@@ -442,7 +446,7 @@ export class Fetcher {
       last = await transfer(begun, {
         clock,
         lifetime,
-        promised: expectedOf(wanted) !== undefined,
+        promised: expectedContent(wanted) !== undefined,
         again: question => this.#again(running, begun, question),
         onBroken,
         onReceived: (bytes, near) => {
@@ -453,7 +457,7 @@ export class Fetcher {
         },
       })
       await running.claimed
-      const settled = keep(running.wanted, { draft, download }, this.#options)
+      const settled = keepEntry(running.wanted, { draft, download }, this.#options)
       if (settled.kind === 'stored') {
         this.#wrong.forget(wanted)
         void settled.kept.then(() => this.#noteStored(key, download))
@@ -474,7 +478,7 @@ export class Fetcher {
     }
   }
 
-  /** Asks for the rest. Of what another node was fetching, a node may have it, or be fetching it now in that one's place. */
+  /** Asks for the rest. When it came from another node, the nodes are asked first, because one may have the file or fetch it now. */
   async #again(
     running: Running,
     { from, download }: BegunContent,
@@ -511,18 +515,18 @@ export class Fetcher {
   }
 }
 
-/** Origins remembered: a client can ask for any name. */
+/** The most origins that are remembered. A client can ask for any name. */
 const capacity = 1000
 
-/** A refusal that comes so soon after a file is about one file. */
+/** A refusal that comes this soon after a file is taken to be about one file only. */
 const justNow: Milliseconds = 600_000
 
-/** Time in which requests with a stored copy do not wait for such an origin. */
+/** The time for which requests with a stored copy do not wait for a slow origin. */
 const memory: Milliseconds = 10_000
 
 /**
- * Remembers origins that have just let a deadline pass. For a while requests for stored files do not wait for them again.
- * An origin that says no at once costs no time and is asked every time.
+ * Remembers origins that have just missed a deadline. For a time, requests for stored files do not wait for them again. An origin that
+ * refuses at once costs no time, so it is asked every time.
  */
 class SlowOrigins {
   readonly #clock: Clock
@@ -533,7 +537,7 @@ class SlowOrigins {
     this.#clock = clock
   }
 
-  /** Whether stored answers should not wait for this origin. */
+  /** Whether requests with a stored copy should not wait for this origin. */
   has(uri: TargetUri): boolean {
     const origin = originName(uri)
     const until = this.#until.get(origin)
@@ -551,7 +555,7 @@ class SlowOrigins {
     this.#until.delete(originName(uri))
   }
 
-  /** Undefined while a probe of this origin is under way; else what to call when the one that begins now is over. */
+  /** Begins a probe of an origin. Returns the function that ends it; undefined while another probe is under way. */
   beginProbe(uri: TargetUri): (() => void) | undefined {
     const origin = originName(uri)
     if (this.#probed.has(origin)) return undefined

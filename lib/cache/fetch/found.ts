@@ -1,5 +1,5 @@
 /**
- * Values of a fetch: what is asked for, what is found, what the content must be, and what was found to be wrong.
+ * The values of a fetch: the wanted file, the outcome, the expected content, and the memory of wrong content.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
@@ -26,92 +26,92 @@ import { type Entry, type EntryProof, neverConfirmed } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
 import type { Answer } from './origin-question.ts'
 
-/** A claim; of a generation that is not adopted yet, it is known only where it lies. */
+/** A claim. It has no generation when it comes from one that is not adopted yet. */
 type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
 
-/** What is to be fetched. */
+/** A file that is to be fetched. */
 export interface WantedFile {
   readonly key: string
   readonly uri: TargetUri
   readonly archive: ArchivePath
-  /** What an adopted index says it must be. */
+  /** The content that an index names for the file. */
   readonly claim?: PlainClaim | undefined
-  /** The claim, when the index that may make it is still being read; nothing is stored then. Never rejects. */
+  /** The promise of a claim, while an index that may name the file is still being read. Then the file is not stored. Never rejects. */
   readonly awaited?: Promise<Claim | undefined> | undefined
-  /** What the store has; the origin is then asked whether it still holds. */
+  /** The stored entry; the origin is asked whether it is still current. Undefined when the store does not have the file. */
   readonly stored: Entry | undefined
-  /** Fields of content that the origin sent and that is not the file: it need not be sent again, and a 304 is the answer. */
+  /** The fields of wrong content that the origin sent before. They make the request conditional, so that the origin can answer 304. */
   readonly unless?: Fields | undefined
-  /** The proxies that the client's request has passed, as `viaChain` has them. */
+  /** The proxies that the client's request has passed, in the form of `viaChain`. */
   readonly via?: string | undefined
-  /** No origin is asked when what the nodes of a bucket share does not have it. */
+  /** Whether the fetch fails, and asks no origin, when the shared store does not have the file. */
   readonly onlyNear?: boolean | undefined
-  /** The client insists on the origin's own word, so caches on the way must not answer. */
+  /** Whether the origin itself must answer, not a cache on the way. */
   readonly insist: boolean
 }
 
-/** Content on its way: its head is known, its bytes are arriving. */
+/** Content that is arriving, whose head is known. */
 export interface IncomingContent {
   readonly draft: EntryDraft
   readonly length: number | undefined
-  /** What the content is verified by before its last block leaves. */
+  /** The proof by which the content is verified before its last block goes to clients. */
   readonly verified: EntryProof | undefined
   readonly download: Download
-  /** The parent proxy by which it comes. */
+  /** The parent proxy through which it comes. */
   readonly parent?: string | undefined
-  /** Where it comes from, when it does not come from an origin. */
+  /** The source of content that does not come from an origin. */
   readonly near?: NearPlace | undefined
-  /** Whether the origin's head shows that this is not what is stored. */
+  /** Whether the origin's head shows other content than the stored one. */
   readonly changed: boolean
   /** Never rejects. */
   readonly settled: Promise<ContentOutcome>
 }
 
-/** A file on its way from its origin. */
+/** A file that is arriving, for the pages. */
 export interface IncomingFile {
   readonly key: string
   readonly received: number
   readonly length: number | undefined
 }
 
-/** What came of a filling: stored, whole but not stored, or never whole. */
+/** The end of arriving content: it was stored, was complete but not stored, or failed. */
 export type ContentOutcome =
   | {
       readonly kind: 'stored'
       readonly entry: Entry
-      /** Whether the content has reached the store; until then it is read from memory. */
+      /** Resolves to whether the content was written to the store. Until then it is read from memory. */
       readonly kept: Promise<boolean>
     }
   | { readonly kind: 'passed'; readonly entry: Entry }
   | { readonly kind: 'failed'; readonly failure: Failure }
 
-/** The origin has something else to say than content. */
+/** An answer of the origin without content for the file. */
 export interface OriginAnswer {
   readonly kind: 'answered'
   readonly status: number
   readonly fields: Fields
-  /** Whether the next question would get the same answer. */
+  /** Whether another question would get the same answer. */
   readonly certain: boolean
   /** The parent proxy through which the origin was asked. */
   readonly parent?: string | undefined
 }
 
-/** What the origin's head amounts to. */
+/** The outcome of a fetch, once the origin's head is known. */
 export type FetchOutcome =
   | { readonly kind: 'validated'; readonly entry: Entry }
   | { readonly kind: 'filling'; readonly filling: IncomingContent }
   | OriginAnswer
   | { readonly kind: 'failed'; readonly failure: Failure }
 
-/** Why a response of an origin is passed on and not stored: its fields forbid it, or it is plainly not the file. */
+/** The reason why a response is passed on and not stored: its fields forbid storing, or it is plainly not the file. */
 export type NotStoredReason = UnstorableReason | Impostor
 
-/** All of them. Whatever else is a reason for not storing is a sentence about the disk or the room on it. */
+/** All these reasons. Any other reason for not storing a response is a sentence about the disk. */
 export const notStoredReasons: ReadonlySet<string> = new Set<NotStoredReason>([
   ...(['private', 'no-store', 'vary', 'partial', 'page', 'empty', 'format'] as const),
 ])
 
-/** What the fetcher tells the rest of the service. */
+/** The handlers for events of the fetcher. */
 export interface FetchEvents {
   /** Called with the origin whose content broke off or was wrong. */
   readonly onBroken: (place: TargetUri) => void
@@ -131,9 +131,9 @@ export interface FetchUnderWay {
 }
 
 /**
- * RFC 9111 section 4.3.1: ask with every validator the origin itself gave. A date alone is left out while it is weak: the file may have
- * changed later in the same second, and the origin, which knows whole seconds, would confirm what it does not have any more
- * (RFC 9110 section 8.8.2.2).
+ * RFC 9111 section 4.3.1: the request has every validator that the origin itself gave. A date alone is left out while it is weak: the
+ * file may have changed later in the same second, and the origin, which knows whole seconds, would confirm a content that it has
+ * replaced (RFC 9110 section 8.8.2.2).
  */
 export function conditionalFields(wanted: WantedFile, now: Milliseconds): Fields {
   const superseded = isSuperseded(wanted)
@@ -149,8 +149,12 @@ export function conditionalFields(wanted: WantedFile, now: Milliseconds): Fields
   )
 }
 
-/** Whether a head alone shows other content than is stored: by its length, or a validator the origin gave both times. */
-export function differs(draft: EntryDraft, length: number | undefined, stored: Entry): boolean {
+/** Whether a head alone shows other content than the stored one, by its length or by a validator that the origin sent both times. */
+export function isOtherContent(
+  draft: EntryDraft,
+  length: number | undefined,
+  stored: Entry,
+): boolean {
   if (length !== undefined && length !== stored.size) return true
   const now = Fields.of(...draft.fields)
   const before = Fields.of(...stored.fields)
@@ -160,14 +164,15 @@ export function differs(draft: EntryDraft, length: number | undefined, stored: E
   })
 }
 
-/** Whether what is stored has other content than an index says: then the origin need not confirm it. */
+/** Whether the stored file has other content than an index names. Then the origin need not confirm it. */
 export function isSuperseded({ stored, claim }: Pick<WantedFile, 'stored' | 'claim'>): boolean {
   return stored !== undefined && claim !== undefined && stored.digest !== claim.digest
 }
 
 /**
- * Whether the stored file is a version of a package that an index has named: an archive that has it no more has no other content
- * for this name, and clients that have not updated since want it. A client or an operator that insists gets the origin's own word.
+ * Whether the stored file is a version of a package that an index has named. An archive that has removed it has no other content for
+ * this name, and clients that have not updated since still want it. It does not count when a client or an operator insists on the
+ * origin's answer.
  */
 export function isOldVersion({ stored, archive, insist }: WantedFile): boolean {
   if (archive.kind !== 'pool' || insist || stored?.validated === neverConfirmed) return false
@@ -176,19 +181,19 @@ export function isOldVersion({ stored, archive, insist }: WantedFile): boolean {
 
 type Promised = Pick<WantedFile, 'archive' | 'claim'>
 
-/** What the content must turn out to be, by an index or by its name; undefined when nothing says so. */
-export function expectedOf({ archive, claim }: Promised): ExpectedContent | undefined {
+/** The content that an index or the name of a file promises; undefined when neither does. */
+export function expectedContent({ archive, claim }: Promised): ExpectedContent | undefined {
   if (claim === undefined) return archive.digest && { digest: archive.digest }
   return { size: claim.size, digest: { algorithm: claim.by ?? 'sha256', hex: claim.digest } }
 }
 
-/** The same when a download begins. */
-export function expectedFirst(wanted: WantedFile): ExpectedContent | undefined {
-  return wanted.awaited === undefined ? expectedOf(wanted) : { later: true }
+/** The expected content when a download begins. An awaited claim can still change it. */
+export function expectedAtStart(wanted: WantedFile): ExpectedContent | undefined {
+  return wanted.awaited === undefined ? expectedContent(wanted) : { later: true }
 }
 
-/** What stands in the entry once the content has turned out so. */
-export function verifiedBy({ archive, claim }: Promised): EntryProof | undefined {
+/** The proof for the entry, once the content has proved to be the expected one. */
+export function proofOf({ archive, claim }: Promised): EntryProof | undefined {
   if (claim === undefined) return archive.digest && { by: 'name' }
   const { by: signer, is } = claim.generation?.signature ?? {}
   const signed = is === 'good' && signer !== undefined && { signer }
@@ -196,15 +201,14 @@ export function verifiedBy({ archive, claim }: Promised): EntryProof | undefined
 }
 
 /*
- * Finds content that is plainly not the file, and remembers files of which an origin has just sent content that the archive does
- * not promise: for some seconds they are not fetched again for each client, and the next content never gets the date of the wrong
- * one. The right content ends that.
+ * Finds content that is plainly not the file, and remembers files for which an origin has just sent wrong content. For two seconds they
+ * are not fetched again. The next content never gets the date of the wrong one. Right content ends the memory.
  *
  * # Facts
- * - apt keeps the beginning of what broke off and asks for the rest with the date it came with. With the same date the right
- *   content would be joined to the wrong beginning.
- * - apt tries again after 1, 2 and 4 seconds when a transfer is cut, which shows no cause: the pause must be longer than the first
- *   delay, so that the next try is told the cause, and shorter than all of them together.
+ * - apt keeps the beginning of a transfer that broke off, and asks for the rest with its date. With the same date, the right content
+ *   would be joined to the wrong beginning.
+ * - apt tries again after 1, 2 and 4 seconds when a transfer is cut, and does not learn the cause. The pause must be longer than the
+ *   first delay, so that the next try gets the cause, and shorter than all of them together.
  */
 
 const pause: Milliseconds = 2000
@@ -225,12 +229,12 @@ export class WrongContent {
     this.#clock = clock
   }
 
-  /** Whether a failure says that content was not what was promised. */
+  /** Whether a failure says that content was not the promised one. */
   static is(error: unknown): boolean {
     return error instanceof Failure && ['wrong-digest', 'wrong-size'].includes(error.code)
   }
 
-  /** Content that began as in `draft` was wrong. What came from no origin is no reason not to ask one at once. */
+  /** Notes that content with this draft was wrong. After wrong content from `near`, an origin may be asked at once. */
   note(
     wanted: WantedFile,
     failure: Failure,
@@ -238,33 +242,33 @@ export class WrongContent {
   ): void {
     this.#wrong.set(wanted.key, {
       failure,
-      expected: expectedOf(wanted)?.digest?.hex,
+      expected: expectedContent(wanted)?.digest?.hex,
       until: this.#clock.elapsed() + (near === true ? 0 : pause),
       draft: draft ?? this.#wrong.get(wanted.key)?.draft,
     })
   }
 
-  /** The right content came: from here on its date is the one that the next content must not have. */
+  /** Ends the memory of a file, because right content has arrived. */
   forget({ key }: WantedFile): void {
     this.#wrong.delete(key)
   }
 
-  /** Why it is not worth while to fetch this now. */
+  /** The failure of the last fetch, during the pause after wrong content; else undefined. */
   recent(wanted: WantedFile): Failure | undefined {
     const wrong = this.#wrong.get(wanted.key)
     if (wrong === undefined || wrong.until <= this.#clock.elapsed()) return undefined
-    return wrong.expected === expectedOf(wanted)?.digest?.hex ? wrong.failure : undefined
+    return wrong.expected === expectedContent(wanted)?.digest?.hex ? wrong.failure : undefined
   }
 
-  /** What clients have seen the beginning of under this key. */
+  /** The draft of the wrong content of which clients may have the beginning. */
   before(key: string): EntryDraft | undefined {
     return this.#wrong.get(key)?.draft
   }
 }
 
 /**
- * The content of a 200, whole, and why it is not the file. What promises nothing is not waited for, nor is what a digest judges,
- * unless it is a page and another origin may have the file.
+ * Examines the first bytes of a 200. The result has the unchanged content, and the reason if it is not the file. It does not wait for the
+ * bytes of a file whose name promises no format, nor of one with a digest, unless another origin may have the file.
  */
 export async function examinedContent(
   { response, others }: Pick<Answer, 'response' | 'others'>,
@@ -272,7 +276,7 @@ export async function examinedContent(
 ): Promise<{ readonly content: Source; readonly found?: Impostor | undefined }> {
   const { fields, content } = response
   const { archive, uri } = wanted
-  const promised = expectedOf(wanted) !== undefined
+  const promised = expectedContent(wanted) !== undefined
   if (promisesNothing(archive) || (promised && !others)) return { content }
   const name = uri.path.slice(uri.path.lastIndexOf('/') + 1)
   const judged = (first: Buffer): Impostor | undefined => {
@@ -286,14 +290,14 @@ export async function examinedContent(
 }
 
 interface Opening {
-  /** As many bytes as were asked for, or all there are; or, when the content broke off, as many as came. */
+  /** The first bytes: as many as were asked for, or fewer when the content ended or broke off before. */
   readonly first: Buffer
-  /** Whether it broke off so early that `first` says nothing. */
+  /** Whether the content broke off before it had that many bytes. */
   readonly broken: boolean
   readonly whole: Source
 }
 
-/** Reads the first `count` bytes. A content that breaks off so early breaks off again. */
+/** Reads the first `count` bytes of a content. `whole` is the content from its beginning, including an error that broke it off. */
 function opening(content: Source, count: number): Promise<Opening> {
   return new Promise(resolve => {
     const pieces: Piece[] = []
@@ -314,34 +318,35 @@ function opening(content: Source, count: number): Promise<Opening> {
 }
 
 /*
- * What is nearer than the origins of an archive, where several machines share a bucket (`shared_store`): a content that another node has
- * stored, and one that another node is fetching now. The fetcher asks for it before it asks an origin. Interfaces alone:
- * shared/misses/nearer.ts has them.
+ * The sources that are nearer than an origin when several machines share a bucket (`shared_store`): contents that another node has stored,
+ * and contents that another node is fetching now. The fetcher asks them before an origin. Here are only the interfaces;
+ * shared/misses/nearer.ts implements them.
  */
 
-export interface Nearer {
-  /** Whether the file may be shared, and an origin need not be asked about it. */
+export interface NearSources {
+  /** Whether the file may be shared, and the origin need not confirm it. */
   serves(wanted: WantedFile): boolean
-  /** Waits two seconds at most where no other node is fetching the file. Never rejects. */
-  find(wanted: WantedFile, question: NearQuestion): Promise<Nearest>
-  /** A content of the bucket was not what its digest says. */
+  /** Finds a file near. It waits two seconds at most, unless another node is fetching the file. Never rejects. */
+  find(wanted: WantedFile, question: NearQuestion): Promise<NearAnswer>
+  /** Handles a content of the bucket that did not have its digest. */
   wrong(digest: string): void
 }
 
 export interface NearQuestion {
-  /** The first byte that is wanted. */
+  /** The position of the first wanted byte. */
   readonly first: number
-  /** What clients have got under this key before: another content does not get its date. */
+  /** The entry or draft that clients got under this key before. Other content must not get its date. */
   readonly previous: EntryDraft | undefined
   readonly lifetime: Lifetime
 }
 
 /**
- * - content: it comes from there
- * - stale: a node has stored it, and the origin has to be asked whether it still holds
- * - origin: the origin is asked, by this node alone while it has the lease
+ * The answer of the nearer sources:
+ * - content: the file comes from there
+ * - stale: a node has stored the file, and the origin has to be asked whether it is still current
+ * - origin: the origin is asked, only by this node while it has the lease
  */
-export type Nearest =
+export type NearAnswer =
   | NearContent
   | StaleContent
   | { readonly kind: 'origin'; readonly lease?: { release(): void } | undefined }
@@ -350,19 +355,19 @@ export interface NearContent {
   readonly kind: 'content'
   readonly draft: EntryDraft
   readonly expected: ExpectedContent
-  /** Of the content in the bucket, its SHA-256. */
+  /** The SHA-256 of a content in the bucket. */
   readonly digest?: string | undefined
-  /** Bytes of the whole content. */
+  /** The bytes of the whole content. */
   readonly size: number | undefined
-  /** As an origin would answer: 200, or 206 with the rest. */
+  /** The answer in the form of an origin's: 200, or 206 with the rest. */
   readonly answer: Answer
 }
 
 export interface StaleContent {
   readonly kind: 'stale'
   readonly entry: Entry
-  /** Whether it may be given when the origin fails. */
+  /** Whether the entry may be given when the origin fails. */
   readonly givenStale: boolean
-  /** The content with this draft; undefined when it is gone. Never rejects. */
+  /** Opens the content with this draft. Resolves to undefined when it is gone. Never rejects. */
   open(draft: EntryDraft): Promise<NearContent | undefined>
 }

@@ -1,12 +1,12 @@
 /**
- * Makes the client for origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities.
+ * Makes the client for origins from the configuration: its deadlines, its limits, the parent proxies and the trusted authorities.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { rootCertificates } from 'node:tls'
 import type { Clock } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
-import { explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
+import { explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import type { Parent, ParentRules } from '../../http/client/dialling/parents.ts'
@@ -15,9 +15,9 @@ import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import type { ParentProxies } from '../config/setting-kinds.ts'
-import { asks, type CompiledParent, compileParents } from '../policy/routing.ts'
+import { type CompiledParent, compileParents, isAskedThrough } from '../policy/routing.ts'
 
-/** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
+/** Makes the client. Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
   config: Config,
   {
@@ -53,7 +53,7 @@ function parentRules(proxies: ParentProxies, log: Logger): ParentRules {
     direct,
     asks: (parent, authority) => {
       const compiled = hosts.get(parent)
-      return compiled !== undefined && asks(compiled, authority)
+      return compiled !== undefined && isAskedThrough(compiled, authority)
     },
     onChange(parent, failure) {
       if (failure === undefined) return log.info('a parent proxy answers again', { parent })
@@ -63,7 +63,7 @@ function parentRules(proxies: ParentProxies, log: Logger): ParentRules {
   }
 }
 
-/** The authorities that origins may have their certificates from besides those of Node, PEM: the system's and those of `https.origin_ca`. */
+/** The authorities that are trusted for origins besides those of Node, in PEM: the system's and those of `https.origin_ca`. */
 export async function trustedAuthorities(
   { https }: Pick<Config, 'https'>,
   log: Logger,
@@ -72,7 +72,7 @@ export async function trustedAuthorities(
   return [...(await systemAuthorities(process.env, sentence => log.warn(sentence))), ...own]
 }
 
-/** The certificates in the files of `https.origin_ca`, PEM. Throws a Failure with one sentence when one has none. */
+/** The certificates in the files of `https.origin_ca`, in PEM. Throws a Failure with one sentence when a file has none. */
 export async function originAuthorities(files: readonly string[]): Promise<readonly string[]> {
   const found: string[] = []
   for (const file of files) {
@@ -81,14 +81,14 @@ export async function originAuthorities(files: readonly string[]): Promise<reado
       if (certificates.length === 0) throw new Error('it has no certificate in PEM form')
       found.push(...certificates.map(({ pem }) => pem))
     } catch (error) {
-      const sentence = `https.origin_ca names ${file}, which cannot be used: ${whyUnreadable(error)}`
+      const sentence = `https.origin_ca names ${file}, which cannot be used: ${unreadableReason(error)}`
       throw new Failure(sentence, { code: 'ORIGIN_CA', cause: error })
     }
   }
   return found
 }
 
-/** Where systems keep all of them in one file: Debian, Fedora, openSUSE, Alpine. The first that is there counts. */
+/** The files in which Debian, Fedora, openSUSE and Alpine keep all authorities. The first that exists counts. */
 const stores = [
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/tls/certs/ca-bundle.crt',
@@ -97,11 +97,11 @@ const stores = [
 ]
 
 /**
- * The certificates of the authorities that the system trusts, which a house adds its own to (`update-ca-certificates`). Node comes with a list
- * of its own and does not look there.
+ * The authorities that the system trusts, in PEM. Organisations add their own to these (`update-ca-certificates`), and Node does not read
+ * them, because it has its own list.
  *
- * The certificates, PEM: of the file that `SSL_CERT_FILE` names, else of the system's, and of `NODE_EXTRA_CA_CERTS`. A file that is not
- * there has none, as in small images; of one that cannot be read `warn` is told.
+ * They come from the file that `SSL_CERT_FILE` names, else from the system's file, and from `NODE_EXTRA_CA_CERTS`. A missing file counts
+ * as empty, as in small images. `warn` is called for a file that cannot be read.
  */
 export async function systemAuthorities(
   environment: Readonly<Record<string, string | undefined>>,
@@ -121,7 +121,7 @@ export async function systemAuthorities(
 
 const blocks = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/** Most authorities of a system are those that Node comes with; to read them all would take a second. */
+/** The certificates that Node does not have already. Most are the same, and parsing all of them would take a second. */
 function newOnes(pems: readonly string[]): readonly string[] {
   const known = new Set(rootCertificates.map(withoutSpace))
   return pems.filter(pem => !known.has(withoutSpace(pem)))
@@ -131,7 +131,7 @@ function withoutSpace(pem: string): string {
   return pem.replace(/\s/g, '')
 }
 
-/** The text if it is a certificate for OpenSSL, else nothing: with a text that is none TLS would accept none of the others. */
+/** The certificate if OpenSSL accepts it, else none: with one invalid certificate, TLS would accept none of the others. */
 function readOne(pem: string, file: string, warn: (sentence: string) => void): readonly string[] {
   try {
     return [new X509Certificate(pem).toString()]
@@ -141,7 +141,7 @@ function readOne(pem: string, file: string, warn: (sentence: string) => void): r
   }
 }
 
-/** Undefined when there is no such file. */
+/** The new certificates in a file; undefined when there is no such file. */
 async function certificatesOf(
   file: string,
   warn: (sentence: string) => void,

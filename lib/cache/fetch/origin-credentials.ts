@@ -1,13 +1,14 @@
 /**
- * The credentials by which this proxy itself asks the origins of an archive (`archives[].credentials`). Reads their files, which have
- * the form of apt_auth.conf(5), and decides which request may carry them.
+ * The credentials with which this proxy itself asks the origins of an archive (`archives[].credentials`). It reads their files, which
+ * have the form of apt_auth.conf(5), and decides which requests may have them.
  *
  * # Facts
- * - A request carries them when the file that is wanted lies in the archive, its place is an origin of that archive, and a line of
- *   the file names scheme, host, port and the beginning of the path. Where another archive shares an origin, that origin is asked
- *   without them for the files of the other.
- * - A redirect keeps them on the same scheme, host and port within the archive alone. A chain that has left does not get them again.
- * - A line without a scheme counts for https alone, as for apt; one that begins with `http://` sends them readably, which is warned of.
+ * - A request has them when the wanted file is in the archive, its place is an origin of that archive, and a line of the file names the
+ *   scheme, the host, the port and the beginning of the path. An origin that another archive shares does not get them for files of the
+ *   other archive.
+ * - A redirect keeps them only on the same scheme, host and port within the archive. A chain of redirects that has left does not get
+ *   them again.
+ * - A line without a scheme counts for https only, as with apt. A line with `http://` sends them unencrypted, so the service warns of it.
  * - They are never part of the configuration, and no message quotes them.
  */
 import { privateSecret } from '../../config/secret-place.ts'
@@ -28,27 +29,27 @@ interface Line {
   readonly scheme: Scheme
   readonly host: string
   readonly port: number
-  /** Without a slash at its end; empty for all of the host. */
+  /** The beginning of the path, without a slash at its end; empty for all paths of the host. */
   readonly path: string
-  /** The value of Authorization, Basic of RFC 7617. */
+  /** The value of the field Authorization, with the scheme Basic of RFC 7617. */
   readonly authorization: string
 }
 
-/** What may be sent for one file. */
+/** The credentials for requests for one file. */
 export interface FileCredentials {
-  /** The setting they come from. */
+  /** The setting that names them. */
   readonly setting: string
-  /** The value of Authorization for a place; undefined when none may be sent there. */
+  /** The value of Authorization for a place; undefined when the place may not get any. */
   at(place: TargetUri): string | undefined
 }
 
-/** What a file reads as, or why it cannot be used. */
+/** The lines of a file, or the reason why it cannot be used. */
 type Parsed = { readonly lines: readonly Line[] } | { readonly problem: string }
 
 export class OriginCredentials {
   readonly #archives: Archives
   readonly #lines: ReadonlyMap<Archives[number], readonly Line[]>
-  /** What is doubtful about them. */
+  /** The warnings about the files. */
   readonly warnings: readonly string[]
 
   private constructor(
@@ -61,7 +62,7 @@ export class OriginCredentials {
     this.warnings = warnings
   }
 
-  /** None at all. */
+  /** No credentials. */
   static readonly none = new OriginCredentials([], new Map(), [])
 
   /** Reads the files. Throws a Failure with one sentence when one cannot be used. */
@@ -98,7 +99,7 @@ export class OriginCredentials {
       : new OriginCredentials(archives, lines, warnings)
   }
 
-  /** What may be sent for the file with this target; undefined when its archive has none. */
+  /** The credentials for the file with this target; undefined when its archive has none. */
   of(wanted: TargetUri): FileCredentials | undefined {
     if (this.#lines.size === 0) return undefined
     const archive = archiveOf(wanted, this.#archives)?.archive
@@ -124,7 +125,7 @@ function linesOf(place: string, environment: Readonly<Record<string, string | un
   return 'problem' in found ? found : parseAuthConf(found.text)
 }
 
-/** Reads the text of such a file: words between blanks, `#` begins a comment at the beginning of a line. */
+/** Reads the text of such a file. It consists of words between blanks; a line that begins with `#` is a comment. */
 export function parseAuthConf(text: string): Parsed {
   const lines: Line[] = []
   const words = text
@@ -153,7 +154,7 @@ export function parseAuthConf(text: string): Parsed {
         return { problem: `has a ${word} that belongs to no machine` }
       } else entry[word] = value
     } else {
-      // The word may be half of a password: it is not quoted.
+      // The message does not quote the word, because it may be half of a password.
       return {
         problem: `has something else than machine, login and password in entry ${lines.length + 1}`,
       }

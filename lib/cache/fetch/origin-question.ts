@@ -1,12 +1,12 @@
 /**
  * Asks the origins of an archive for a file. A question takes these steps: it is refused while no origin may be asked; it gets the
- * fields that each origin is sent, with nothing of the client in them; the origins are asked in turn (`Mirrors`); the redirects of
- * each are followed as far as the policy admits (RFC 9110 section 15.4), or left to the client.
+ * fields for the origins, which contain nothing of the client; the origins are asked in turn (`Mirrors`); the redirects of each are
+ * followed as far as the policy admits (RFC 9110 section 15.4), or left to the client.
  *
- * Each hop passes the same admission as a client's request, and https never leads back to http. A file of an archive that some clients
- * alone may have is not fetched by a redirect from elsewhere, which would store it under a name that is open. Credentials are those that this proxy
- * itself has for the archive of the file (origin-credentials.ts): a hop gets them at the place that was asked first, and none
- * that comes after a hop elsewhere.
+ * Each hop needs the same admission as the request of a client, and a redirect from https to http is refused. A file of a confined
+ * archive is not fetched by a redirect from another archive, because it would be stored under a name that all clients may ask for.
+ * Credentials are those that this proxy itself has for the archive of the file (origin-credentials.ts). A hop gets them on the server
+ * that was asked first, unless an earlier hop was on another server.
  */
 
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -30,7 +30,7 @@ import {
 } from '../../http/message/target.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
-import type { Admission, Denied, DenyRule } from '../policy/policy.ts'
+import type { Admission, DenyRule, Refusal } from '../policy/policy.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
@@ -39,8 +39,8 @@ import type { FileCredentials } from './origin-credentials.ts'
 interface FollowParts {
   readonly origin: OriginClient
   readonly admit: (uri: TargetUri) => Admission
-  /** The refusal to follow a redirect there for the file that is wanted; undefined when it may be. */
-  readonly confined: (uri: TargetUri, wanted: TargetUri) => Denied | undefined
+  /** The refusal to follow a redirect to a place for the wanted file; undefined when it may be followed. */
+  readonly confined: (uri: TargetUri, wanted: TargetUri) => Refusal | undefined
   /** Whether the client is to follow the redirects of this target itself. */
   readonly passes: (uri: TargetUri) => boolean
   /** Called when an origin refuses credentials of this proxy. */
@@ -49,18 +49,18 @@ interface FollowParts {
 
 interface AskParts extends FollowParts {
   readonly mirrors: Mirrors
-  /** Why no origin may be asked at present; undefined while they may. */
+  /** The failure while no origin may be asked; undefined while origins may be asked. */
   readonly refusal: () => Failure | undefined
-  /** Our name in Via; undefined when it is not sent. */
+  /** The member of Via for this proxy; undefined when Via is not sent. */
   readonly via: () => string | undefined
   readonly agent: () => string
-  /** What this proxy itself may send for a file. */
+  /** The credentials that this proxy itself has for a file. */
   readonly credentials: (wanted: TargetUri) => FileCredentials | undefined
 }
 
 /**
- * `more` are the fields for one origin: conditions and ranges. `others` says whether the archive has further origins. `fresh`: only a new
- * connection will do.
+ * Asks the origins of an archive. `more` makes the fields for one origin, which are conditions and ranges; `others` says whether the
+ * archive has further origins. `fresh` asks for a new connection.
  */
 export type Ask = (
   question: Question & {
@@ -70,7 +70,7 @@ export type Ask = (
   },
 ) => Promise<Answer>
 
-/** Makes the way to origins. What `ask` answers comes from the first origin that settles the question. */
+/** Makes the function that asks origins. Its answer comes from the first origin that settles the question. */
 export function askOrigins(parts: AskParts): Ask {
   const { mirrors, refusal, via, agent } = parts
   return question => {
@@ -92,8 +92,8 @@ export function askOrigins(parts: AskParts): Ask {
 }
 
 /**
- * Asks with HEAD. An address that is signed for GET alone, as those of object stores are, refuses that: then GET is asked, whose content is
- * closed by the caller.
+ * Asks with HEAD. A URL that is signed only for GET, like those of object stores, refuses HEAD. Then it asks with GET, and the caller
+ * closes the content.
  */
 export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
   const answer = await ask({ ...question, method: 'HEAD' })
@@ -102,18 +102,18 @@ export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): Return
   return ask(question)
 }
 
-/** What every target of the chain is asked. */
+/** The request for every target of the chain. */
 type Asked = Pick<
   OriginRequest,
   'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal'
 > & { readonly wanted: TargetUri; readonly credentials: FileCredentials | undefined }
 
-/** Redirects in a row that are followed; a chain of archives rarely has two. */
+/** The most successive redirects that are followed. A chain of archives rarely has two. */
 const maxRedirects = 5
 
 /**
- * Asks and follows. Answers with the URI that answered. A redirect that is passed has an absolute Location. Throws the origin
- * client's failures, and `RedirectRefused`.
+ * Asks an origin and follows its redirects. Resolves to the response and its URI. A redirect that is left to the client gets an absolute
+ * Location. Throws the failures of the origin client, `RedirectRefused` and `RedirectLoop`.
  */
 async function follow(
   from: TargetUri,
@@ -159,7 +159,7 @@ function redirection(response: OriginResponse): string | undefined {
   return isRedirect(response.status) ? response.fields.get('Location') : undefined
 }
 
-/** Whether a status with Location sends elsewhere. */
+/** Whether a status is one of a redirect. */
 export function isRedirect(status: number): boolean {
   return [301, 302, 303, 307, 308].includes(status)
 }
@@ -190,7 +190,7 @@ function resolve(base: TargetUri, location: string): TargetUri {
 
 /** A redirect that is not followed. */
 export class RedirectRefused extends Failure {
-  /** The rule of the policy that refuses it; undefined when the redirect itself is not usable. */
+  /** The rule of the policy that refuses it; undefined when the redirect itself is unusable. */
   readonly deny: DenyRule | undefined
 
   constructor(uri: TargetUri, sentence: string, deny?: DenyRule) {
@@ -204,7 +204,7 @@ export class RedirectRefused extends Failure {
   }
 }
 
-/** Redirects that lead back to where they began: trying again does not help. */
+/** Redirects that lead back to a place of their chain. Another try does not help. */
 class RedirectLoop extends Failure {
   constructor(chain: readonly string[]) {
     const told = chain.map(withoutQuery).join(' to ')
@@ -216,45 +216,45 @@ class RedirectLoop extends Failure {
   }
 }
 
-/** Queries can carry signatures. */
+/** A URI without its query, which can contain signatures. */
 function withoutQuery(uri: string): string {
   return uri.replace(/\?.*$/, '?...')
 }
 
 /*
- * Asks the origins of an archive in turn until one has the file. The preferred one comes first, those that failed lately last.
+ * Asks the origins of an archive in turn until one has the file. The preferred one comes first, those that failed lately come last.
  *
  * # Facts
- * - An origin that is down, refuses, or says 404 while its archive is being updated is one of several: the next one is asked.
- * - A 404 counts when each of the others says the same or fails. Where something is stored, it counts only when none failed: a
- *   mirror that lags behind must not have a file removed that the others would confirm.
- * - Nor may its older file replace a newer one. It may when all origins have the older one.
+ * - When an origin is down, refuses, or answers 404 during an update of its archive, the next one is asked.
+ * - A 404 counts when each of the others says the same or fails. For a stored file it counts only when none failed: a mirror that lags
+ *   behind must not cause the removal of a file that the others would confirm.
+ * - An older file of a mirror that lags behind does not replace a newer one, unless all origins have the older one.
  * - Some files are forbidden or broken at every origin. So a refusal counts as a failure of an origin only when another one has
  *   the file.
- * - While another origin could answer, ten seconds without a head are enough; the last one gets the configured deadlines.
+ * - An origin has ten seconds for a head while another one could answer. The last one gets the configured deadlines.
  * - A request that waits for a connection because all are in use says nothing about the origin.
  */
 
 interface MirrorParts {
   readonly clock: Clock
   readonly log: Logger
-  /** Where a target may be fetched from, the preferred place first. */
+  /** The places from which a target may be fetched, with the preferred one first. */
   readonly places: (uri: TargetUri) => readonly TargetUri[]
-  /** Deadlines for the content of an origin when another one could go on. */
+  /** The deadlines for the content of an origin when another one could continue. */
   readonly impatient: () => Partial<OriginDeadlines>
   /** Called for each answer that does not come from the preferred origin. */
   readonly onFailover: () => void
 }
 
-/** What the origins of an archive are asked for one file. */
+/** A question to the origins of an archive about one file. */
 export interface Question {
   readonly uri: TargetUri
   readonly stored: Entry | undefined
-  /** Origins that are not asked, by `originName`. */
+  /** The origins that are not asked, by `originName`. */
   readonly except?: ReadonlySet<string> | undefined
-  /** The proxies that the client's request has passed, as `viaChain` has them. */
+  /** The proxies that the client's request has passed, in the form of `viaChain`. */
   readonly via?: string | undefined
-  /** Its end is the end of the question. */
+  /** The lifetime of the question. */
   readonly lifetime: Lifetime
 }
 
@@ -262,13 +262,13 @@ export interface Question {
 export interface Answer {
   readonly response: OriginResponse
   readonly place: TargetUri
-  /** The place that answered: the end of the redirects. */
+  /** The place that answered, at the end of the redirects. */
   readonly source: TargetUri
   /** Whether other origins have this archive too. */
   readonly others: boolean
-  /** False for a 404 while another origin failed: the next question may find the file. */
+  /** False for a 404 while another origin failed, because another question may find the file. */
   readonly certain: boolean
-  /** Set for what comes from another node of ours, or from what they share; `place` is then the origin that was not asked. */
+  /** The source of an answer from another node or the shared store. `place` is then the origin, which was not asked. */
   readonly near?: NearPlace | undefined
 }
 
@@ -279,15 +279,15 @@ type AskOne = (
   hurry: Hurry | undefined,
 ) => Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }>
 
-/** For a request that gives way to another origin. */
+/** The limits of a request when another origin could answer. */
 interface Hurry {
   readonly deadlines: Partial<OriginDeadlines>
   /** Ends the request before the question ends. */
   readonly signal: AbortSignal
 }
 
-/** Time without a head, or without a byte of content, that is too long while another origin could answer. */
-export const patience: Milliseconds = 10_000
+/** The longest time without a head, or without a byte of content, while another origin could answer. */
+export const originPatience: Milliseconds = 10_000
 
 interface Round {
   readonly question: Question
@@ -309,7 +309,7 @@ export class Mirrors {
     this.#rests = new Rests(parts.clock)
   }
 
-  /** The first answer that settles what is asked, else the refusal or the failure that came first. */
+  /** The first answer that settles the question, else the first refusal or failure. */
   async ask(question: Question, askOne: AskOne): Promise<Answer> {
     const all = this.#parts.places(question.uri)
     const round: Round = { question, askOne, others: all.length > 1, refusals: [], failed: [] }
@@ -357,7 +357,7 @@ export class Mirrors {
     return undefined
   }
 
-  /** No origin has the file, or all have an older one. Those that were healthy and failed are asked once more. */
+  /** The answer when no origin has the file, or all have an older one. It asks those again that counted as healthy and failed. */
   async #withoutFile(round: Round, healthy: readonly TargetUri[]): Promise<Answer> {
     const { question, refusals } = round
     if (round.missing !== undefined || round.behind !== undefined) {
@@ -379,14 +379,16 @@ export class Mirrors {
   async #hurried(round: Round, place: TargetUri): Promise<Answer> {
     const { lifetime } = round.question
     const late = new AbortController()
-    const cancel = this.#parts.clock.after(patience, () => late.abort())
+    const cancel = this.#parts.clock.after(originPatience, () => late.abort())
     try {
       const deadlines = this.#parts.impatient()
       return await askAt(round, place, { deadlines, signal: late.signal })
     } catch (error) {
       if (!late.signal.aborted || lifetime.over) throw error
       const name = originName(place)
-      throw waitedInLine(error) ? failureOf('queue', name, { after: patience }) : slowOrigin(name)
+      throw waitedInLine(error)
+        ? failureOf('queue', name, { after: originPatience })
+        : slowOrigin(name)
     } finally {
       cancel()
     }
@@ -398,7 +400,7 @@ export class Mirrors {
   }
 }
 
-/** The name by which an origin is known, for `Question.except`. */
+/** The name of an origin in `Question.except`. */
 export function originName(place: TargetUri): string {
   return formatAuthority(place)
 }
@@ -408,18 +410,18 @@ async function askAt({ askOne, others }: Round, place: TargetUri, hurry?: Hurry)
   return { response, place, source: uri, others, certain: true }
 }
 
-/** Whether a request came to its end before it had a connection: all that the origin may have of us were in use. */
+/** Whether a request failed before it had a connection, because all connections to the origin were in use. */
 function waitedInLine(error: unknown): boolean {
   return error instanceof OriginFailure && error.phase === 'queue'
 }
 
-/** What a status says of the origin: it has the file, it has not, or it does not serve it. */
+/** Whether a status says that the origin has the file, that it lacks the file, or that it fails. */
 function standingOf(status: number): 'has it' | 'missing' | 'failing' {
   if (status === 404 || status === 410) return 'missing'
   return status >= 500 || [401, 403, 408, 429].includes(status) ? 'failing' : 'has it'
 }
 
-/** Whether the file of an origin is older than what is stored. */
+/** Whether the file of an origin is older than the stored one. */
 function isBehind({ status, fields }: OriginResponse, { stored }: Question): boolean {
   if (status !== 200 || stored === undefined) return false
   const before = validatorsOf(Fields.of(...stored.fields), stored.stored).lastModified
@@ -427,7 +429,7 @@ function isBehind({ status, fields }: OriginResponse, { stored }: Question): boo
   return before !== undefined && now !== undefined && now < before
 }
 
-/** RFC 9110 section 10.2.3. */
+/** The time until the moment in the field Retry-After (RFC 9110 section 10.2.3). */
 function retryAfter(fields: Fields, now: Milliseconds): Milliseconds {
   const value = fields.get('Retry-After') ?? ''
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000

@@ -1,8 +1,8 @@
 /**
- * Decides what to answer for a stored file once the origin has been asked about it. The client waits for the origin no longer
- * than the configured time. Then, and when the origin fails, it gets the stored copy, and the answer says so. An origin that
- * says the file is gone, or refuses it, is believed; one that fails (5xx, 408, 429, nonsense) is not. Decides whether a stored file
- * is gone when its origin says so, or whether the origin is broken (`GoneFiles`).
+ * Decides the answer for a stored file once the origin has been asked about it. The client waits for the origin no longer than the
+ * configured time. After that, and when the origin fails, it gets the stored copy, and the answer says so. A refusal of the origin, or
+ * its statement that the file is gone, counts. A failure (5xx, 408, 429, an unusable answer) does not. `GoneFiles` decides whether an
+ * origin that says a stored file is gone is broken.
  */
 
 import { LRUCache } from 'lru-cache'
@@ -24,7 +24,7 @@ import {
 } from './found.ts'
 import { type Answer, type Ask, askForHead, isRedirect, originName } from './origin-question.ts'
 
-/** What a client gets of a stored file that the origin was asked about, when nothing is arriving. */
+/** The answer for a stored file after the origin was asked about it, when no content is arriving. */
 export type RevalidationResult =
   | {
       readonly use: 'store'
@@ -32,7 +32,7 @@ export type RevalidationResult =
       readonly entry: Entry
     }
   | { readonly use: 'stale'; readonly because: StaleReason }
-  /** The content came and was not stored; it must be fetched once more. */
+  /** The content has arrived but was not stored, so it must be fetched once more. */
   | { readonly use: 'again' }
   | ({ readonly use: 'answer' } & Omit<OriginAnswer, 'kind'>)
 
@@ -40,7 +40,7 @@ type Revalidated =
   | RevalidationResult
   | { readonly use: 'filling'; readonly filling: IncomingContent }
 
-/** What to answer for `stored`, given the fetch that asks the origin about it. Never rejects. */
+/** Decides the answer for `stored` by the fetch that asks the origin about it. Never rejects. */
 export async function revalidate(
   stored: Entry,
   fetching: FetchUnderWay,
@@ -50,7 +50,7 @@ export async function revalidate(
   const found = await resultInTime(fetching.found, clock, wait)
   if (found === undefined) return { use: 'stale', because: 'stale-origin-slow' }
   if (found.kind !== 'filling') return unchangedResult(found)
-  // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
+  // A 200 of an origin without validators may have the same bytes as before, so the decision waits for its end.
   const { filling } = found
   if (filling.changed || !filling.download.stored) return { use: 'filling', filling }
   const settled = await resultInTime(filling.settled, clock, end - clock.elapsed())
@@ -62,7 +62,7 @@ export async function revalidate(
   return { use: 'store', entry, because }
 }
 
-/** What to answer when the origin was asked and no content came. */
+/** The answer when the origin was asked and sent no content. */
 export function unchangedResult(
   found: Exclude<FetchOutcome, { kind: 'filling' }>,
 ): RevalidationResult {
@@ -74,9 +74,9 @@ export function unchangedResult(
 }
 
 /**
- * Whether a status other than 200 answers a plain GET for the whole file. Client errors do, except those about proxies,
- * conditions and ranges, which do not fit this request, and redirects do that the client is to follow. Any other status, such
- * as 206 or a redirect without a target, is a failure of the origin.
+ * Whether a status other than 200 answers a plain GET for the whole file. Client errors do, except those about proxies, conditions and
+ * ranges, which do not fit this request. Redirects with a Location do, because the client follows them. Any other status, such as 206 or
+ * a redirect without a Location, is a failure of the origin.
  */
 export function isAnswer({ status, fields }: { status: number; fields?: Fields }): boolean {
   if (isRedirect(status)) return fields?.has('Location') === true
@@ -92,38 +92,38 @@ export function isOriginFailure(
 }
 
 /**
- * Whether a status is taken for the own answer of a parent proxy: it refuses hosts, most often with 403. Its answer to a request without
- * credentials for it is 407, so 401 is of the origin, and so is what says that there is no such file.
+ * Whether a status counts as the parent proxy's own answer, which refuses hosts, most often with 403. A parent that wants credentials
+ * answers 407, so 401 comes from the origin, and so does the statement that there is no such file.
  */
 export function isOfParent(status: number, parent: string | undefined): boolean {
   return parent !== undefined && status >= 400 && status < 500 && status !== 401 && !isGone(status)
 }
 
-/** Whether the origin declares that there is no such file, now and until it says otherwise. */
+/** Whether a status says that the origin has no such file. */
 export function isGone(status: number): boolean {
   return status === 404 || status === 410
 }
 
 /*
  * # Facts
- * - Behind one name there can be several servers, of which one is broken or being updated: the next connection may reach another. So
- *   an origin is asked once more, over a new connection, before a 404 for a stored file counts.
- * - An old version of a package stays in the store whether its origin still has it or not: one 404 is enough for that.
- * - A suite has an InRelease, or a Release with its signature. An archive that drops one of them still has the other. An origin
- *   that has neither, although it had one, is likelier broken than without the suite: that counts when it has lasted for a while.
+ * - One name can have several servers, of which one is broken or being updated. The next connection may reach another. So an origin is
+ *   asked once more, over a new connection, before a 404 for a stored file counts.
+ * - An old version of a package stays in the store whether its origin still has it or not, so one 404 is enough.
+ * - A suite has an InRelease, or a Release with its signature. An archive that drops one of them still has the other. An origin that had
+ *   one and now has neither is more likely broken than without the suite. So that counts only after `suites.gone_after`.
  */
 
 export interface GoneFilesParts {
   readonly clock: Clock
   readonly log: Logger
   readonly ask: Ask
-  /** How long an origin has to have had no Release file of a suite before that counts. */
+  /** The time after which an origin without a Release file of a suite is believed. */
   readonly goneAfter: () => Milliseconds
 }
 
 const mostNoted = 1000
 
-/** For each Release file the one that an archive without it still has. */
+/** For each Release file, the one that an archive without it still has. */
 const others: ReadonlyMap<string, string> = new Map([
   ['InRelease', 'Release'],
   ['Release', 'InRelease'],
@@ -132,14 +132,14 @@ const others: ReadonlyMap<string, string> = new Map([
 
 export class GoneFiles {
   readonly #parts: GoneFilesParts
-  /** Since when origins have had no Release file of a suite, by `elapsed`, by the keys of files that are stored. */
+  /** The moments since which origins have had no Release file of a suite, by the keys of the stored files and by `elapsed`. */
   readonly #since = new LRUCache<string, Milliseconds>({ max: mostNoted })
 
   constructor(parts: GoneFilesParts) {
     this.#parts = parts
   }
 
-  /** Asks, and once more when the answer is that a stored file is gone. */
+  /** Asks the origin. It asks once more when the answer says that a stored file is gone. */
   async ask(wanted: WantedFile, question: Parameters<Ask>[0]): Promise<Answer> {
     const first = await this.#parts.ask(question)
     const { stored } = wanted
@@ -153,7 +153,7 @@ export class GoneFiles {
     return this.#parts.ask({ ...question, fresh: true })
   }
 
-  /** Throws when the origin is likelier broken than without the stored file. */
+  /** Throws a Failure when the origin is more likely broken than without the stored file. */
   async believe({ stored, uri, archive, via }: WantedFile, lifetime: Lifetime): Promise<void> {
     if (stored === undefined || archive.kind !== 'release') return
     const { clock, log, ask, goneAfter } = this.#parts

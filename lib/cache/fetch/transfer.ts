@@ -1,6 +1,7 @@
 /**
- * Moves content from an origin into a download, across broken connections, as fast as the download takes it. Readers of the
- * download do not notice a break: it is continued from where it stopped. Stores whole content, and gives up what no client waits for.
+ * Moves content from an origin into a download, as fast as the download accepts it. After a broken connection the transfer continues
+ * where it stopped, and readers of the download do not notice. This file also stores complete content, and gives up downloads for which
+ * no client waits.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'
@@ -23,7 +24,7 @@ import {
   restOf,
 } from './continuation.ts'
 import { fetchFailure, isUpstream } from './failures.ts'
-import { type ContentOutcome, verifiedBy, type WantedFile } from './found.ts'
+import { type ContentOutcome, proofOf, type WantedFile } from './found.ts'
 import { type Answer, originName, type Question } from './origin-question.ts'
 
 interface TransferOptions {
@@ -31,33 +32,33 @@ interface TransferOptions {
   readonly lifetime: Lifetime
   /** Whether the archive promises a digest of the file. */
   readonly promised: boolean
-  /** Asks the origins of the same target again, each with the fields `more` gives for it. */
+  /** Asks the origins of the same target again, each with the fields that `more` makes for it. */
   readonly again: (
     question: Pick<Question, 'except'> & { readonly more: (place: TargetUri) => Fields },
   ) => Promise<Answer>
   readonly onBroken: (place: TargetUri) => void
-  /** Called for what has come of one connection, with its bytes, and with the place where it came from no origin. */
+  /** Called at the end of each connection with the bytes that arrived over it. `near` is their source when that was no origin. */
   readonly onReceived: (bytes: number, near: NearPlace | undefined) => void
   /** Called for each continuation, for the log. */
   readonly onResume: (received: number, error: unknown) => void
 }
 
 interface Search {
-  /** Origins that have another file by this name, by `originName`. */
+  /** The origins that have another file with this name, by `originName`. */
   readonly unfit: Set<string>
-  /** A redirect led to another server: no part is taken, the whole is compared. */
+  /** Whether only whole files are accepted and compared, because a redirect led to another server. */
   wholeOnly: boolean
-  /** Connections in a row that brought no new byte. */
+  /** The number of successive connections that brought no new byte. */
   fruitless: number
 }
 
-/** Tries in a row that brought no new byte before the transfer is given up. */
+/** The number of successive tries without a new byte after which the transfer is given up. */
 const mostFruitless = 3
 const firstPause: Milliseconds = 200
 
 /**
- * Settles with the place the end came from when the content is whole in the download, which the caller then completes. Rejects
- * with what broke the transfer for good; the caller then discards the download.
+ * Transfers the content to its end. Resolves to the place that sent the end, and the caller then completes the download. Rejects with the
+ * error that ended the transfer, and the caller then discards the download.
  */
 export async function transfer(begun: BegunContent, options: TransferOptions): Promise<TargetUri> {
   const { download } = begun
@@ -86,7 +87,7 @@ export async function transfer(begun: BegunContent, options: TransferOptions): P
   }
 }
 
-/** Gives the download every piece of a source. Rejects with what either breaks off with, and at the end of the lifetime. */
+/** Gives the download every piece of a source. Rejects with an error of either, and at the end of the lifetime. */
 function pour(source: Source, download: Download, lifetime: Lifetime): Promise<void> {
   return new Promise((resolve, reject) => {
     let over = false
@@ -97,7 +98,7 @@ function pour(source: Source, download: Download, lifetime: Lifetime): Promise<v
       if (error === undefined) resolve()
       else reject(error)
     }
-    // A loop in place of a recursion: pieces that are there already are taken at once.
+    // A loop avoids a recursion when pieces are available at once.
     let pulling = false
     let wanted = false
     const pull = (): void => {
@@ -125,7 +126,7 @@ function pour(source: Source, download: Download, lifetime: Lifetime): Promise<v
   })
 }
 
-/** Content that is too long, or another one, stays so. */
+/** Whether another try cannot help, because the content is too long or has changed. */
 function isFinal(error: unknown): boolean {
   return (
     error instanceof ContentChanged || (error instanceof Failure && error.code === 'wrong-size')
@@ -152,9 +153,9 @@ async function rest(begun: BegunContent, search: Search, options: TransferOption
 }
 
 /**
- * The rest, or undefined when another question may find it: each origin of an archive makes validators of its own, so a part of
- * another one is taken only where a digest is promised. Otherwise the whole is asked for, and its beginning compared. A beginning that came
- * from no origin has the validators of none: where a digest is promised, that alone decides.
+ * Asks for the rest. Undefined when another question may find it. Each origin of an archive makes its own validators, so a part from
+ * another origin is accepted only when a digest is promised. Otherwise the whole file is requested, and its beginning is compared. A
+ * beginning that came from no origin has no validators of an origin, so a promised digest alone decides.
  */
 async function askForRest(
   { draft, download, length, from }: BegunContent,
@@ -200,27 +201,27 @@ async function askForRest(
   }
 }
 
-/** Queries may carry signatures of their own each time. */
+/** Whether two places have the same origin and path. Queries are ignored, because each can have another signature. */
 function isSamePlace(a: TargetUri, b: TargetUri): boolean {
   return originName(a) === originName(b) && a.path === b.path
 }
 
-/** Whether an origin that answers this now may have the file again soon. */
+/** Whether an origin with this status may have the file again soon. */
 function mayPass(status: number): boolean {
   return status >= 500 || status === 408 || status === 429
 }
 
 /**
- * Completes a download whose content is whole, and stores its entry. Throws what `Download.complete` throws.
+ * Completes a download whose content is complete, and stores its entry. Throws the errors of `Download.complete`.
  */
-export function keep(
+export function keepEntry(
   wanted: WantedFile,
   { draft, download }: { readonly draft: EntryDraft; readonly download: Download },
   { store, log }: { readonly store: Store; readonly log: Logger },
 ): ContentOutcome {
   const { stored: storing } = download
   const completed = download.complete()
-  const entry = finishedEntry(draft, completed, wanted.stored, verifiedBy(wanted))
+  const entry = finishedEntry(draft, completed, wanted.stored, proofOf(wanted))
   const put = storing && store.put(entry).stored
   const kept = completed.kept.then(kept => {
     if (!kept.stored && storing) log.warn('not stored', { key: wanted.key, because: kept.because })
@@ -229,15 +230,15 @@ export function keep(
   return put ? { kind: 'stored', entry, kept } : { kind: 'passed', entry }
 }
 
-/** Time between two looks. apt comes back within seconds. */
+/** The time between two looks. apt comes back within seconds. */
 const interval: Milliseconds = 30_000
-/** What would take longer than this at the pace of the last interval is not waited for. */
+/** A download without readers is abandoned if its rest would take longer than this at the pace of the last interval. */
 const longest: Milliseconds = 15 * 60_000
 
 /**
- * Calls `abandon` once no client has read for a whole interval and the end is too far off, or not to be known. The answer ends it.
- * Most downloads without clients are worth finishing, for apt comes back; an origin that sends a few bytes at a time, or without
- * end, would keep a connection and fill the disk for no client.
+ * Calls `abandon` once no client has read for a whole interval, and the end is too far off or unknown. Returns a function that stops
+ * watching. Most downloads without clients are worth finishing, because apt comes back. An origin that sends a few bytes at a time, or
+ * without end, would keep a connection and fill the disk for no client.
  */
 export function watchAbandoned(
   download: Pick<Download, 'size' | 'length' | 'readers' | 'stored'>,

@@ -12,7 +12,7 @@ import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../async/clock.ts'
-import { Failure, whyUnreadable } from '../../errors.ts'
+import { Failure, problemOf, unreadableReason } from '../../errors.ts'
 import { countOf, date } from '../../figures.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import {
@@ -42,7 +42,7 @@ export interface Authority {
 const notice = 30 * day
 const lifetime = 10 * 365 * day
 
-/** Opens the CA that the settings name. When they name none, it opens the service's own CA, or makes it. Throws a Failure with one sentence. */
+/** Opens the CA that the settings name, else the service's own CA, which it makes if needed. Throws a Failure with one sentence. */
 export async function openAuthority(config: Config, now: Milliseconds): Promise<Authority> {
   const { cert, key, password, enableCrl } = config.https
   if (cert !== undefined) {
@@ -70,13 +70,7 @@ export async function authorityProblem(
   if (!needsAuthority(config)) return undefined
   const { cert, key } = config.https
   if (cert === undefined && key === undefined && !existsSync(ownFile(config))) return undefined
-  try {
-    await openAuthority(config, now)
-    return undefined
-  } catch (error) {
-    if (error instanceof Failure) return error.message
-    throw error
-  }
+  return problemOf(() => openAuthority(config, now))
 }
 
 /** Whether a certificate ends so soon that the service warns of it. */
@@ -228,7 +222,7 @@ async function read(setting: string, file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    throw wrong(`${setting}: cannot read ${file}: ${whyUnreadable(error)}`, error)
+    throw wrong(`${setting}: cannot read ${file}: ${unreadableReason(error)}`, error)
   }
 }
 

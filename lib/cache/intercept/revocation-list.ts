@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Clock, day, hour, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
-import { unlessMissing } from '../../errors.ts'
+import { valueUnlessMissing } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Issuer, listNumber } from '../../x509/x509.ts'
@@ -46,7 +46,7 @@ export class RevocationList {
 
   /** The list in DER; undefined while there is no file. */
   read(): Promise<Buffer | undefined> {
-    return unlessMissing(readFile(this.#file))
+    return valueUnlessMissing(readFile(this.#file))
   }
 
   async #renew(): Promise<void> {

@@ -8,7 +8,7 @@ import type { Request } from '../../http/message/message.ts'
 import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
 import { isIP, isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
-import type { Unremovable } from '../store/store.ts'
+import type { UnremovableContents } from '../store/store.ts'
 import { behindCautions } from './behind-text.ts'
 import { delayCautions } from './delay-text.ts'
 import type { Listener, OperationsSources } from './sources.ts'
@@ -162,7 +162,7 @@ type UpkeepSources = Pick<
 >
 
 /** A text about contents that could not be removed, with the reason and the command that helps. */
-export function unremovableText(left: Unremovable, directory: string): string {
+export function unremovableText(left: UnremovableContents, directory: string): string {
   const { contents, bytes, why: { because, owner } = { because: 'permission denied' } } = left
   const [they, are] = contents === 1 ? ['It', 'is'] : ['They', 'are']
   const what = `${countOf(contents, 'removed file')}, ${size(bytes)}, could not be taken from the disk: ${because}`

@@ -279,11 +279,9 @@ export class CacheMetrics {
 
   /** Adds the metrics of the store that several nodes share. */
   readShared(shared: () => SharedState | undefined): void {
-    const of = (read: (state: SharedState) => number): (() => number) => {
-      return () => {
-        const state = shared()
-        return state === undefined ? 0 : read(state)
-      }
+    const of = (read: (state: SharedState) => number) => () => {
+      const state = shared()
+      return state === undefined ? 0 : read(state)
     }
     for (const [name, help, read] of sharedGauges) {
       this.#metrics.reading({ name: `cachesvc_shared_store_${name}`, help }, of(read))

@@ -14,7 +14,7 @@ import type { SharedState } from '../shared/shared-store.ts'
 import type { Activity, CountedHoldings } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
-import type { Unremovable } from '../store/store.ts'
+import type { UnremovableContents } from '../store/store.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/room.ts'
 import type { Generation } from '../suites/generation.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
@@ -35,7 +35,7 @@ export interface OperationsSources {
   /** The IP addresses of this machine, in the order of the system. */
   readonly addresses: () => readonly string[]
   /** The removed contents whose files the file system could not delete. */
-  readonly unremovable: () => Unremovable
+  readonly unremovable: () => UnremovableContents
   /** The number of builds, and the bytes of the contents that are kept for them. */
   readonly builds: () => { readonly count: number; readonly bytes: number }
   /** The host name of the machine. */
@@ -111,11 +111,11 @@ export interface SuiteState
   /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
   readonly refusal?: string | undefined
   /** The generations that a delay or a hold keeps from clients; undefined when the archive has neither. */
-  readonly delay?: SuiteDelayed | undefined
+  readonly delay?: DelayOfSuite | undefined
 }
 
 /** The generations of a suite that a delay or a hold keeps from clients. */
-export interface SuiteDelayed {
+interface DelayOfSuite {
   readonly state: DelayState
   /** The number of packages that the newest waiting generation changes. Undefined until they are counted; a call starts the count. */
   readonly changes: () => ChangeCount | 'unknown' | undefined

@@ -1,15 +1,15 @@
 /**
- * Finds out where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at
- * all. The client that asks is checked elsewhere (`admitClient`).
+ * Finds the destination of a request: the file it asks for, the key and the origin of that file, and whether the target may be reached.
+ * `admitClient` checks the client.
  *
  * # Facts
- * - All of it follows from the rules, the target, Host, the listener the request came in by and the tunnel it came through; no
- *   other part of a request counts. So the work (canonical spelling, host lists, the kind of the path) is done once for a
- *   target in use and remembered. It was a third of the cost of a hit from memory.
- * - Targets in demand are one object however often they are asked for (`TargetReader`). What is remembered of a target goes
- *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
- * - With a URL prefix a browser takes every archive, and our own pages, for one site: a page of one could read what the others
- *   have. So such an answer gets no scripts and an origin of its own, and loses the fields that concern a whole site.
+ * - The destination depends only on the rules, the target, Host, the listener and the tunnel of the request. So the work (canonical
+ *   spelling, host lists, the kind of the path) is done once for a target in use, and remembered. It was a third of the cost of a hit
+ *   from memory.
+ * - Requests for the same target have the same object (`TargetReader`). The destination is forgotten with the target, so the bound of
+ *   the reader is the bound here. A reload makes new `Destinations`.
+ * - With a URL prefix, a browser takes every archive and the pages of this proxy for one site, so that a page of one could read the
+ *   others. So such an answer is sandboxed, without scripts and with an opaque origin, and loses the fields that concern a whole site.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -35,23 +35,23 @@ import {
 import { canonicalUri } from '../store/key.ts'
 import {
   effectiveTarget,
-  type NoFile,
+  type NonFileTarget,
   placeWithinOwn,
   refusals,
   type TargetParts,
 } from './request-target.ts'
 
-/** What every answer about one target has in common. */
-export interface About {
+/** The facts that all answers about one target have in common. */
+export interface FileFacts {
   readonly key: string
   readonly kind: string
   readonly origin: string
-  /** The parent proxy by which the origin is asked; until it has been, of several `one or another`. */
+  /** The parent proxy through which the origin is asked. Before the question, several are joined by `or`. */
   readonly parent?: string
 }
 
-/** The same of a request that went by way of this parent proxy, or of none. */
-export function askedBy(about: About, parent: string | undefined): About {
+/** The facts after a request through this parent proxy, or through none. */
+export function factsByParent(about: FileFacts, parent: string | undefined): FileFacts {
   if (parent === about.parent) return about
   const { parent: _planned, ...others } = about
   return parent === undefined ? others : { ...others, parent }
@@ -60,32 +60,31 @@ export function askedBy(about: About, parent: string | undefined): About {
 /** A file of an archive. */
 export interface FileDestination {
   readonly kind: 'file'
-  /** Whether it is shown under an address of ours, because the client asked with a URL prefix. */
+  /** Whether the client asked with a URL prefix, so that the answer appears under the address of this proxy. */
   readonly underOurAddress: boolean
   readonly asked: TargetUri
   /**
-   * The target the origin is asked for, in its canonical spelling: so a response is never stored under the key of another
-   * spelling.
+   * The target for which the origin is asked, in canonical spelling. So a response is never stored under the key of another spelling.
    */
   readonly uri: TargetUri
-  /** The rule that routed it there; undefined when it is fetched from where it was asked for. */
+  /** The rule that routed it there; undefined when it is fetched from the requested place. */
   readonly rule: RouteRule | undefined
   readonly key: string
   readonly archive: ArchivePath
-  readonly about: About
-  /** The end of the day as of which it is wanted; undefined for the present. */
+  readonly about: FileFacts
+  /** The moment as of which the file is wanted, such as the end of a day; undefined for the present. */
   readonly asOf: Milliseconds | undefined
-  /** The name of a build that stands in the path. */
+  /** The name of the build in the path; undefined when it has none. */
   readonly build: string | undefined
-  /** Whether credentials sent for what was asked may go to where it is fetched. */
+  /** Whether credentials for the requested target may go to `uri`. */
   readonly credentials: boolean
-  /** The archive whose files some clients alone may have; undefined when it is in none. */
+  /** The confined archive of the file, which only some clients may have; undefined when it is in none. */
   readonly confinement: Confinement | undefined
-  /** Whether the target may be reached, whichever client asks. */
+  /** Whether the target may be reached, independent of the client. */
   readonly admission: Admission
 }
 
-type Destination = NoFile | FileDestination
+type Destination = NonFileTarget | FileDestination
 
 interface Remembered extends Pick<TargetParts, 'secure' | 'local'> {
   readonly host: string | undefined
@@ -93,7 +92,7 @@ interface Remembered extends Pick<TargetParts, 'secure' | 'local'> {
   readonly destination: FileDestination
 }
 
-/** The destinations under one set of rules. */
+/** The destinations by one set of rules. */
 export class Destinations {
   readonly rules: Rules
   readonly #known = new WeakMap<Target, Remembered>()
@@ -102,7 +101,7 @@ export class Destinations {
     this.rules = rules
   }
 
-  /** Never throws. */
+  /** The destination of a request. Never throws. */
   of(request: TargetParts): Destination {
     const { target, method, fields, secure, local, tunnelEnd } = request
     const host = fields.get('host')
@@ -154,13 +153,13 @@ function aboutFile(
   key: string,
   { kind }: ArchivePath,
   { uri, policy }: { readonly uri: TargetUri; readonly policy: Rules['policy'] },
-): About {
+): FileFacts {
   const about = { key, kind, origin: formatAuthority(uri, uri.scheme) }
   const parent = parentOf(uri, policy)
   return parent === undefined ? about : { ...about, parent }
 }
 
-/** Both the asked and the routed target must be admitted; the stricter admission counts. */
+/** The admission of a request. Both the requested and the routed target must be admitted; the stricter admission counts. */
 function admitBoth(asked: TargetUri, routed: TargetUri, { policy }: Rules): Admission {
   const first = admitTarget({ kind: 'fetch', authority: asked }, policy)
   if (asked === routed || 'deny' in first) return first
@@ -168,7 +167,7 @@ function admitBoth(asked: TargetUri, routed: TargetUri, { policy }: Rules): Admi
   return 'allow' in second && first.allow === 'passthrough' ? first : second
 }
 
-/** Where a GET of a URL through the proxy leads; a sentence when it asks for no file of an archive. */
+/** The destination of a GET for a URL through the proxy, or a sentence when it asks for no file of an archive. */
 export function destinationOfUrl(url: string, rules: Rules): FileDestination | string {
   const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
   if ('problem' in target) return target.problem
@@ -181,27 +180,27 @@ export function destinationOfUrl(url: string, rules: Rules): FileDestination | s
   return destination.kind === 'operations' ? 'a page of this proxy' : 'a tunnel'
 }
 
-/** The same file under another key on the same host. */
-export function keptAs(destination: FileDestination, key: string): FileDestination {
+/** The destination with another key on the same host, for a file that is kept under another name. */
+export function destinationUnderKey(destination: FileDestination, key: string): FileDestination {
   const uri = parseUri(key)
   if (key === destination.key || 'problem' in uri) return destination
   const archive = classify(uri.path)
   return { ...destination, uri, key, archive, about: { ...destination.about, key } }
 }
 
-/** The answer to a request for this target, from `uri`, as it may be shown under our address. Redirects stay there. */
+/** A response from `uri` as it may appear under the address of this proxy. Its redirects stay under this address. */
 export function sandboxedResponse(response: Response, target: Target, uri: TargetUri): Response {
   const location = response.fields.get('Location')
   const fields = response.fields
     .without(...aboutASite, ...(location === undefined ? [] : ['Location']))
-    // CSP 3 section 6.3.2: no scripts, no forms, an opaque origin.
+    // CSP 3 section 6.3.2: the sandbox allows neither scripts nor forms, and has an opaque origin.
     .plus('Content-Security-Policy', 'sandbox')
     .plus('X-Content-Type-Options', 'nosniff')
   if (location === undefined) return { ...response, fields }
   return { ...response, fields: fields.plus('Location', prefixed(location, target, uri)) }
 }
 
-/** The place a redirect of `from` names, with the prefix by which the client asked. */
+/** The target of a redirect from `from`, with the prefix with which the client asked. */
 function prefixed(location: string, target: Target, from: TargetUri): string {
   const base = formatUri(from)
   if (!URL.canParse(location, base)) return location
@@ -219,7 +218,7 @@ function prefixed(location: string, target: Target, from: TargetUri): string {
   return place + hash
 }
 
-/** Fields that concern all of a server's site. */
+/** The fields that concern the whole site of a server. */
 const aboutASite = [
   'Set-Cookie',
   'Set-Cookie2',

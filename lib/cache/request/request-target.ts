@@ -1,20 +1,21 @@
 /**
- * Reads from a target what is asked for: a file of an archive, a page of this proxy, or a tunnel. Pure.
+ * Decides whether a target asks for a file of an archive, a page of this proxy, or a tunnel. This file is pure.
  *
  * # Facts
- * - absolute-form comes from a client that has this proxy configured; CONNECT asks for a tunnel.
- * - origin-form with the Host of an archive comes from a client that DNS (SRV) or a router sent here: it takes us for the
+ * - absolute-form comes from a client that has this proxy configured. CONNECT asks for a tunnel.
+ * - origin-form with the Host of an archive comes from a client that DNS (SRV) or a router sent here. It takes this proxy for the
  *   archive.
- * - origin-form with our Host comes from a sources.list that begins with our address: the first segment is the archive's host.
- * - `http://HTTPS///host/path` is how users of apt-cacher-ng ask for an https origin without a tunnel. A client with a proxy
- *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
- * - Within an intercepted tunnel the client talks to an https origin and knows of no proxy: every path is the origin's, and
- *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
- * - Below `/_cachesvc/snapshot/` and a date the path is that of a sources.list that begins with our address. `apt --snapshot`
- *   puts its ID (`20260801T000000Z`) and the path of the source into a template, which doubles slashes.
- *   So it is below `/_cachesvc/build/` and the name of a build.
- * - asterisk-form asks about the proxy itself; a load balancer checks it so.
- * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
+ * - origin-form with a Host of this proxy comes from a sources.list whose URLs begin with the address of the proxy. The first segment is
+ *   the host of the archive.
+ * - Users of apt-cacher-ng write `http://HTTPS///host/path` for an https origin without a tunnel. A client with a proxy sends it in
+ *   absolute-form, with two or three slashes. In origin-form the first segment is `HTTPS`.
+ * - In an intercepted tunnel, the client talks to an https origin and knows of no proxy. So every path belongs to the origin, and Host
+ *   has to be the host of the tunnel (RFC 9110 section 7.4), because the certificate has that name.
+ * - Below `/_cachesvc/snapshot/` and a date, the path is like that of a sources.list whose URLs begin with the address of the proxy.
+ *   `apt --snapshot` puts its ID (`20260801T000000Z`) and the path of the source into a template, which doubles slashes. Paths below
+ *   `/_cachesvc/build/` and the name of a build have the same form.
+ * - asterisk-form asks about the proxy itself. Load balancers check it so.
+ * - The operations interface answers at its exact paths on every listener and for every Host, because discovery tools ask by address.
  */
 
 import { day, type Milliseconds } from '../../async/clock.ts'
@@ -31,7 +32,7 @@ import { normaliseAddress } from '../../ip.ts'
 import { isOperationsPath, operationsPrefix, wholeServer } from '../operations/paths.ts'
 import { isOwn, isOwnHost, type OwnIdentity } from '../policy/routing.ts'
 
-/** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
+/** The way in which a client asks: through the proxy, sent by DNS, with a URL prefix, with `HTTPS///` in it, or in an intercepted tunnel. */
 type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
 
 type EffectiveTarget =
@@ -39,27 +40,27 @@ type EffectiveTarget =
       readonly kind: 'fetch'
       readonly uri: TargetUri
       readonly mode: FetchMode
-      /** The moment as of which the file is wanted, the end of a day or of a second; undefined for the present. */
+      /** The moment as of which the file is wanted: the end of a day or of a second; undefined for the present. */
       readonly asOf?: Milliseconds
-      /** The name of the build that it is asked for, as it stands in the path. */
+      /** The name of a build in the path. */
       readonly build?: string
     }
-  | NoFile
+  | NonFileTarget
 
-/** What a request asks for that is no file of an archive. */
-export type NoFile =
+/** A target that is no file of an archive. */
+export type NonFileTarget =
   | { readonly kind: 'operations'; readonly path: string; readonly query?: string | undefined }
   | { readonly kind: 'connect'; readonly authority: Authority }
   | Refused
 
-/** A target that asks for nothing this proxy has. The client may read the sentence. */
+/** A target that this proxy refuses. The sentence is for the client. */
 interface Refused {
   readonly kind: 'refuse'
   readonly status: 400 | 404 | 421 | 501
   readonly sentence: string
 }
 
-/** The part of a request that says what it asks for. */
+/** The parts of a request on which its target depends. */
 export type TargetParts = Pick<
   Request,
   'method' | 'target' | 'fields' | 'secure' | 'local' | 'tunnelEnd'
@@ -67,7 +68,7 @@ export type TargetParts = Pick<
 
 type PathAndQuery = Pick<TargetUri, 'path' | 'query'>
 
-/** One answer for each of the four forms of a target. Never throws. */
+/** Reads a target in any of its four forms. Never throws. */
 export function effectiveTarget(asked: TargetParts, own: OwnIdentity): EffectiveTarget {
   const { target, method } = asked
   if ((method === 'CONNECT') !== (target.form === 'authority')) return refusals.tunnelForm
@@ -84,7 +85,7 @@ export function effectiveTarget(asked: TargetParts, own: OwnIdentity): Effective
   }
 }
 
-/** A request that came through an intercepted tunnel. */
+/** Reads the target of a request in an intercepted tunnel. */
 function withinTunnel({ target, fields }: TargetParts, end: Authority): EffectiveTarget {
   if (target.form === 'authority') return refusals.nested
   if (target.form === 'asterisk') return refusals.asterisk
@@ -102,7 +103,7 @@ function fromAbsolute(uri: TargetUri, asked: TargetParts, own: OwnIdentity): Eff
     return fromPrefix(uri, 'https', uri.userinfo)
   }
   if (!isOwn(uri, own) && !isLocal(uri, asked)) return { kind: 'fetch', uri, mode: 'proxy' }
-  // A client that uses us as its proxy and, in sources.list, as a prefix as well.
+  // Such a client has this proxy configured, and its address in sources.list as well.
   return isOperationsPath(uri.path) ? operations(uri, uri.userinfo) : fromOwnPath(uri, uri.userinfo)
 }
 
@@ -113,14 +114,15 @@ function fromOrigin(target: PathAndQuery, asked: TargetParts, own: OwnIdentity):
   if (hosts.length > 1) return refusals.manyHosts
   const host = parseHost(hosts[0], defaultPort(scheme))
   if (host !== undefined && 'problem' in host) return refuse(400, host.problem)
-  // HTTP/1.0 clients may leave Host out; a path alone can only be meant for us.
+  // HTTP/1.0 clients may leave Host out. A path alone can only be for this proxy.
   if (host === undefined || isMeantForUs(host, asked, own)) return fromOwnPath(target)
   return { kind: 'fetch', uri: { scheme, ...host, ...pathAndQueryOf(target) }, mode: 'steered' }
 }
 
 /**
- * Clients sent here by DNS name the archive, and archives use the default port, even on this machine. So any name of ours with
- * another port is ours (a container's mapped port, for one), and so is any name at all with the port the client came in on.
+ * Whether a Host means this proxy. Clients that DNS sent here name the archive, and archives use the default port, even on this machine.
+ * So an own name with another port means this proxy (such as the mapped port of a container), and so does any name with the port to
+ * which the client is connected.
  */
 function isMeantForUs(host: Authority, asked: TargetParts, own: OwnIdentity): boolean {
   if (isOwn(host, own) || isLocal(host, asked)) return true
@@ -128,20 +130,20 @@ function isMeantForUs(host: Authority, asked: TargetParts, own: OwnIdentity): bo
   return host.port === asked.local.port || isOwnHost(host.host, own)
 }
 
-/** Whether an authority is the address and port the client is connected to. */
+/** Whether an authority is the address and the port to which the client is connected. */
 function isLocal({ host, port }: Authority, { local }: TargetParts): boolean {
   const address = normaliseAddress(host)
   return port === local.port && address !== undefined && address === normaliseAddress(local.address)
 }
 
-/** `/archive.example.org/debian/…` or `/HTTPS///archive.example.org/debian/…` on our own host. */
+/** Reads `/archive.example.org/debian/…` or `/HTTPS///archive.example.org/debian/…` on a host of this proxy. */
 function fromOwnPath(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   const https = /^\/+https(?=\/)/i.exec(target.path)
   if (https === null) return fromPrefix(target, 'http', userinfo)
   return fromPrefix({ ...target, path: target.path.slice(https[0].length) }, 'https', userinfo)
 }
 
-/** The first segment that is not empty names the host; the rest is the path there. */
+/** Reads a path whose first segment that is not empty names the host. The rest is the path on that host. */
 function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): EffectiveTarget {
   const [, segment = '', rest = ''] = /^\/*([^/]*)(.*)$/s.exec(target.path) ?? []
   if (!namesHost(segment)) {
@@ -158,17 +160,17 @@ function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): Ef
   return { kind: 'fetch', uri, mode: scheme === 'http' ? 'prefix' : 'https-prefix' }
 }
 
-/** Whether the first segment of a path names a host, rather than a directory or a file of some other program. */
+/** Whether the first segment of a path names a host, and not a directory or a file for another program. */
 function namesHost(segment: string): boolean {
-  // A dot or a port tells a host from a directory.
+  // A host has a dot or a port, unlike a directory.
   if (!/^[A-Za-z0-9_[][^@]*[.:]/.test(segment)) return false
   if (segment.includes(':') || normaliseAddress(segment) !== undefined) return true
-  // `/v1.0/x`: the last label of a name is no number (URL Standard section 3.5). `/proxy.pac`, `/index.php/x`: nor a suffix of files.
+  // The last label of a name is no number (URL Standard section 3.5), unlike in `/v1.0/x`, and no suffix of files, unlike in `/proxy.pac`.
   const last = segment.replace(/\.$/, '').split('.').at(-1)?.toLowerCase() ?? ''
   return !/^\d+$/.test(last) && !fileSuffixes.has(last)
 }
 
-/** Suffixes of files that browsers, clients of other proxies and scanners ask for. None is a top-level domain. */
+/** The suffixes of files for which browsers, clients of other proxies and scanners ask. None is a top-level domain. */
 const fileSuffixes: ReadonlySet<string> = new Set([
   ...['asp', 'aspx', 'bak', 'cfg', 'cfm', 'cgi', 'conf', 'css', 'csv', 'dat', 'deb', 'dll', 'env'],
   ...[
@@ -220,20 +222,20 @@ function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   return asked.kind === 'fetch' ? { ...asked, asOf } : asked
 }
 
-/** `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…` */
+/** A path such as `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…`. */
 const SNAPSHOT = new RegExp(`^${operationsPrefix}/+snapshot/+([^/]*)(.*)$`, 's')
 
-/** `/_cachesvc/build/NAME/archive.example.org/debian/…` */
+/** A path such as `/_cachesvc/build/NAME/archive.example.org/debian/…`. */
 const BUILD = new RegExp(`^${operationsPrefix}/+build/+([^/]*)(.*)$`, 's')
 
-/** What stands before the host in the path of a snapshot or a build; empty for other paths. */
+/** The part of a snapshot's or a build's path before the host; empty for other paths. */
 export function placeWithinOwn(path: string): string {
   return WITHIN.exec(path)?.[0] ?? ''
 }
 
 const WITHIN = new RegExp(`^${operationsPrefix}/+(?:snapshot|build)/+[^/]*(?=/)`)
 
-/** The last millisecond of a day, UTC. */
+/** The last millisecond of a day by UTC; undefined when the text is no date. */
 function endOfDay(date: string): Milliseconds | undefined {
   const begin = Date.parse(`${date}T00:00:00.000Z`)
   const right = !Number.isNaN(begin) && new Date(begin).toISOString().startsWith(`${date}T`)
@@ -241,8 +243,9 @@ function endOfDay(date: string): Milliseconds | undefined {
 }
 
 /**
- * The last millisecond of the second that an ID of apt names, so that `20261120T235959Z` is the day 2026-11-20. An ID is
- * `%Y%m%dT%H%M%SZ` and nothing shorter: `20261120` is midnight for one archive's snapshots, and its end would be our day.
+ * The last millisecond of the second that an ID of apt names, so that `20261120T235959Z` is the same as the day 2026-11-20. Only the form
+ * `%Y%m%dT%H%M%SZ` is an ID. A shorter one is refused, because `20261120` means midnight for the snapshots of one archive, and the end of
+ * the day would be another moment.
  */
 function endOfSecond(id: string): Milliseconds | undefined {
   const parts = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(id)
@@ -262,7 +265,7 @@ function refuse(status: Refused['status'], sentence: string): Refused {
   return { kind: 'refuse', status, sentence }
 }
 
-/** Targets that are refused before any policy is asked. */
+/** The refusals that do not depend on the policy. */
 export const refusals = {
   tunnelForm: refuse(400, 'CONNECT asks for host:port, and only CONNECT does.'),
   asterisk: refuse(501, 'OPTIONS for the whole server is not implemented in a tunnel.'),

@@ -1,12 +1,12 @@
 /**
- * The objects of the bucket: their names, and what stands in those that are JSON. What was read there is unknown until a reader here has
- * checked it: other nodes write it, and other versions of this program. Pure.
+ * The objects of the bucket: their names, and the format of those that are JSON. Other nodes and other versions of this program write them,
+ * so the readers here check every object. This file is pure.
  *
  *     blobs/ab/<sha256>            a content
  *     entries/<sha256 of key>.json the entry of a key: digest, fields, made-up Last-Modified
- *     leases/<sha256 of key>       who fetches the key now
+ *     leases/<sha256 of key>       the node that fetches the key now
  *     suites/<sha256 of id>.json   the Release file that a suite has
- *     probes/<node>                nothing; for trying the engine
+ *     probes/<node>                an empty JSON object, for trying the engine
  */
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { parseDate } from '../../http/message/date.ts'
@@ -16,17 +16,17 @@ import { checkEntry, type Entry, maxEntryBytes } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
 import type { SuitePointer, SuiteRecord } from './shared-store.ts'
 
-/** The format of the JSON objects. Those of another one are not read, and are replaced. */
+/** The version of the format of JSON objects. Objects of another version are not read, and are replaced. */
 const format = 1
 
-/** Most bytes of each kind of object that is read whole. */
+/** The most bytes of each kind of object that is read whole. */
 export const mostBytes = {
   entry: maxEntryBytes + 1024,
   lease: 4096,
   suite: 3 * maxEntryBytes + 4096,
 } as const
 
-/** Most bytes of a content that goes to the store: that is what one PUT takes. */
+/** The most bytes of a content that is uploaded, because one PUT takes at most this many. */
 export const largestBlob = 5 * 1024 ** 3
 
 export const blobName = (digest: string): string => `blobs/${digest.slice(0, 2)}/${digest}`
@@ -41,18 +41,18 @@ export function entryBytes(entry: Entry): Buffer {
   return bytesOf({ entry })
 }
 
-/** The entry of a key; undefined for what is none. */
+/** The entry of a key; undefined for bytes that are not an entry of this key. */
 export function readEntry(bytes: Buffer, key: string): Entry | undefined {
   const found = entryIn(read(bytes)['entry'])
   return found?.key === key ? found : undefined
 }
 
-/** Characters of all fields of an entry: what the head of an origin's answer may have. */
+/** The most characters of all fields of an entry. The head of an origin's answer has the same limit. */
 const mostFields = 65_536
-/** RFC 9111 section 1.2.2: an age that is larger counts as this. */
+/** RFC 9111 section 1.2.2: a larger age counts as this one. */
 const oldest: Seconds = 2 ** 31
 
-/** An entry as another node may have written it: it could have come with the answer of an origin. */
+/** An entry that another node may have written. It passes the same checks as the answer of an origin. */
 function entryIn(value: unknown): Entry | undefined {
   const found = isRecord(value) ? checkEntry(value).entry : undefined
   if (found === undefined || parseDate(found.lastModified, 0) === undefined) return undefined
@@ -66,9 +66,9 @@ export interface LeaseRecord {
   readonly node: string
   /** The `peer_url` of the node. */
   readonly peer: TargetUri | undefined
-  /** What no other lease has. */
+  /** A text that no other lease has. */
   readonly id: string
-  /** Until when it lasts, by the store's clock. */
+  /** The moment at which the lease ends, by the store's clock. */
   readonly until: Milliseconds
 }
 
@@ -84,7 +84,7 @@ export function readLease(bytes: Buffer): LeaseRecord | undefined {
   return { node, id, until, peer: typeof peer === 'string' ? peerOf(peer) : undefined }
 }
 
-/** The place of a node: scheme, host and port. Undefined for a URL that has more than these. */
+/** The URL of a node: scheme, host and port. Undefined for a URL that has more than these. */
 export function peerOf(text: string): TargetUri | undefined {
   const uri = parseUri(text)
   if ('problem' in uri || uri.userinfo !== undefined) return undefined
@@ -96,7 +96,7 @@ export function suiteBytes(record: SuiteRecord): Buffer {
   return bytesOf({ release, date, adopted, node })
 }
 
-/** A pointer; undefined for what is none. Its entries are those of any keys. */
+/** A pointer; undefined for bytes that are not a pointer. The keys of its entries are not checked. */
 export function readSuite(bytes: Buffer, etag: string): SuitePointer | undefined {
   const { release, date, adopted, node } = read(bytes)
   if (!Array.isArray(release) || release.length === 0 || release.length > 3) return undefined
@@ -111,7 +111,7 @@ function bytesOf(members: JsonObject): Buffer {
   return Buffer.from(`${JSON.stringify({ format, ...members })}\n`)
 }
 
-/** The members of an object of this format; none of what is something else. */
+/** The members of an object of this format; none for any other bytes. */
 function read(bytes: Buffer): JsonObject {
   const found = parsedJson(bytes.toString('utf8'))
   return isRecord(found) && found['format'] === format ? found : {}

@@ -1,6 +1,6 @@
 /**
- * Opens the store that nodes share as `shared_store` says. Loaded where it is set, and nowhere else: without it none of this room is in
- * memory.
+ * Opens the store that nodes share, by the settings `shared_store`. Only a program with these settings loads this file, so that without them
+ * no file of this folder is in memory.
  */
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -20,11 +20,11 @@ import type { SharedStore } from './shared-store.ts'
 type Settings = Config['sharedStore']
 type Url = NonNullable<Settings['url']>
 
-export interface SharedStoreParts extends Pick<SharedBucketParts, 'store' | 'shares'> {
+interface SharedStoreParts extends Pick<SharedBucketParts, 'store' | 'shares'> {
   readonly clock: Clock
   readonly log: Logger
   readonly blocks: BlockPool
-  /** Authorities that certificates may be from besides those of Node, PEM. */
+  /** Certificate authorities to trust besides those of Node, PEM. */
   readonly authorities: readonly string[]
   readonly lookup?: Lookup | undefined
   /** The cache directory. */
@@ -34,15 +34,15 @@ export interface SharedStoreParts extends Pick<SharedBucketParts, 'store' | 'sha
 
 export interface OpenedSharedStore {
   readonly shared: SharedStore
-  /** Takes over what a reload changes. Answers what is wrong with the credentials, which stay as they were then. */
+  /** Takes over changed settings. Answers why new credentials cannot be used; the old ones stay in use then. */
   reload(settings: Settings, authorities: readonly string[]): string | undefined
   close(signal: AbortSignal): Promise<void>
 }
 
-/** Connections to the store at a time: a slow reader of a content keeps its connection. */
+/** The most connections to the store at a time. A slow reader of a content keeps its connection. */
 const mostConnections = 64
 
-/** Undefined without a URL. Throws a Failure with one sentence when the credentials cannot be used. */
+/** Opens the store; undefined when the settings have no URL. Throws a Failure with one sentence when the credentials cannot be used. */
 export async function openSharedStore(
   settings: Settings,
   parts: SharedStoreParts,
@@ -96,7 +96,7 @@ async function open(
   }
 }
 
-/** The credentials as they were when they could be read last. */
+/** The credentials as they were when they could last be read. */
 class Credentials {
   present: AwsCredentials = { keyId: '', secret: '' }
   readonly #place: string | undefined
@@ -107,7 +107,7 @@ class Credentials {
     this.#environment = environment
   }
 
-  /** Reads them again. What is wrong with them, in one sentence; they stay as they were then. */
+  /** Reads the credentials again. Answers in one sentence why they cannot be used; the old ones stay in use then. */
   read(): string | undefined {
     const read = bucketCredentials(this.#place, this.#environment)
     if (!('problem' in read)) {

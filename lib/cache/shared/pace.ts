@@ -1,16 +1,16 @@
 /**
- * Breaks off content that comes too slowly to be worth waiting for: a store that sends a byte now and then passes each deadline, and an origin
- * would have given the file long ago.
+ * Breaks off a content that comes too slowly. A store that sends a byte now and then misses no deadline, but an origin would have sent the
+ * file much earlier.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Source } from '../../bytes/source.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 
-/** In so much time in which its reader waits, so many bytes have to come. */
+/** At least `leastBytes` must come in each `window` of time in which the reader waits. */
 const window: Milliseconds = 10_000
 const leastBytes = 64 * 1024
 
-/** The source, which breaks off when less comes. The time that its reader takes does not count. `origin`: who sends it, for the failure. */
+/** Wraps a source so that it fails when fewer bytes come. The time that the reader takes does not count. `origin` names the sender in the failure. */
 export function pacedSource(source: Source, clock: Clock, origin: string): Source {
   let waited: Milliseconds = 0
   let came = 0

@@ -1,12 +1,13 @@
 /**
- * Keeps objects in use from lapsing. The bucket's lifecycle rule removes what is older than `expire`; an object that is used is copied onto
- * itself when half of that is over, which begins its age anew.
+ * Renews objects of the bucket that are in use. The bucket's lifecycle rule removes objects that are older than `expire`. A used object is
+ * copied onto itself when half of that time is over, and its age begins anew.
  *
  * # Facts
- * - What is read from the bucket says its age, so it is renewed in passing.
- * - Hits come from the local disk and never ask the bucket. So the contents that clients of this node have used are looked at in the background, a
- *   sixteenth of them at a time, each within a quarter of `expire`. Which sixteenth it is depends on the time alone, so restarts change nothing.
- * - What the bucket has lost, or never got because the list of uploads was full, is offered anew on that round.
+ * - A response of the bucket has the age of its object, so an object can be renewed when it is read.
+ * - Hits come from the local disk and do not ask the bucket. So the contents that clients of this node have used are checked in the background,
+ *   a sixteenth of them at a time, all of them within a quarter of `expire`. The time alone decides which sixteenth is next, so a restart does
+ *   not change the order.
+ * - This round also offers contents anew that the bucket has lost, or never got because the list of uploads was full.
  */
 import { type Clock, hour, type Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'
@@ -22,9 +23,9 @@ interface RenewalParts {
   readonly log: Logger
   readonly bucket: Bucket
   readonly list: () => AsyncIterable<readonly ListedEntry[]>
-  /** What the lifecycle rule of the bucket says; 0: there is none. */
+  /** The age at which the lifecycle rule of the bucket removes objects; 0 when there is no rule. */
   readonly expire: () => Milliseconds
-  /** Whether requests of our own are welcome now. */
+  /** Whether the store can be used now. */
   readonly usable: () => boolean
   /** Whether the file of a key is shared. */
   readonly shares: (key: string) => boolean
@@ -32,17 +33,17 @@ interface RenewalParts {
 }
 
 const parts = 16
-/** A round lists all entries: with an `expire` of minutes that is not done all the time. */
+/** The shortest time between two rounds. A round lists all entries, and an `expire` of minutes must not make it run all the time. */
 const shortestSlot: Milliseconds = 60_000
-/** Time between two questions of a round. */
+/** The limits of the time between two requests of a round. */
 const shortestPause: Milliseconds = 20
 const longestPause: Milliseconds = 5000
-/** How long a round waits for a store that rests. */
+/** How long a round waits before it looks again whether the store can be used. */
 const untilUsable: Milliseconds = 60_000
 
 export class Renewal {
   readonly #parts: RenewalParts
-  /** When objects were renewed last, by name and by `elapsed`: a store may give the same age again. */
+  /** When objects were last renewed, by name and by `elapsed`. A store may still answer with the old age. */
   readonly #renewed = recentEntries<string, Milliseconds>(2000)
   readonly #over = new AbortController()
   #count = 0
@@ -52,7 +53,7 @@ export class Renewal {
     this.#parts = parts
   }
 
-  /** How many objects have been renewed. */
+  /** The number of objects that have been renewed. */
   get count(): number {
     return this.#count
   }
@@ -67,12 +68,12 @@ export class Renewal {
     this.#cancel()
   }
 
-  /** An object was read that is so old. */
+  /** Notes that an object was read, and renews it when it is old. */
   seen(name: string, modified: Milliseconds | undefined): void {
     if (this.#isOld(modified) && this.#parts.usable()) void this.#renew(name)
   }
 
-  /** The time in which a sixteenth is looked at. */
+  /** The time in which a sixteenth of the contents is checked. */
   #slot(): Milliseconds {
     return Math.max(this.#parts.expire() / 4 / parts, shortestSlot)
   }
@@ -93,7 +94,7 @@ export class Renewal {
     }
     if (this.#over.signal.aborted) return
     const slot = this.#slot()
-    // To the begin of the next part.
+    // The next round begins with the next part of the time.
     this.#later(slot - (this.#parts.clock.now() % Math.max(slot, 1)))
   }
 

@@ -1,5 +1,6 @@
 /**
- * Which files the nodes of a bucket share: those that every client of theirs may have, and whose names hold no secret. Pure.
+ * Decides which files the nodes of a bucket share: files that every client of theirs may have, and whose names have no secret. This file is
+ * pure.
  */
 import { parseUri, type TargetUri } from '../../http/message/target.ts'
 import type { OriginCredentials } from '../fetch/origin-credentials.ts'
@@ -13,8 +14,8 @@ export interface SharingRules {
 }
 
 /**
- * Whether the file of a target is shared. One of an archive with `clients` or `credentials` is not: who can read the bucket could have it.
- * Nor is one with a query, which can carry a signature.
+ * Whether the file of a target is shared. A file of an archive with `clients` or `credentials` is not shared, because every reader of the
+ * bucket could have it. A target with a query is not shared, because a query can have a signature.
  */
 export function isShareable(uri: TargetUri, { rules, credentials }: SharingRules): boolean {
   if (uri.query !== undefined || uri.userinfo !== undefined) return false
@@ -22,7 +23,7 @@ export function isShareable(uri: TargetUri, { rules, credentials }: SharingRules
   return credentials().of(uri) === undefined
 }
 
-/** The same for a key; one that is no address of a file is not shared, such as that of a file that waits to take the place of another. */
+/** The same for a key. A key that is not the address of a file is not shared, such as that of a new Release file before it replaces the old one. */
 export function isShareableKey(key: string, parts: SharingRules): boolean {
   if (key.includes('#')) return false
   const uri = parseUri(key)

@@ -1,6 +1,6 @@
 /**
- * The store that nodes share, in a bucket: what each question asks of it, what it says of the store's health, and what is counted. Reads and
- * writes rest apart: a full store still gives what it has.
+ * The store that nodes share, in a bucket: the requests for each call, the health of the store, and the figures. Reads and writes rest
+ * separately, because a full store still answers reads.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
@@ -11,12 +11,11 @@ import type { Entry } from '../store/entry.ts'
 import { Leases } from './misses/leases.ts'
 import { blobName, entryObject, largestBlob, mostBytes, probeName, readEntry } from './objects.ts'
 import { Renewal } from './renewal.ts'
-import { Bucket, type BucketParts, type Reason } from './s3/bucket.ts'
+import { Bucket, type BucketParts, type OutcomeReason } from './s3/bucket.ts'
 import { tryEngine } from './s3/engine.ts'
 import {
   type BlobOptions,
   type Lease,
-  patience,
   type SharedContent,
   type SharedOperation,
   type SharedOutcome,
@@ -24,7 +23,8 @@ import {
   type SharedStore,
   type SuitePointer,
   type SuiteRecord,
-  type Swapped,
+  type SwapResult,
+  sharedPatience,
 } from './shared-store.ts'
 import { SuiteObjects } from './suites/suite-objects.ts'
 import { type UploadedStore, Uploads } from './uploads.ts'
@@ -34,11 +34,11 @@ export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
   readonly log: Logger
   /** The URL of the setting, for status and log. */
   readonly url: string
-  /** What no other node is called. */
+  /** The name of this node, which no other node has. */
   readonly node: string
   readonly peer: string | undefined
   readonly expire: () => Milliseconds
-  /** Reads the credentials again, before a store that has failed is tried. */
+  /** Reads the credentials again, before a trial of a store that has failed. */
   readonly credentialsAgain: () => void
   readonly directory: string
   readonly store: UploadedStore & { list(): AsyncIterable<readonly ListedEntry[]> }
@@ -47,7 +47,7 @@ export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
 
 const none: Lease = { kind: 'none' }
 
-/** The longest time for which a lease waits for the upload of what was fetched. */
+/** The longest time for which a lease waits for the upload of the fetched content. */
 const uploadTime: Milliseconds = 60_000
 
 export class SharedBucket implements SharedStore {
@@ -101,7 +101,7 @@ export class SharedBucket implements SharedStore {
     })
   }
 
-  /** Tries the engine in the background, and goes on with uploads of an earlier run. */
+  /** Begins to try the engine in the background, and continues the uploads of an earlier run. */
   async open(): Promise<void> {
     this.#trial = this.#tryWrites().then(because => {
       if (because !== undefined) this.#writes.failed(because)
@@ -138,7 +138,7 @@ export class SharedBucket implements SharedStore {
 
   async lease(key: string): Promise<Lease> {
     if (this.#conditional === 'unknown')
-      await resultInTime(this.#trial, this.#parts.clock, patience)
+      await resultInTime(this.#trial, this.#parts.clock, sharedPatience)
     if (this.#conditional !== 'on' || !this.#usable) return none
     return this.#leases.ask(key, () => {
       return resultInTime(this.#uploads.settled(key), this.#parts.clock, uploadTime)
@@ -154,10 +154,11 @@ export class SharedBucket implements SharedStore {
     return read === 'away' ? undefined : read.pointer
   }
 
-  async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<Swapped> {
+  async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<SwapResult> {
     if (!this.#usable) return 'away'
     return (
-      (await resultInTime(this.#suites.swap(id, from, to), this.#parts.clock, patience)) ?? 'away'
+      (await resultInTime(this.#suites.swap(id, from, to), this.#parts.clock, sharedPatience)) ??
+      'away'
     )
   }
 
@@ -199,7 +200,7 @@ export class SharedBucket implements SharedStore {
     }
   }
 
-  /** Ends uploads and leases as far as there is time. */
+  /** Ends uploads and leases until the signal fires. */
   async close(signal: AbortSignal): Promise<void> {
     this.#renewal.close()
     await this.#uploads.close(signal)
@@ -212,7 +213,7 @@ export class SharedBucket implements SharedStore {
     return this.#reads.resting === undefined && this.#writes.resting === undefined
   }
 
-  /** Why it cannot be read; undefined when it can. The object need not be there. */
+  /** The reason why the store cannot be read; undefined when it can. The object that is read need not exist. */
   async #askToRead(): Promise<string | undefined> {
     this.#parts.credentialsAgain()
     const there = await this.#bucket.read(probeName(this.#parts.node), { most: mostBytes.lease })
@@ -221,7 +222,7 @@ export class SharedBucket implements SharedStore {
     return answers ? undefined : there.because
   }
 
-  /** Why it takes nothing; undefined when it does. The first time that it does, it is known whether writes can be conditional. */
+  /** The reason why the store takes no writes; undefined when it does. A successful trial also finds out whether writes can be conditional. */
   async #tryWrites(): Promise<string | undefined> {
     const { node, log, credentialsAgain } = this.#parts
     credentialsAgain()
@@ -239,7 +240,11 @@ export class SharedBucket implements SharedStore {
     return undefined
   }
 
-  #came(operation: SharedOperation, outcome: SharedOutcome, { because, telling }: Reason): void {
+  #came(
+    operation: SharedOperation,
+    outcome: SharedOutcome,
+    { because, telling }: OutcomeReason,
+  ): void {
     this.#count(operation, outcome)
     if (!telling || harmless.has(outcome)) return
     const reads = operation === 'get' || operation === 'head'
@@ -263,7 +268,7 @@ export class SharedBucket implements SharedStore {
   }
 }
 
-/** Outcomes that say nothing bad of the store. */
+/** Outcomes that are no failure of the store. */
 const harmless: ReadonlySet<SharedOutcome> = new Set([
   'done',
   'absent',
@@ -272,9 +277,9 @@ const harmless: ReadonlySet<SharedOutcome> = new Set([
 ])
 
 /*
- * Keeps requests from a store that fails: after a failure they are answered at once, without asking, until a question of our own in
- * the background was answered. The rest before it is a second at first, and twice as long after each failure, up to a minute. A store
- * that fails again within a minute goes on where it was.
+ * `Breaker` keeps requests from a store that fails. After a failure, requests are answered at once without the store, until a trial in the
+ * background succeeds. The time before a trial is a second at first. It doubles after each failure, up to a minute. When a store fails again
+ * within a minute after it worked again, the time continues from its last value.
  */
 
 const firstRest: Milliseconds = 1000
@@ -282,9 +287,9 @@ const longestRest: Milliseconds = 60_000
 
 interface BreakerOptions {
   readonly clock: Clock
-  /** Asks whether it works again: undefined when it does, else why not. It must not reject. */
+  /** Tries the store. Answers undefined when it works, else the reason. It must not reject. */
   readonly ask: () => Promise<string | undefined>
-  /** Called with the reason when it begins to rest, and with undefined when it works again. */
+  /** Called with the reason when the store begins to rest, and with undefined when it works again. */
   readonly onChange: (because: string | undefined) => void
 }
 
@@ -292,7 +297,7 @@ class Breaker {
   readonly #options: BreakerOptions
   #because: string | undefined
   #failures = 0
-  /** When it worked again last, by `elapsed`. */
+  /** When the store last began to work again, by `elapsed`. */
   #recovered: Milliseconds = 0
   #cancel: () => void = () => {}
   #closed = false
@@ -301,12 +306,12 @@ class Breaker {
     this.#options = options
   }
 
-  /** Why it rests; undefined when it may be asked. */
+  /** The reason why the store rests; undefined when it may be asked. */
   get resting(): string | undefined {
     return this.#because
   }
 
-  /** A request failed. Further failures of requests that were under way change nothing. */
+  /** Notes that a request failed. Further failures while the store rests have no effect. */
   failed(because: string): void {
     if (this.#because !== undefined || this.#closed) return
     if (this.#options.clock.elapsed() - this.#recovered > longestRest) this.#failures = 0

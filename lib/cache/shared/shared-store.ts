@@ -1,11 +1,11 @@
 /**
- * What several nodes share by way of a bucket: contents by digest, entries by key, who fetches what, and which Release file each suite has.
- * Interfaces alone: `opening.ts` makes one, and is loaded where `shared_store` is set.
+ * The interface of a store that several nodes share in a bucket: contents by digest, entries by key, leases for fetches, and the Release file of
+ * each suite. `opening.ts` makes the store; only a program with the setting `shared_store` loads it.
  *
  * # Rules
- * 1. Losing the store costs no client what it has without one: no method rejects, and none takes longer than `patience`.
- * 2. A lease saves a fetch and decides nothing. What a content is, its digest says; the reader of `blob` compares.
- * 3. Moments of leases are by the store's clock, which is one for all nodes.
+ * 1. Without the store a client gets everything as if there were none: no method rejects, and no method takes longer than `patience`.
+ * 2. A lease only saves a fetch. The digest alone says whether a content is right, and the reader of `blob` compares it.
+ * 3. The moments of leases are by the store's clock, which is the same for all nodes.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
@@ -14,52 +14,52 @@ import type { TargetUri } from '../../http/message/target.ts'
 import type { Entry } from '../store/entry.ts'
 
 /** The longest time for which a client waits for an answer of the store, and for each piece of a content. */
-export const patience: Milliseconds = 2000
+export const sharedPatience: Milliseconds = 2000
 
 export interface SharedStore {
-  /** The content of a digest from byte `first` on; undefined: it is not there, it has not `size` bytes, or the store rests. */
+  /** The content of a digest from byte `first` on; undefined when it is missing, when it does not have `size` bytes, or when the store rests. */
   blob(digest: string, options: BlobOptions): Promise<SharedContent | undefined>
-  /** What another node has stored under a key; its content may be gone. The key and the shape were checked, nothing besides. */
+  /** The entry that another node has stored under a key. Only its key and its form were checked, and its content may be gone. */
   entry(key: string): Promise<Entry | undefined>
   /** Asks for the right to fetch a key. */
   lease(key: string): Promise<Lease>
-  /** The adopted generation of a suite. It is remembered for a second, but for a `fresh` question. */
+  /** The adopted generation of a suite. It is remembered for a second; `fresh` asks the store in any case. */
   suite(id: string, options?: { readonly fresh?: boolean }): Promise<SuitePointer | undefined>
   /** Compare and swap: `lost` when the pointer is not `from` any more. */
-  swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<Swapped>
+  swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<SwapResult>
   /**
-   * Has a stored content and its entry uploaded behind the answers. What stands under the key when its turn comes is read from the local
-   * store; with `first` this content goes before the others, whatever stands there. Settles when it is in the bucket, or with false when
-   * the upload was given up.
+   * Has a stored content and its entry uploaded in the background. The entry of the key is read from the local store when its turn comes.
+   * With `first` the given entry itself is uploaded, before the others. Settles with true when it is in the bucket, and with false when the
+   * upload was given up.
    */
   offer(entry: Entry, options?: { readonly first?: boolean }): Promise<boolean>
-  /** The bytes were not what the digest says: the object is removed from the bucket and counted. */
+  /** Notes that the bytes do not have the digest: the object is removed from the bucket and counted. */
   wrong(digest: string): void
   readonly state: SharedState
 }
 
 export interface BlobOptions {
-  /** The first byte that is wanted; 0 unless told. */
+  /** The position of the first byte to read; by default 0. */
   readonly first?: number
-  /** Bytes of the whole content, where they are known. */
+  /** Bytes of the whole content, if they are known. */
   readonly size?: number
-  /** Its end closes the content. */
+  /** The end of the lifetime closes the content. */
   readonly lifetime: Lifetime
 }
 
 export interface SharedContent {
   /** Bytes of the whole content. */
   readonly size: number
-  /** The first byte that `source` gives. */
+  /** The position of the first byte that `source` gives. */
   readonly first: number
-  /** Read it to its end or close it. It breaks off with an OriginFailure. */
+  /** The bytes. The caller must read it to its end or close it. It fails with an OriginFailure. */
   readonly source: Source
 }
 
 /**
- * - held: this node fetches. It is renewed until `release`, which lets go of it once what was offered under the key is uploaded.
- * - taken: another node fetches, and the lease lasts until then unless it is renewed. `peer` is its `peer_url`.
- * - none: leases are off, or the store rests: the origin is asked.
+ * - held: this node fetches. The lease is renewed until `release`, which ends it after the offered content of the key is uploaded.
+ * - taken: another node fetches. The lease ends after `left` unless that node renews it. `peer` is its `peer_url`.
+ * - none: leases are off or the store rests, so the caller asks the origin.
  */
 export type Lease =
   | { readonly kind: 'held'; release(): void }
@@ -79,54 +79,59 @@ export interface SuiteRecord {
 }
 
 export interface SuitePointer extends SuiteRecord {
-  /** What the store calls this version of the pointer; "" when it gives none. */
+  /** The entity tag of this version of the pointer; "" when the store gives none. */
   readonly etag: string
 }
 
-export type Swapped = 'swapped' | 'lost' | 'away'
+/**
+ * - swapped: the pointer was replaced
+ * - lost: another node was first
+ * - away: the store failed
+ */
+export type SwapResult = 'swapped' | 'lost' | 'away'
 
-/** What is known of the store: for status, the page and metrics. */
+/** The state of the store for status, page and metrics. */
 export interface SharedState {
   /** Its URL, without credentials. */
   readonly url: string
-  /** Why it rests; undefined when it answers. */
+  /** The reason why the store rests; undefined when it answers. */
   readonly resting: string | undefined
-  /** Why nothing is written to it now; undefined when it takes what is written. */
+  /** The reason why it takes no writes now; undefined when it takes them. */
   readonly unwritable: string | undefined
   /** `unknown` until the engine has been tried. */
   readonly leases: 'on' | 'off' | 'unknown'
-  /** Requests by what they did and what came of them. */
+  /** The number of requests by operation and outcome. */
   readonly requests: ReadonlyMap<SharedOperation, ReadonlyMap<SharedOutcome, number>>
-  /** Bytes of contents. */
+  /** Bytes of contents that were received, and bytes that were sent. */
   readonly received: number
   readonly sent: number
   readonly uploads: {
     readonly waiting: number
     readonly done: number
-    /** Given up because too many waited. */
+    /** Uploads that were given up. */
     readonly dropped: number
   }
-  /** Contents that were not what their digests say. */
+  /** The number of contents that did not have their digest. */
   readonly wrong: number
-  /** Objects whose time in the bucket was begun anew. */
+  /** The number of objects that were renewed. */
   readonly renewed: number
   /** Bytes of the largest content that is shared. */
   readonly largest: number
-  /** How far the store's clock is ahead of ours, as its Date says. */
+  /** The store's clock minus the clock of this node, by the Date of its answers. */
   readonly ahead: Milliseconds
 }
 
 export type SharedOperation = 'get' | 'head' | 'put' | 'delete' | 'copy'
 
 /**
- * - done: it did what it was asked, or has not changed
+ * - done: the request succeeded, or the object has not changed
  * - absent: there is no such object
  * - precondition: another node was first
  * - unsupported: the engine does not know this kind of request
- * - denied: the credentials do not allow it
- * - full: it takes no more
- * - failed: it answered with an error, or with something that cannot be used
- * - away: no answer in time
+ * - denied: the credentials do not allow the request
+ * - full: the store has no room
+ * - failed: the store answered with an error, or with a response that cannot be used
+ * - away: the store did not answer in time
  */
 export type SharedOutcome =
   | 'done'

@@ -1,6 +1,6 @@
 /**
- * Makes the parts by which this node uses a bucket: what is asked before an origin, what is offered to the other nodes, and which Release
- * files they give. Loaded where `shared_store` is set.
+ * Makes the parts by which this node uses a bucket: one finds files in the bucket before an origin is asked, others offer files to the other
+ * nodes and follow their Release files. Only a program with the setting `shared_store` loads this file.
  */
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import type { TargetUri } from '../../http/message/target.ts'
@@ -16,7 +16,7 @@ import { SharedNearer } from './misses/nearer.ts'
 import { Peers } from './misses/peers.ts'
 import { isShareable, isShareableKey, type SharingRules } from './shareable.ts'
 import type { SharedStore } from './shared-store.ts'
-import { Following } from './suites/following.ts'
+import { SuiteFollower } from './suites/following.ts'
 import { Pointers } from './suites/pointers.ts'
 
 interface SharingParts
@@ -26,17 +26,15 @@ interface SharingParts
   readonly rules: () => Rules
   readonly store: Store
   readonly blocks: BlockPool
-  /** Our name in Via. */
+  /** The name of this node in Via. */
   readonly pseudonym: string
 }
 
-export type Sharing = ReturnType<typeof sharing>
-
-/** Keys of which it is remembered which content the other nodes have been offered. */
+/** For at most this many keys it is remembered which content was offered to the other nodes. */
 const mostOffered = 65_536
 
-/** What this node offers is known from now on by the events of its store. */
-export function sharing(parts: SharingParts) {
+/** Makes the parts. From now on each new entry of a shared file is offered to the other nodes. */
+export function sharingOf(parts: SharingParts) {
   const { shared, store, pseudonym, rules, clock, log } = parts
   const peers = new Peers({ ...parts, own: () => rules().config.sharedStore.peerUrl })
   const pointers = new Pointers({ ...parts, node: pseudonym })
@@ -69,7 +67,7 @@ export function sharing(parts: SharingParts) {
       readonly updates: Updates
     }) => {
       const wait = () => rules().config.timeouts.revalidation
-      return new Following({ ...made, pointers, store, clock, log, wait })
+      return new SuiteFollower({ ...made, pointers, store, clock, log, wait })
     },
     isShared: (uri: TargetUri) => isShareable(uri, parts),
     close: () => peers.close(),

@@ -1,13 +1,13 @@
 /**
- * What is to go to the bucket: keys of stored entries, uploaded one after the other behind the answers, each content before the entry that
+ * The list of uploads to the bucket: it has the keys of stored entries, which are uploaded in the background, each content before the entry that
  * names it. The list survives a restart in a file of the cache directory.
  *
  * # Facts
- * - An upload that is lost costs another node a fetch, and nothing else. So the list is bounded, the oldest go first when it is full, and the
- *   file is written behind, some seconds late.
- * - An entry that another node has uploaded for the same content stays: all nodes give its Last-Modified. One for another content is replaced
- *   when ours is younger. One from the future is of a node whose clock is wrong, and is replaced as well.
- * - Whether a file is shared is asked when its turn comes: an archive may have got `clients` or `credentials` since it was offered.
+ * - A lost upload only costs another node a fetch. So the list is bounded, a full list drops its oldest key, and the file is written some
+ *   seconds later.
+ * - An entry that another node has uploaded for the same content stays, so that all nodes give its Last-Modified. An entry for another content is
+ *   replaced when ours is newer. An entry from the future was made by a node with a wrong clock, and is replaced as well.
+ * - Whether a file is shared is decided when its turn comes, because its archive may have got `clients` or `credentials` since it was offered.
  */
 
 import { hash } from 'node:crypto'
@@ -30,44 +30,44 @@ import {
   readEntry,
   types,
 } from './objects.ts'
-import type { Bucket, BucketRefusal, Put } from './s3/bucket.ts'
+import type { Bucket, BucketRefusal, ObjectWrite } from './s3/bucket.ts'
 
-/** The local store, as far as uploads ask it. */
+/** The methods of the local store that uploads call. */
 export interface UploadedStore {
   read(key: string): Reading | Promise<Reading>
   content(entry: Entry): Content | Promise<Content | undefined>
 }
 
-export interface UploadParts {
+interface UploadParts {
   readonly clock: Clock
   readonly log: Logger
   readonly bucket: Bucket
   readonly store: UploadedStore
   /** The cache directory. */
   readonly directory: string
-  /** Whether the store takes what is written now. */
+  /** Whether the shared store takes writes now. */
   readonly writable: () => boolean
-  /** Whether it compares before it writes. */
+  /** Whether the shared store has conditional writes. */
   readonly conditional: () => boolean
   /** Whether the file of a key is shared. */
   readonly shares: (key: string) => boolean
 }
 
 /** The name of the list's file in the cache directory. */
-export const uploadsFile = 'shared-uploads'
+const uploadsFile = 'shared-uploads'
 
 const mostWaiting = 10_000
 const mostFileBytes = 8 * 1024 * 1024
 const longestKey = 4096
 const atATime = 2
-/** How long the file may lack what has changed. */
+/** A change of the list is written to the file after this time. */
 const saveAfter: Milliseconds = 5000
-/** How often an object is tried that the store refuses while it takes others. */
+/** A key is given up after this many refusals while the store takes others. */
 const mostTries = 3
-/** How far the clock of the node that has stored an entry may be ahead. */
+/** The clock of the node that has stored an entry may be this far ahead. */
 const slack: Milliseconds = 60_000
 
-/** Who waits for the end of an upload. */
+/** A promise for the end of an upload. */
 interface Settling {
   readonly promise: Promise<boolean>
   readonly settle: (uploaded: boolean) => void
@@ -76,16 +76,16 @@ interface Settling {
 export class Uploads {
   readonly #parts: UploadParts
   readonly #path: string
-  /** Keys that wait, with how often they were tried. */
+  /** The waiting keys, with the number of their tries. */
   readonly #waiting = new Map<string, number>()
-  /** Those that come first and do not wait for the others under way, with what goes to the bucket: it may not stand under the key yet. */
+  /** The waiting keys that come first and have lanes of their own, with the entry to upload, which the store may not have under the key yet. */
   readonly #urgent = new Map<string, Entry>()
   readonly #running = new Map<string, Promise<void>>()
   readonly #settling = new Map<string, Settling>()
   #done = 0
   #dropped = 0
   #cancelSave: (() => void) | undefined
-  /** Whether the list could be written last. */
+  /** Whether the last write of the list succeeded. */
   #saved = true
   #closed = false
 
@@ -99,7 +99,7 @@ export class Uploads {
     return { waiting, done: this.#done, dropped: this.#dropped }
   }
 
-  /** Reads what an earlier run left. A file that cannot be read counts as empty. */
+  /** Reads the list of an earlier run. A file that cannot be read counts as empty. */
   async open(): Promise<void> {
     const { log } = this.#parts
     try {
@@ -116,7 +116,7 @@ export class Uploads {
     this.go()
   }
 
-  /** `size`: bytes of its content, where they are known; `urgent`: what is to go to the bucket first. Whether it waits for its turn now. */
+  /** Adds a key, with the bytes of its content if they are known. `urgent` is an entry to upload before the others. Answers whether the key waits. */
   add(
     key: string,
     { size = 0, urgent }: { readonly size?: number; readonly urgent?: Entry } = {},
@@ -133,7 +133,7 @@ export class Uploads {
     return true
   }
 
-  /** Settles with true when the key is uploaded, or does not wait, and with false when it is given up. */
+  /** Settles with true when the key is uploaded or does not wait, and with false when it was given up. */
   settled(key: string): Promise<boolean> {
     if (!this.#waiting.has(key) && !this.#running.has(key)) return Promise.resolve(true)
     const known = this.#settling.get(key)
@@ -146,7 +146,7 @@ export class Uploads {
     return promise
   }
 
-  /** Goes on: something waits, or the store takes what is written again. */
+  /** Begins uploads of waiting keys while the shared store takes writes. */
   go(): void {
     while (!this.#closed && this.#parts.writable()) {
       const key = this.#next()
@@ -170,7 +170,7 @@ export class Uploads {
     await this.#save()
   }
 
-  /** The key whose turn it is; undefined when as many are under way as may be. */
+  /** The next key; undefined when no key may begin now. */
   #next(): string | undefined {
     const idle = (key: string): boolean => !this.#running.has(key)
     const running = this.#running.size
@@ -186,7 +186,7 @@ export class Uploads {
   }
 
   async #run(key: string, { tries, urgent }: Turn): Promise<void> {
-    // It is in the map before it begins.
+    // The promise must be in `#running` before the upload begins.
     await Promise.resolve()
     let came: Uploaded = 'gone'
     try {
@@ -204,9 +204,9 @@ export class Uploads {
     this.go()
   }
 
-  /** Whether it waits for another try. */
+  /** Has a refused key tried again, unless it was tried too often. Answers whether it waits. */
   #tryAgain(key: string, tries: number, refused: BucketRefusal): boolean {
-    // While the store takes nothing no file has failed.
+    // A try does not count while the store takes no writes.
     const counted = this.#parts.writable() ? tries + 1 : tries
     if (counted < mostTries) {
       if (!this.#waiting.has(key)) this.#waiting.set(key, counted)
@@ -243,7 +243,7 @@ export class Uploads {
     if (there === 'unchanged') return 'gone'
     const known = there.outcome === 'done' ? readEntry(there.bytes, key) : undefined
     const stays = known !== undefined && this.#stays(known, entry)
-    // A pointer names what is urgent, whatever stands under its key.
+    // An urgent content is uploaded in any case, because a pointer will name it.
     if (stays && urgent === undefined && known.digest !== entry.digest) return 'there'
     const blob = await this.#uploadContent(entry)
     if (blob !== undefined) return blob
@@ -253,13 +253,13 @@ export class Uploads {
     )
   }
 
-  /** Whether an entry of the bucket is not replaced by ours: it is of the same content, or of a younger one. */
+  /** Whether an entry of the bucket stays, because it has the same content or a newer one. */
   #stays(known: Entry, ours: Entry): boolean {
     if (known.digest === ours.digest) return true
     return known.stored > ours.stored && known.stored <= this.#parts.bucket.now() + slack
   }
 
-  /** Undefined when the content is in the bucket, 'gone' when it is stored here no longer. */
+  /** Uploads a content. Undefined when it is in the bucket, 'gone' when this node does not have it any more. */
   async #uploadContent(entry: Entry): Promise<BucketRefusal | 'gone' | undefined> {
     const { bucket, store } = this.#parts
     const { digest, size } = entry
@@ -268,14 +268,15 @@ export class Uploads {
     if (there.outcome === 'done' && there.size === size) return undefined
     const content = await store.content(entry)
     if (content === undefined) return 'gone'
-    const only: Put['only'] = there.outcome === 'done' ? undefined : 'new'
+    const only: ObjectWrite['only'] = there.outcome === 'done' ? undefined : 'new'
     const put = { name, digest, content, type: types.blob }
     return refusal(await bucket.put({ ...put, ...this.#condition(only) }))
   }
 
   async #putEntry(entry: Entry, etag: string | undefined): Promise<BucketRefusal | undefined> {
     const bytes = entryBytes(entry)
-    const only: Put['only'] = etag === undefined ? 'new' : etag === '' ? undefined : { etag }
+    const only: ObjectWrite['only'] =
+      etag === undefined ? 'new' : etag === '' ? undefined : { etag }
     const written = await this.#parts.bucket.put({
       name: entryObject(entry.key),
       digest: hash('sha256', bytes),
@@ -286,7 +287,7 @@ export class Uploads {
     return refusal(written)
   }
 
-  #condition(only: Put['only']): Pick<Put, 'only'> {
+  #condition(only: ObjectWrite['only']): Pick<ObjectWrite, 'only'> {
     return only !== undefined && this.#parts.conditional() ? { only } : {}
   }
 
@@ -304,23 +305,23 @@ export class Uploads {
       await writeFileAtomically(this.#path, lines, { durable: false, mode: 0o640 })
       this.#saved = true
     } catch (error) {
-      // It is tried again whenever the list changes, which may be every few seconds.
+      // Every change of the list tries it again, so only the first failure is logged.
       if (this.#saved) this.#parts.log.warn('the list of uploads cannot be written', { error })
       this.#saved = false
     }
   }
 }
 
-/** A turn of a key. */
+/** The facts of an upload that begins. */
 interface Turn {
   readonly tries: number
   readonly urgent: Entry | undefined
 }
 
-/** What came of it; `gone`: it is stored here no longer, or not shared. */
+/** The result of an upload. `gone` means that this node does not have the file any more, or does not share it. */
 type Uploaded = 'there' | 'gone' | BucketRefusal
 
-/** The lines of these keys, as far as they fit what is read at the next start: the oldest are left out. */
+/** The lines of these keys. The oldest keys are left out when the file would be longer than the next start reads. */
 function youngest(keys: readonly string[]): readonly string[] {
   const lines: string[] = []
   let size = 0
@@ -333,7 +334,7 @@ function youngest(keys: readonly string[]): readonly string[] {
   return lines.reverse()
 }
 
-/** Nothing when it is there now, be it by another node. */
+/** The refusal of a write; undefined when this or another node has written the object. */
 function refusal(written: { readonly outcome: 'done' } | BucketRefusal): BucketRefusal | undefined {
   return written.outcome === 'done' || written.outcome === 'precondition' ? undefined : written
 }

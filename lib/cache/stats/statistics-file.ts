@@ -31,9 +31,7 @@ import {
   type Days,
   type History,
   type Hour,
-  type HourCounters,
   hourNames,
-  noCounters,
   noHistory,
   noHour,
   outcomeNames,
@@ -231,13 +229,8 @@ function decodeRecent(recent: Readonly<Record<string, unknown>>): readonly Hour[
     .flatMap(([moment, value]): readonly Hour[] => {
       const from = Date.parse(moment)
       if (Number.isNaN(from) || new Date(from).toISOString() !== moment) return []
-      const counters: Record<keyof HourCounters, number> = { ...noHour }
-      for (const name of hourNames) {
-        const found = isRecord(value) ? value[name] : undefined
-        if (!isCount(found)) return []
-        counters[name] = found
-      }
-      return [{ from, ...counters }]
+      const counters = countersIn(value, hourNames)
+      return counters === undefined ? [] : [{ from, ...counters }]
     })
     .sort((a, b) => a.from - b.from)
     .slice(-mostHours)
@@ -271,15 +264,15 @@ function decodeHours(found: unknown, days: Days): readonly Hour[] {
 }
 
 function decodeCounters(value: unknown): Counters | undefined {
-  if (!isRecord(value)) return undefined
-  const counters: Record<keyof Counters, number> = { ...noCounters }
-  for (const name of counterNames) {
-    const found = value[name]
-    if (!isCount(found)) return undefined
-    counters[name] = found
-  }
-  const { requests, hits, misses, tunnel } = counters
+  const counters = countersIn(value, counterNames)
+  const { requests, hits = 0, misses = 0, tunnel = 0 } = counters ?? {}
   return requests === hits + misses + tunnel ? counters : undefined
+}
+
+/** The counters of these names in a value; undefined when one of them is not a count. */
+function countersIn<Name extends string>(value: unknown, names: readonly Name[]) {
+  if (!isRecord(value) || !names.every(name => isCount(value[name]))) return undefined
+  return Object.fromEntries(names.map(name => [name, value[name]])) as Record<Name, number>
 }
 
 /** Whether a text is a date of the calendar. 2025-02-30 is none. */

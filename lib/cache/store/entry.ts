@@ -1,5 +1,5 @@
 /**
- * An entry: what is remembered of one cached target, apart from its bytes. It stands in the log of entries as JSON.
+ * An entry: the facts about one cached target, apart from its bytes. The log of entries has it as JSON.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { isToken } from '../../http/message/field.ts'
@@ -13,30 +13,30 @@ export interface Entry {
   readonly fields: ReadonlyArray<readonly [name: string, value: string]>
   /** SHA-256 of the content, lower-case hex: the name of the blob. */
   readonly digest: string
-  /** Bytes of content. */
+  /** Bytes of the content. */
   readonly size: number
   /**
-   * What clients get as Last-Modified, RFC 9110 IMF-fixdate: the origin's, or the moment this content first arrived. It never
-   * changes while the digest does not: apt compares it byte for byte when it resumes.
+   * The Last-Modified that clients get, an IMF-fixdate of RFC 9110: the origin's value, or the moment at which this content first
+   * arrived. It never changes while the digest does not, because apt compares it byte for byte when it resumes.
    */
   readonly lastModified: string
   /** When the content was received, milliseconds since the epoch. */
   readonly stored: Milliseconds
-  /** When the origin last said that this is still its answer; `neverConfirmed` when an operator wants it to be asked. */
+  /** When the origin last confirmed this content; `neverConfirmed` when an operator wants the origin to be asked. */
   readonly validated: Milliseconds
-  /** Age the origin's response had when it was received or last validated (RFC 9111 section 4.2.3), seconds. */
+  /** The age of the origin's response when it was received or last validated (RFC 9111 section 4.2.3), seconds. */
   readonly initialAge: number
-  /** What the content was compared with, and found right; undefined when nothing says what it must be. */
+  /** The source of the digest with which the content was compared and found right; undefined when it was not compared. */
   readonly verified?: EntryProof
 }
 
-/** What the store has under a key: an entry, nothing, or what the disk does not say now. */
+/** The result of reading a key: an entry, undefined when none is stored, or `unreadable` when the disk failed. */
 export type Reading = Entry | 'unreadable' | undefined
 
 /**
- * - name: the name is a digest
- * - index: an index says so that the Release file in the directory with the key `suite` names; `signer` is the fingerprint of
- *   the key that signed it
+ * - name: the target's name is a digest
+ * - index: an index has the digest. The Release file in the directory with the key `suite` names that index, and `signer` is the
+ *   fingerprint of the key that signed the Release file.
  */
 export interface EntryProof {
   readonly by: 'name' | 'index'
@@ -44,28 +44,28 @@ export interface EntryProof {
   readonly signer?: string
 }
 
-/** The moment in `Entry.validated` that has the next request ask the origin, whatever kind of file it is. */
+/** The value of `Entry.validated` with which the next request asks the origin, for every kind of file. */
 export const neverConfirmed: Milliseconds = 0
 
-/** Longest entry, bytes of JSON: a head is some kilobytes at most. */
+/** The longest entry, bytes of JSON. A response head has only some kilobytes. */
 export const maxEntryBytes = 256 * 1024
 
-/** Whether the JSON of an entry is longer. */
+/** Whether the JSON of an entry is longer than `maxEntryBytes`. */
 export function isTooLong(entry: Entry): boolean {
   const { key, fields, verified } = entry
   let characters =
     1000 + key.length + (verified?.suite?.length ?? 0) + (verified?.signer?.length ?? 0)
   for (const [name, value] of fields) characters += name.length + value.length + 8
-  // A character takes six bytes at most: of nearly every entry that says enough.
+  // A character takes six bytes at most, so nearly every entry is short enough without being encoded.
   return 6 * characters > maxEntryBytes && Buffer.byteLength(JSON.stringify(entry)) > maxEntryBytes
 }
 
-/** What became of an entry that was read: the entry, or why it is none. */
+/** A decoded entry, or the reason why the value is not an entry. */
 type Decoded =
   | { readonly entry: Entry; readonly because?: undefined }
   | { readonly entry?: undefined; readonly because: string }
 
-/** Whether a value has the shape of an entry, and its fields that of fields that may be sent on. */
+/** Checks that a value has the shape of an entry and that its fields may be sent to clients. */
 export function checkEntry(value: Readonly<Partial<Record<keyof Entry, unknown>>>): Decoded {
   const { key, fields, digest, size, lastModified, stored, validated, initialAge } = value
   if (typeof key !== 'string' || key === '') return { because: 'key is no text' }
@@ -83,7 +83,7 @@ export function checkEntry(value: Readonly<Partial<Record<keyof Entry, unknown>>
   return { entry: verified === undefined ? entry : { ...entry, verified } }
 }
 
-/** Older entries have none. */
+/** Undefined for a value that is missing, as in older entries, or malformed. */
 function readVerified(value: unknown): EntryProof | undefined {
   if (!isRecord(value)) return undefined
   const { by, suite, signer } = value
@@ -95,10 +95,10 @@ function readVerified(value: unknown): EntryProof | undefined {
   }
 }
 
-/** RFC 9110 section 5.6.7; only the shape, the bytes are what apt compares. */
+/** The shape of a date of RFC 9110 section 5.6.7. The date itself is not checked, because apt only compares its bytes. */
 const IMF_FIXDATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
 
-/** field-value (RFC 9110 section 5.5): no CR, LF or NUL, so that a made-up file cannot write fields of its own. */
+/** field-value (RFC 9110 section 5.5). CR, LF and NUL are refused, so that a forged log cannot add fields to a response. */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
 function isFieldList(value: unknown): value is Entry['fields'] {

@@ -1,20 +1,20 @@
 /**
- * What the parts of a store tell of: what has happened, never what to do about it.
+ * The events by which the parts of a store reach each other. An event says what has happened, never what to do about it.
  *
- * A part is made with the parts it asks, all made before it, and tells the others by events. What follows from each event
- * stands in one place, at the end of wiring.ts; who has opened the store may listen as well.
+ * A part calls only parts that were made before it, and reaches the others by events. The end of wiring.ts says what the store does after
+ * each event. The caller that opened the store may listen as well.
  */
 import type { Entry } from './entry.ts'
 
-/** Each event with its facts. It is told when it has happened, and every listener has acted before the teller goes on. */
+/** The facts of each event. Listeners are called synchronously, after the event has happened. */
 export interface StoreEvent {
-  /** The disk failed or does not answer, while it was `doing` that. */
+  /** The disk failed or does not answer. `doing` says what the store did with it. */
   readonly failed: { readonly error: unknown; readonly doing: string }
   /** The disk takes writes again. */
   readonly recovered: undefined
   /** A download began that a checkpoint can make continuable after a crash. */
   readonly begun: undefined
-  /** An entry names a content that is whole and not stored yet. `kept` settles after `named`, or when it cannot be stored. */
+  /** An entry names a content that is whole and not stored yet. `kept` settles after `named`, or when the content cannot be stored. */
   readonly arriving: { readonly entry: Entry; readonly kept: Promise<unknown> }
   /** A content that an earlier stop left unproven was hashed and is right. The next checkpoint makes it durable. */
   readonly proven: string
@@ -22,13 +22,13 @@ export interface StoreEvent {
   readonly named: Entry
   /** No entry names the content any more. */
   readonly freed: { readonly digest: string; readonly size: number }
-  /** The store has one more content that no entry names: a new one, or one that was freed. */
+  /** No entry names this content: it is new, it was freed, or it was found wrong. */
   readonly unused: string
-  /** The digest stands for another file, or soon for none. */
+  /** The file of this digest was replaced or is about to be removed. */
   readonly changed: string
 }
 
-/** What a listener does about the events it hears. */
+/** The functions that a listener has for the events that concern it. */
 export type StoreListener = {
   readonly [E in keyof StoreEvent]?: (facts: StoreEvent[E]) => void
 }
@@ -36,7 +36,7 @@ export type StoreListener = {
 export class StoreEvents {
   readonly #listeners: StoreListener[] = []
 
-  /** From now on it hears of every event, after those who listened before. */
+  /** From now on the listener gets every event, after the earlier listeners. */
   listen(listener: StoreListener): void {
     this.#listeners.push(listener)
   }

@@ -3,15 +3,15 @@
  */
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
-import { Failure, unlessMissing } from '../../errors.ts'
+import { Failure, valueUnlessMissing } from '../../errors.ts'
 
 /**
- * Throws a Failure when the directory is another user's and the caller is root or may not write there. Root would leave files
- * that the user of the service can neither read nor remove; another user is not to be told to take the directory.
+ * Throws a Failure when the directory belongs to another user and the caller is root or may not write there. Root would leave files that
+ * the user of the service can neither read nor remove. The message must not advise another user to take the directory.
  */
 export async function mustBeOwner(directory: string): Promise<void> {
   // There may be no directory yet.
-  const uid = (await unlessMissing(stat(directory)))?.uid
+  const uid = (await valueUnlessMissing(stat(directory)))?.uid
   const user = process.getuid?.()
   if (uid === undefined || user === undefined || uid === user) return
   if (user !== 0 && (await isWritable(directory))) return

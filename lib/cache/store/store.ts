@@ -2,8 +2,9 @@
  * The store: bytes by SHA-256, entries by key, in a directory with one writer (docs/disk-layout.md). Other processes may read it
  * (`openStoreForReading`).
  *
- * What is put is seen at once and written behind: first a content, then the entries that name it, then a mark that says up to
- * where both survive a power cut. What stands behind the last mark after an unclean stop is hashed before it is used.
+ * Readers see a new entry at once. The disk gets it later: first the content, then the entries that name it, then a mark that says up to
+ * which position of the log both survive a power cut. After an unclean stop, contents of entries after the last mark are hashed before
+ * they are used.
  */
 import {
   type AdminSocket,
@@ -13,7 +14,7 @@ import {
 } from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import { ownerIn } from '../../files/directory-owner.ts'
@@ -22,7 +23,7 @@ import type { Logger } from '../../log/log.ts'
 import { Catalogue, type ListedEntry, type UsedEntry } from './catalogue/catalogue.ts'
 import type { UnnamedContent, WhyStays } from './content/content-life.ts'
 import type { Download, PutResult } from './content/download.ts'
-import type { DownloadOptions, Resumable } from './content/downloads.ts'
+import type { DownloadOptions, ResumableDownload } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, givenFiles, Layout, type Surroundings } from './disk/disk.ts'
@@ -37,12 +38,12 @@ import {
 } from './disk/self-test.ts'
 import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
 import type { StoreListener } from './events.ts'
-import type { SweepOptions, Swept } from './upkeep/retention.ts'
+import type { SweepOptions, SweepResult } from './upkeep/retention.ts'
 import type { FileSystemSpace, Usage } from './upkeep/room.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
-import { type StoreOptions, type StoreParts, wire } from './wiring.ts'
+import { type StoreOptions, type StoreParts, wireStore } from './wiring.ts'
 
-/** As much of an entry as its content is found by. */
+/** The properties of an entry by which its content is found. */
 type EntryName = Pick<Entry, 'key' | 'digest' | 'size'>
 
 interface ReadableParts extends Surroundings {
@@ -50,7 +51,7 @@ interface ReadableParts extends Surroundings {
   readonly contents: Contents
 }
 
-/** Entries and contents for reading: needs no lock and writes nothing. */
+/** Entries and contents for reading. It needs no lock and writes nothing. */
 export class ReadableStore {
   readonly #parts: ReadableParts
 
@@ -62,7 +63,7 @@ export class ReadableStore {
     return this.#parts.catalogue.peek(key)
   }
 
-  /** The entry, at once when it is in memory or not stored. That it cannot be read is logged. */
+  /** The entry, at once when it is in memory or not stored. Logs an entry that cannot be read. */
   read(key: string): Reading | Promise<Reading> {
     const found = this.#parts.catalogue.get(key)
     if (!(found instanceof Promise)) return found
@@ -72,12 +73,12 @@ export class ReadableStore {
     })
   }
 
-  /** The same where an entry that cannot be read is as good as none: its file is fetched. */
+  /** The same for a caller that treats an entry that cannot be read as not stored. */
   get(key: string): Entry | undefined | Promise<Entry | undefined> {
-    return whenReady(this.read(key), found => (found === 'unreadable' ? undefined : found))
+    return continueWhenReady(this.read(key), found => (found === 'unreadable' ? undefined : found))
   }
 
-  /** Whether the disk could not read a part of the entries: then others may be stored than are known. */
+  /** Whether the disk could not read a part of the log: then some stored entries are not known. */
   get incomplete(): boolean {
     return this.#parts.catalogue.incomplete
   }
@@ -86,14 +87,14 @@ export class ReadableStore {
     return this.#parts.catalogue.walk()
   }
 
-  /** As much of all entries as a listing shows, some at a time. */
+  /** All entries with the properties that a listing shows, some at a time. */
   list(): AsyncIterable<readonly ListedEntry[]> {
     return this.#parts.catalogue.list()
   }
 
   /**
-   * The content of an entry from `first` to `last` inclusive, all of it when not given; at once when it is in memory.
-   * Undefined when the blob is not there or has the wrong size: the entry is then gone too, and the target is a miss.
+   * The content of an entry from `first` to `last` inclusive, by default all of it; at once when it is in memory. Undefined when the
+   * disk fails, and when the blob is missing or has the wrong size: a store open for writing then removes the entry as well.
    */
   content(
     entry: EntryName,
@@ -117,7 +118,7 @@ export class ReadableStore {
     )
   }
 
-  /** Reads all of the content under a digest and says what it hashes to. Changes nothing, whatever it finds. */
+  /** Reads the whole content under a digest and answers its digests. It never changes the store. */
   examine(digest: string, examination: Examination): Promise<ExaminedContent> {
     return examineFile(this.#parts.disk, this.#parts.layout.blob(digest), examination)
   }
@@ -131,7 +132,7 @@ export class ReadableStore {
   }
 }
 
-/** A process that only looks: before each answer about an entry it sees what the owner has written meanwhile. */
+/** The store of a process that only reads. Before each answer about an entry it reads what the owner has appended meanwhile. */
 class Reader extends ReadableStore {
   readonly #parts: ReadableParts
 
@@ -150,13 +151,13 @@ class Reader extends ReadableStore {
   }
 }
 
-/** Memory for reading, and operations at once: the threads are the owner's, who may be this very process. */
+/** A reader has little memory and few operations at once, because the owner may run in the same process and needs the threads. */
 const blockMemory = 8 * 1024 * 1024
 const operationsAtOnce = 2
 
 /**
- * Opens the directory for reading beside whichever process owns it. Changes nothing on disk; a directory that is not there is
- * empty. Throws a Failure like `openStore`.
+ * Opens the directory for reading while another process may own it. Changes nothing on disk. A missing directory is read as an empty
+ * one. Throws a Failure like `openStore`.
  */
 export async function openStoreForReading({
   directory,
@@ -184,15 +185,15 @@ export async function openStoreForReading({
 }
 
 /**
- * Opens the directory for this process alone: creates what is missing, takes the lock, clears leftovers, reads the entries,
- * tries the disk. A full disk is no failure: the store begins unwritable. Throws a Failure whose message is one sentence an
+ * Opens the directory for this process alone: takes the lock, creates missing directories, removes leftovers, reads the entries and tries
+ * the disk. A full disk is no failure: the store is then not writable at first. Throws a Failure whose message is one sentence that an
  * operator can act on.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { directory, clock, log } = options
   const owner = await ownerIn(directory)
   const files = options.disk?.files ?? (owner && givenFiles(owner))
-  const parts = wire({ ...options, disk: { ...options.disk, ...(files && { files }) } })
+  const parts = wireStore({ ...options, disk: { ...options.disk, ...(files && { files }) } })
   const { disk, layout, journal } = parts
   let socket: AdminSocket | undefined
   try {
@@ -234,7 +235,7 @@ export class Store extends ReadableStore {
   #proving: Promise<void> = Promise.resolve()
   #closed = false
 
-  /** `full` is why the disk takes nothing now. */
+  /** `full` is the error of a disk that is full now. */
   constructor(parts: StoreParts, socket: AdminSocket, full: unknown) {
     const { journal } = parts
     super({ ...parts, catalogue: journal })
@@ -246,7 +247,7 @@ export class Store extends ReadableStore {
     if (parts.checks.unproven.size > 0) this.#proving = this.#proveAll()
   }
 
-  /** From now on the listener hears what happens in the store. */
+  /** From now on the listener gets the events of the store. */
   listen(listener: StoreListener): void {
     this.#parts.events.listen(listener)
   }
@@ -284,6 +285,7 @@ export class Store extends ReadableStore {
     })
   }
 
+  /** Whether a content is stored, or whole and being stored. */
   has(digest: string): boolean {
     const { downloads, blobs } = this.#parts
     return downloads.whole(digest) !== undefined || blobs.has(digest)
@@ -297,14 +299,14 @@ export class Store extends ReadableStore {
   }
 
   /**
-   * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
+   * Remembers an entry whose content is stored, or whole and being stored. The log gets it some milliseconds later. Throws a Failure when
    * the entry is malformed.
    */
   put(entry: Entry): PutResult {
     return this.#put(entry, 'put')
   }
 
-  /** The same for an entry that an operator changes. It is no use of the file: retention counts as before. */
+  /** The same for an entry that an operator changes. The change does not count as a use of the file for retention. */
   amend(entry: Entry): PutResult {
     return this.#put(entry, 'amend')
   }
@@ -324,39 +326,39 @@ export class Store extends ReadableStore {
     return { stored: true }
   }
 
-  /** Notes that a client asked for it, now unless told: retention counts from here. */
+  /** Notes that a client asked for the target, by default now. Retention counts from here. */
   touch(key: string, at?: Milliseconds): void {
     this.#parts.journal.touch(key, at === undefined ? undefined : at / 1000)
   }
 
-  /** When a client asked for it last, as retention counts; undefined when it is not stored. */
+  /** When a client last asked for the target, as retention counts; undefined when no entry is stored. */
   lastUsed(key: string): Milliseconds | undefined {
     return this.#parts.journal.lastUsed(key)
   }
 
-  /** Forgets an entry; its content goes after a while if no other entry names it. */
+  /** Forgets an entry. Its content is removed after a while if no other entry names it. */
   remove(key: string): void {
     this.#arriving.delete(key)
     this.#parts.journal.remove(key)
   }
 
   /**
-   * Removes those of these contents that no entry names, for an operator who does not wait. Answers those whose files could not
-   * be removed: they are served no more, and are tried again.
+   * Removes those of these contents that no entry names, at once, as an operator asks. Answers the amount of those whose files could not
+   * be removed: clients do not get them any more, and the store tries again later.
    */
-  async removeContents(digests: ReadonlySet<string>): Promise<Unremovable> {
+  async removeContents(digests: ReadonlySet<string>): Promise<UnremovableContents> {
     await this.#parts.retention.removeNow(digests)
     return amountOf(this.#parts.blobs.staying().filter(({ digest }) => digests.has(digest)))
   }
 
-  /** Contents that were removed and whose files stay, because the file system lets this process not remove them. */
-  get unremovable(): Unremovable {
+  /** Removed contents whose files stay, because the file system refuses to remove them. */
+  get unremovable(): UnremovableContents {
     return amountOf(this.#parts.blobs.staying())
   }
 
   /**
-   * Forgets an entry that was found wrong, unless it names another digest by now; with `content` the bytes under that digest
-   * go at once, and every entry that names them. Answers whether the entry is gone. Rejects when the disk fails.
+   * Forgets an entry that was found wrong, unless it names another digest by now. With `content`, the bytes under that digest and every
+   * entry that names them are removed at once. Answers whether the entry is gone. Rejects when the disk fails.
    */
   async evict(
     key: string,
@@ -370,23 +372,24 @@ export class Store extends ReadableStore {
   }
 
   /**
-   * A place for content that is about to arrive. Throws a Failure when the announced length is not the expected size; a disk
-   * that cannot take it makes the download pass through from the start.
+   * Begins a download. Throws a Failure when the announced length is not the expected size. When the disk cannot take the content, the
+   * download only passes it through to the clients.
    */
   download(options: DownloadOptions = {}): Download {
     return this.#parts.downloads.begin(options)
   }
 
-  resumable(key: string): Resumable | undefined {
+  /** The download of a key that a crash broke off and that can be continued. */
+  resumable(key: string): ResumableDownload | undefined {
     return this.#parts.downloads.resumable(key)
   }
 
-  /** Downloads whose content is not yet whole on disk. */
+  /** The number of downloads whose content is not yet whole on disk. */
   get writing(): number {
     return this.#parts.downloads.count
   }
 
-  /** Settles once no such download is left. */
+  /** Resolves when no such download is left. */
   idle(): Promise<void> {
     return this.#parts.downloads.idle()
   }
@@ -396,7 +399,7 @@ export class Store extends ReadableStore {
     return { objects: count, blobs: contents, bytes }
   }
 
-  /** What room there is now. Undefined when the file system does not say. */
+  /** The space on the file system now; undefined when the file system does not answer. */
   fileSystem(): Promise<FileSystemSpace | undefined> {
     return this.#parts.space.fresh()
   }
@@ -405,47 +408,48 @@ export class Store extends ReadableStore {
     return this.#parts.health.state
   }
 
-  /** Why nothing can be stored although the disk works; undefined when something can. */
+  /** Why no content can be stored although the disk works; undefined when contents can be stored. */
   get full(): string | undefined {
     return this.#parts.room.full
   }
 
-  sweep(options: SweepOptions): Promise<Swept> {
+  sweep(options: SweepOptions): Promise<SweepResult> {
     return this.#parts.retention.sweep(options)
   }
 
-  /** What is kept from now on. From the first call on the store sweeps every day until it closes. */
+  /** Sets the rules of retention. From the first call on, the store sweeps every day until it closes. */
   retain(rules: RetentionRules): void {
     this.#parts.room.use(rules)
     this.#parts.retention.daily()
   }
 
-  /** A stored content is hashed again while it is read when its last check is older than this. */
+  /** Sets the age of a check beyond which a stored content is hashed again when it is read. */
   recheckAfter(age: Milliseconds): void {
     this.#parts.checks.maxAge = age
   }
 
-  /** Notes that these contents were hashed just now by a check beside the store, and are right. */
+  /** Notes that a check outside the store hashed these contents just now and found them right. */
   noteChecked(digests: readonly string[]): void {
     const { blobs, checks } = this.#parts
     for (const digest of digests) if (blobs.has(digest)) checks.passed(digest)
   }
 
+  /** The number of contents that were found damaged since the start. */
   get damaged(): number {
     return this.#parts.checks.damaged
   }
 
-  /** Answers requests of commands that run beside this process; undefined takes none any more. */
+  /** Sets the handler for requests of commands that run in other processes; undefined stops answering them. */
   answerCommands(handle: RequestHandler | undefined): void {
     this.#socket.answer(handle)
   }
 
-  /** Makes everything that was stored so far survive a power cut. Rejects when the disk fails. */
+  /** Flushes everything that was stored so far, so that it survives a power cut. Rejects when the disk fails. */
   checkpoint(): Promise<void> {
     return this.#parts.checkpoints.run()
   }
 
-  /** Fails downloads under way, writes down what is pending, lets the directory go. */
+  /** Fails the downloads under way, writes the pending entries, and releases the lock of the directory. */
   override async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
@@ -486,15 +490,15 @@ export class Store extends ReadableStore {
   }
 }
 
-/** Contents whose files could not be removed, and their bytes. */
-export interface Unremovable {
+/** The number of contents whose files could not be removed, and their bytes. */
+export interface UnremovableContents {
   readonly contents: number
   readonly bytes: number
-  /** Why, of the first of them. */
+  /** The reason for the first of them. */
   readonly why?: WhyStays
 }
 
-function amountOf(staying: readonly UnnamedContent[]): Unremovable {
+function amountOf(staying: readonly UnnamedContent[]): UnremovableContents {
   const bytes = staying.reduce((sum, { size }) => sum + size, 0)
   const { why } = staying[0] ?? {}
   return { contents: staying.length, bytes, ...(why && { why }) }

@@ -1,5 +1,5 @@
 /**
- * Makes the parts of the store in one order, and says what follows from the events they tell of.
+ * Makes the parts of the store, and says what the store does after each of their events.
  */
 import type { Clock } from '../../async/clock.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
@@ -25,23 +25,20 @@ export interface StoreOptions {
   readonly log: Logger
   /** Bytes of memory for small content in demand. */
   readonly memory: number
-  /** Memory for content on its way; the store has some of its own when not given. */
+  /** Memory for blocks of content; by default the store has a pool of its own. */
   readonly blocks?: BlockPool
-  /** Contents that no entry has named yet stay: an import reads them before the entries. */
+  /** Whether contents stay that no entry has named yet. An import stores contents before their entries. */
   readonly keepUnnamed?: boolean
-  /** Another file system, and how long it may take; for trials with failing disks. */
+  /** Another file system and another deadline, for tests with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'>
 }
 
-export type StoreParts = ReturnType<typeof wire>
+export type StoreParts = ReturnType<typeof wireStore>
 
 const blockMemory = 128 * 1024 * 1024
 
-/**
- * Makes the parts of a store, each with parts that were made before it, and says what follows from what they tell of. Nothing is
- * read or written yet.
- */
-export function wire(options: StoreOptions) {
+/** Makes the parts of a store, each with parts that were made before it, and connects their events. It reads and writes nothing. */
+export function wireStore(options: StoreOptions) {
   const { directory, clock, log, memory, keepUnnamed } = options
   const events = new StoreEvents()
   const layout = new Layout(directory)
@@ -83,7 +80,7 @@ export function wire(options: StoreOptions) {
     },
     named({ digest }) {
       blobs.named(digest)
-      // A fresh content is made durable soon. One that was durable before is named now by an entry behind the last mark.
+      // A checkpoint is already due for a fresh content. For a durable content it is due now: the new entry follows the last mark.
       if (!blobs.fresh.has(digest)) checkpoints.soon()
     },
     freed({ digest, size }) {

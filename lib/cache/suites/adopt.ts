@@ -1,5 +1,5 @@
 /**
- * Reads the Release files of a suite and the indexes they name, and writes the tables that are missing. Heavy work: this is the
+ * Reads the Release files of a suite and the indexes they name, and writes the missing tables. The work is heavy, so this file is the
  * program of a thread of its own, which thread.ts starts.
  */
 import { createHash, type Hash, hash } from 'node:crypto'
@@ -10,7 +10,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { parentPort } from 'node:worker_threads'
 import type { Milliseconds } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
-import { explainError, systemCode, unlessMissing } from '../../errors.ts'
+import { explainError, systemCode, valueUnlessMissing } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { makeDirectory } from '../../files/directory-owner.ts'
@@ -29,12 +29,12 @@ import {
   type NamedContent,
   type ReleaseFile,
 } from './generation.ts'
-import { acceptable, type SuitePolicy } from './policy.ts'
+import { refusalReason, type SuitePolicy } from './policy.ts'
 import { checkSignature } from './signing/signature.ts'
 import { Table, TableBuilder } from './table.ts'
 import { tablePath } from './tables.ts'
 
-/** What the thread is told. */
+/** The message to the thread: the suite to adopt, and the means to judge it. */
 export interface Job {
   readonly cacheDirectory: string
   /** The key of the suite's directory. */
@@ -43,16 +43,16 @@ export interface Job {
   readonly adopted: Generation | undefined
   readonly policy: SuitePolicy
   readonly now: Milliseconds
-  /** Bytes a table may have. */
+  /** Most bytes of a table. */
   readonly mostTableBytes: number
-  /** When it is given, nothing is adopted: the thread finds out which of these paths are missing. */
+  /** When it is given, the thread adopts nothing and finds out which of these paths the store lacks. */
   readonly inUse?: readonly string[]
   /** The SHA-256 of contents by their SHA-512, for Release files that give no other digest. */
   readonly sha256s?: ReadonlyMap<string, string>
 }
 
 /** A file that a Release file names by its SHA-512 alone. */
-export interface Strong {
+export interface Sha512File {
   readonly path: string
   readonly size: number
   readonly sha512: string
@@ -67,56 +67,57 @@ export interface HashJob {
 export interface Adoption {
   /** Undefined when none of the Release files may be adopted. */
   readonly generation?: Generation
-  /** The files that the Release file names by a SHA-512 of which no SHA-256 was told. */
-  readonly unknown?: readonly Strong[]
-  /** The files in use that the Release file names and the store has not; undefined when it may not be adopted. */
+  /** The files that the Release file names by a SHA-512 for which `sha256s` has no SHA-256. */
+  readonly unknown?: readonly Sha512File[]
+  /** The files in use that the Release file names and the store lacks; undefined when the Release file may not be adopted. */
   readonly missing?: MissingFiles
   /** The SHA-512 of the contents of a HashJob, by their SHA-256. */
   readonly sha512?: ReadonlyMap<string, string>
-  /** What was not adopted or not read, in sentences. */
+  /** Sentences that say which Release files were not adopted and which indexes were not read, and why. */
   readonly refused: readonly string[]
-  /** Paths of indexes whose packing is one that is not read, with the reason. */
-  readonly notRead?: readonly NotRead[]
+  /** Indexes whose packing this program does not read. */
+  readonly notRead?: readonly UnreadIndex[]
 }
 
-export interface NotRead {
+/** The path of an index that was not read, and the reason. */
+interface UnreadIndex {
   readonly path: string
   readonly because: string
 }
 
-/** What the thread answers a job: why it failed in words, when it did. */
+/** The answer of the thread to a job. `failed` is the reason in words. */
 export type JobAnswer = { readonly adoption: Adoption } | { readonly failed: string }
 
-/** What a new generation lacks. */
+/** The files that a new generation lacks in the store. */
 export interface MissingFiles {
   readonly files: readonly ListedContent[]
-  /** Paths of those that perhaps no client uses: they hold no Release file back. */
+  /** Paths of files that perhaps no client uses. They do not hold the Release file back. */
   readonly optional?: ReadonlySet<string>
-  /** Paths of those that few clients need, or none to install packages: they hold a Release file back for a moment. */
+  /** Paths of files that few clients need, or that no client needs to install packages. They hold the Release file back for a moment. */
   readonly secondary?: ReadonlySet<string>
-  /** Whether they can be asked for by digest. */
+  /** Whether the origin gives the files by digest. */
   readonly byHash: boolean
-  /** Paths that the adopted Release file names and the new one does not, so many at most. */
+  /** Paths that the adopted Release file names and the new one does not, at most `mostDropped`. */
   readonly dropped?: ReadonlySet<string>
-  /** What the new Release file says; undefined when it may not be adopted. */
+  /** The facts of the new Release file; undefined when it may not be adopted. */
   readonly facts?: ReleaseFacts
 }
 
-/** What a Release file says that may be adopted, and the files that clients use of those it names. */
+/** The facts of a Release file that may be adopted, and the files that clients use of those it names. */
 export type ReleaseFacts = Pick<Generation, 'date' | 'validUntil' | 'signature' | 'contents'>
 
 type PackedIndex = ListedContent & { readonly kind: PackageIndex }
 
-/** Bytes that are unpacked for one adoption, at most: then the indexes left are not read. */
+/** At most this many bytes are unpacked for one adoption; the remaining indexes are not read. */
 const mostUnpacked = 8 * 1024 ** 3
 
-/** Files that a new Release file does not name any more, of which that is told. */
+/** `MissingFiles.dropped` has at most this many paths. */
 const mostDropped = 1000
 
-/** Bytes that are hashed once more for one adoption, at most: a Release file can name all that is in the store. */
+/** At most this many bytes are hashed again for one job, because a Release file can name every content of the store. */
 const mostHashed = 512 * 1024 ** 2
 
-/** Bytes of a file that are read at once. */
+/** The number of bytes of a file that are read at once. */
 const readBytes = 256 * 1024
 
 /** Adopts the best of the Release files. Rejects when tables cannot be written. */
@@ -142,7 +143,7 @@ async function adopt(job: Job): Promise<Adoption> {
   const missing: ListedContent[] = []
   for (const one of named) {
     if (used?.has(one.path) === false) continue
-    const found = await unlessMissing(stat(layout.blob(one.digest)))
+    const found = await valueUnlessMissing(stat(layout.blob(one.digest)))
     const those = found?.size === one.size ? stored : missing
     those.push(one)
   }
@@ -155,7 +156,7 @@ async function adopt(job: Job): Promise<Adoption> {
   const tables = new TableMaker(layout, mostTableBytes)
   await tables.ofRelease(file, release)
   const indexes: AdoptedIndex[] = []
-  const notRead: NotRead[] = []
+  const notRead: UnreadIndex[] = []
   for (const choice of indexChoices(stored)) {
     const index = await tables.ofOne(choice, { base, refused, notRead })
     if (index !== undefined) indexes.push(index)
@@ -166,7 +167,7 @@ async function adopt(job: Job): Promise<Adoption> {
   return { generation, unknown, refused, notRead }
 }
 
-/** The SHA-512 of contents, as far as they are there as a whole, by their SHA-256. */
+/** The SHA-512 of contents by their SHA-256. A content that is missing, has another size or exceeds `mostHashed` is left out. */
 async function sha512s({ hash, cacheDirectory }: HashJob): Promise<Map<string, string>> {
   const layout = new Layout(cacheDirectory)
   const found = new Map<string, string>()
@@ -180,7 +181,7 @@ async function sha512s({ hash, cacheDirectory }: HashJob): Promise<Map<string, s
   return found
 }
 
-/** Undefined for a file of another size, such as one that is still being written. */
+/** The SHA-512 of a file; undefined for a file of another size, such as one that is still being written. */
 async function sha512Of(path: string, size: number): Promise<string | undefined> {
   const sha512 = createHash('sha512')
   const content = createReadStream(path, { highWaterMark: readBytes })
@@ -189,8 +190,8 @@ async function sha512Of(path: string, size: number): Promise<string | undefined>
 }
 
 /**
- * Reads and judges a Release file; says why when it may not be adopted. Nothing is to be said of the Release files of components, such
- * as `main/binary-amd64/Release`: they name no files, are not signed, and are listed themselves.
+ * Reads and judges a Release file, and says why when it may not be adopted. The result is empty for the Release file of a component, such
+ * as `main/binary-amd64/Release`: it names no files, is not signed, and the Release file of its suite lists it.
  */
 async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, layout: Layout) {
   if (size > maxReleaseBytes) return { because: 'it is too long' }
@@ -205,7 +206,7 @@ async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, 
   const detached = name === 'Release' && signedBy && (await contentOf(signedBy.digest, layout))
   const { keyrings } = job.policy
   const signature = await checkSignature(content, detached || undefined, { keyrings, now: job.now })
-  const refused = acceptable({ ...release, signature }, job)
+  const refused = refusalReason({ ...release, signature }, job)
   return refused === undefined ? { release, signature } : { because: refused }
 }
 
@@ -221,19 +222,19 @@ async function droppedBy(
   return new Set(dropped.slice(0, mostDropped))
 }
 
-/** A Release file or its signature; undefined when it is not there or is not what it says. Rejects when the disk fails. */
+/** The bytes of a Release file or its signature; undefined when it is missing or has another digest. Rejects when the disk fails. */
 async function contentOf(digest: string, layout: Layout): Promise<Buffer | undefined> {
   const found = await readBounded(layout.blob(digest), maxReleaseBytes).catch(unlessDiskFails)
   return found && hash('sha256', found.bytes) === digest ? found.bytes : undefined
 }
 
-/** A file that is not there or is too long is none. */
+/** Passes over the error of a file that is missing or too long. Throws other errors. */
 function unlessDiskFails(error: unknown): undefined {
   const code = systemCode(error)
   if (code !== undefined && code !== 'ENOENT') throw error
 }
 
-/** Whether two Release files are of one moment and name the same files. */
+/** Whether two Release files have the same dates and name the same files. */
 function saysTheSame(one: Release, other: Release): boolean {
   if (one.date !== other.date || one.validUntil !== other.validUntil) return false
   const [files, others] = [strongOf(one), strongOf(other)]
@@ -243,7 +244,7 @@ function saysTheSame(one: Release, other: Release): boolean {
   )
 }
 
-/** What a Release file says of each file by the digests that count. */
+/** The size, SHA-256 and SHA-512 of each file of a Release file, by its path. Files with weaker digests alone are left out. */
 function strongOf({ files }: Release) {
   const strong = [...files.values()].filter(file => promiseOf(file) !== undefined)
   return new Map(
@@ -255,8 +256,8 @@ function strongOf({ files }: Release) {
 function namedBy(
   { files }: Release,
   sha256s?: ReadonlyMap<string, string>,
-): { readonly named: readonly ListedContent[]; readonly unknown: readonly Strong[] } {
-  const [named, unknown]: [ListedContent[], Strong[]] = [[], []]
+): { readonly named: readonly ListedContent[]; readonly unknown: readonly Sha512File[] } {
+  const [named, unknown]: [ListedContent[], Sha512File[]] = [[], []]
   for (const { path, size, digests } of files.values()) {
     const { sha512, sha256: digest = sha256s?.get(sha512 ?? '') } = digests
     if (digest !== undefined) named.push({ path, size, digest, ...(sha512 && { sha512 }) })
@@ -265,13 +266,13 @@ function namedBy(
   return { named, unknown }
 }
 
-/** What a list promises of a file; undefined when it gives neither a SHA-256 nor a SHA-512. */
+/** The size and digest that a list promises for a file; undefined when it gives neither a SHA-256 nor a SHA-512. */
 function promiseOf({ size, digests: { sha256, sha512 } }: ListedFile): NamedContent | undefined {
   if (sha256 !== undefined) return { size, digest: sha256 }
   return sha512 === undefined ? undefined : { size, digest: halfOf(sha512), by: 'sha512' }
 }
 
-/** Makes the tables of a Release file and its indexes. It may name one index in many directories. */
+/** Makes the tables of a Release file and its indexes. A Release file may name one index in many directories. */
 class TableMaker {
   readonly #layout: Layout
   readonly #mostBytes: number
@@ -284,7 +285,7 @@ class TableMaker {
     this.#mostBytes = mostBytes
   }
 
-  /** The table of what the Release file itself names, from its own directory. */
+  /** Makes the table of the files that the Release file names, with paths from its own directory. */
   async ofRelease({ digest }: ReleaseFile, { files }: Release): Promise<void> {
     if ((await this.#existing(digest)) !== undefined) return
     const builder = new TableBuilder(this.#mostBytes)
@@ -295,10 +296,14 @@ class TableMaker {
     await this.#write(digest, builder)
   }
 
-  /** The first of several packings of an index whose table is there or can be made. Notes those that cannot be read. */
+  /** The first packing of an index whose table exists or can be made. Notes the packings that cannot be read. */
   async ofOne(
     choice: readonly PackedIndex[],
-    { base, refused, notRead }: Readonly<{ base: string; refused: string[]; notRead: NotRead[] }>,
+    {
+      base,
+      refused,
+      notRead,
+    }: Readonly<{ base: string; refused: string[]; notRead: UnreadIndex[] }>,
   ): Promise<AdoptedIndex | undefined> {
     for (const { digest } of choice) {
       const known = this.#common.has(digest)
@@ -337,7 +342,7 @@ class TableMaker {
     return this.#write(digest, builder)
   }
 
-  /** The content of an index, unpacked; as it is read, its bytes are hashed. */
+  /** Reads and unpacks an index, and hashes its packed bytes. */
   async *#unpacked(digest: string, sha256: Hash): AsyncGenerator<Uint8Array> {
     const packed = createReadStream(this.#layout.blob(digest), { highWaterMark: readBytes })
     const hashed = async function* (): AsyncGenerator<Uint8Array> {
@@ -353,14 +358,14 @@ class TableMaker {
     }
   }
 
-  /** The common directory of the table that is there; undefined when it is damaged or too large. */
+  /** The common directory of an existing table; undefined when the table is missing, damaged or too large. */
   async #existing(digest: string): Promise<string | undefined> {
     const path = tablePath(this.#layout, digest)
     const file = await readBounded(path, this.#mostBytes).catch(() => undefined)
     return file && Table.read(file.bytes)?.common
   }
 
-  /** Answers the common directory. */
+  /** Writes a table and answers its common directory. */
   async #write(digest: string, builder: TableBuilder): Promise<string> {
     const path = tablePath(this.#layout, digest)
     await writeFileAtomically(path, builder.finish(), { durable: false })
@@ -368,7 +373,7 @@ class TableMaker {
   }
 }
 
-/** Clients wait for adoptions, but hits come first. */
+/** The thread has a lower priority than the service, because clients wait for adoptions, but hits come first. */
 const niceness = 5
 
 async function answer(job: Job | HashJob): Promise<JobAnswer> {
@@ -380,7 +385,7 @@ async function answer(job: Job | HashJob): Promise<JobAnswer> {
   }
 }
 
-// Without a parent it is not a thread and does nothing.
+// A program without a parent port is not a thread and does nothing.
 if (parentPort !== null) {
   const port = parentPort
   lowerPriority(niceness)

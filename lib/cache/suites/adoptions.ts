@@ -1,20 +1,20 @@
 /**
- * Adopts suites whose Release files or indexes have changed in the store: one adoption for each suite at a time, and once more
- * when something came meanwhile.
+ * Adopts suites whose Release files or indexes have changed in the store. Each suite has one adoption at a time, and another one when a
+ * file has come meanwhile.
  *
  * # The update of an adopted suite, step by step
- * 1. A client asks for the Release file. `Updates.check` (answer/suite-updates.ts) asks the origin. Another Release file is
- *    stored under a key of its own, the Release.gpg of a Release too: clients still get the one before.
- * 2. `Suites.prepare` calls `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file, and tells which of the files
- *    that clients use (`InUse.since`) it names and the store lacks. Where it may not be adopted, clients keep the one before.
- * 3. `Updates.#fetchAll` fetches those. Without one that is not `optional` the Release file is held back for a time, unless the one
- *    of before has expired.
- * 4. `Updates` puts the new Release.gpg and Release file in the place of those before. The store tells `Suites.stored`, which calls
- *    `Adoptions.queue`. The first Release file of a suite is stored as any file is, and begins here. So does an index that a client
- *    is the first to fetch; of that the store tells `Suites.arriving` a moment before, when its last byte has come.
- * 5. `Adoptions.#adopt`: the thread chooses among the Release files, reads the stored indexes that one names, and writes the tables
- *    that are missing (`TableMaker`). `InUse.among` chooses the files that clients use. `KnownSuites.put` notes the new generation,
- *    which `Suites.claim` reads from then on.
+ * 1. A client asks for the Release file. `Updates.check` (answer/suite-updates.ts) asks the origin. A new Release file is stored under a
+ *    key of its own, and so is the Release.gpg of a Release: clients still get the old ones.
+ * 2. `Suites.prepare` calls `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file and answers which of the files that
+ *    clients use (`InUse.since`) it names and the store lacks. If it may not be adopted, clients keep the old one.
+ * 3. `Updates.#fetchAll` fetches these files. While one that is not `optional` is missing, the new Release file is held back for a time,
+ *    unless the old one has expired.
+ * 4. `Updates` replaces the old Release.gpg and Release file by the new ones. The store calls `Suites.stored`, which calls
+ *    `Adoptions.queue`. The first Release file of a suite is stored like any file and begins at this step. So does an index that a client
+ *    fetches first; the store calls `Suites.arriving` for it a moment earlier, when its last byte has come.
+ * 5. `Adoptions.#adopt`: the thread chooses among the Release files, reads the stored indexes that the chosen one names, and writes the
+ *    missing tables (`TableMaker`). `InUse.among` chooses the files that clients use. `KnownSuites.put` notes the new generation, which
+ *    `Suites.claim` reads from then on.
  * 6. `Adoptions.#anchor` gives the files that clients use their names by digest.
  */
 import { LRUCache } from 'lru-cache'
@@ -26,7 +26,7 @@ import { packageIndexOf } from '../archive/path.ts'
 import type { Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { StoreOptions } from '../store/wiring.ts'
-import type { Adoption, Job, MissingFiles, Strong } from './adopt.ts'
+import type { Adoption, Job, MissingFiles, Sha512File } from './adopt.ts'
 import { type AskedIndexes, componentOf } from './asked-indexes.ts'
 import {
   type Content,
@@ -45,7 +45,7 @@ import type { SuitePolicy } from './policy.ts'
 import { mostTableBytes } from './table.ts'
 import { AdoptionThread } from './thread.ts'
 
-/** What the adoption of suites needs of the rest of the service. */
+/** The parts of the service that the adoption of suites needs. */
 export interface SuiteMeans {
   readonly cacheDirectory: string
   readonly clock: Clock
@@ -53,12 +53,12 @@ export interface SuiteMeans {
   readonly store: Pick<Store, 'read' | 'put' | 'has' | 'incomplete'>
   /** Bytes of memory for tables. */
   readonly memory: number
-  /** Another file system than the system's; for trials with failing disks. */
+  /** Another file system, for tests with failing disks. */
   readonly disk?: StoreOptions['disk'] | undefined
-  /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
+  /** The policy of a suite by the key of its directory; undefined when no file of the suite is compared with indexes. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly snapshotDays: () => number
-  /** Whether a content of the store may be given under this key, whatever archive it came from. */
+  /** Whether clients may get a content of the store under this key although it came from another archive. */
   readonly shares: (digest: string, key: string) => boolean
 }
 
@@ -71,29 +71,27 @@ interface AdoptionsParts extends SuiteMeans, AdoptedSuites {
 interface UnderWay {
   readonly done: Promise<void>
   again: boolean
-  /** Settle when files that are whole have been stored. */
+  /** Promises that settle when whole files have been stored. */
   readonly arriving: Promise<unknown>[]
 }
 
-/** An index that no client has asked for in so long is not fetched any more with each new Release file. */
+/** An index that no client has asked for in this time is not fetched with a new Release file any more. */
 const unused: Milliseconds = 14 * day
 
-/** Suites that wait to be adopted, at most: what comes beyond is adopted when it is asked for next. */
+/** At most this many suites wait to be adopted. Any other suite is adopted when a client asks for it next. */
 const mostWaiting = 256
 
-/**
- * How long an adoption that failed is not tried again with the same Release files, and of how many suites that is remembered. Short:
- * a file that had not come yet is a failure, too.
- */
+/** A failed adoption is not tried again with the same Release files for this time. It is short, because a file may just be late. */
 const pauseAfterFailure: Milliseconds = 30_000
+/** At most this many failed adoptions are remembered. */
 const mostFailed = 1000
-/** Suites of which it is remembered why their last Release file was not adopted. */
+/** The reasons of at most this many suites whose last Release file was not adopted are remembered. */
 const mostRefused = 1000
 
 interface Failed {
   /** SHA-256 of the Release files and the detached signature. */
   readonly digests: readonly string[]
-  /** The moment until which it is not tried again, by `elapsed`. */
+  /** The moment until which the adoption is not tried again, by `elapsed`. */
   readonly until: Milliseconds
 }
 
@@ -104,9 +102,9 @@ export class Adoptions {
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose last adoption failed, by the keys of their directories. */
   readonly #failed = new LRUCache<string, Failed>({ max: mostFailed })
-  /** Suites of which the log has said that an index is not read. */
+  /** Suites for which the log has already said that an index is not read. */
   readonly #saidNotRead = new LRUCache<string, true>({ max: mostRefused })
-  /** Why the last Release file of a suite was not adopted, in words, by the keys of their directories. */
+  /** The reason in words why the last Release file of a suite was not adopted, by the key of the suite's directory. */
   readonly #refusals = new LRUCache<string, string>({ max: mostRefused })
   #removing: Promise<void> = Promise.resolve()
   #closed = false
@@ -117,13 +115,13 @@ export class Adoptions {
     this.#inUse = new InUse({ ...parts, sha512: files => this.sha512(files) })
   }
 
-  /** Adopts the suite in the directory with this key, now or when the one under way has ended. */
+  /** Adopts the suite in the directory with this key, at once or after the adoption that is under way. */
   queue(at: string): void {
     const underWay = this.#waits(at)
     if (underWay !== undefined) underWay.again = true
   }
 
-  /** The suite counts as being adopted until this has settled: a file has come that is to be queued once it is stored. */
+  /** Counts the suite as being adopted until `stored` has settled, because the arriving file will queue an adoption when it is stored. */
   expect(at: string, stored: Promise<unknown>): void {
     this.#waits(at)?.arriving.push(stored)
   }
@@ -140,25 +138,25 @@ export class Adoptions {
     return underWay
   }
 
-  /** Forgets what was adopted of a suite, and adopts what the store has of it as if nothing had been known. */
+  /** Forgets the generations of a suite, and adopts its stored files like those of a new suite. */
   async forget(at: string): Promise<void> {
     this.#failed.delete(at)
     await this.#parts.known.forget(at)
     this.queue(at)
   }
 
-  /** Adopts it when a Release file with this SHA-256 has come, unless the adoption has failed with it lately. */
+  /** Adopts a suite after a Release file with this SHA-256 has come, unless an adoption has failed with that file lately. */
   came(at: string, digest: string): void {
     const { digests = [], until = 0 } = this.#failed.get(at) ?? {}
     if (!digests.includes(digest) || this.#parts.clock.elapsed() >= until) this.queue(at)
   }
 
-  /** Why the last Release file that came for a suite was not adopted, in words; undefined when it was. */
+  /** The reason in words why the last Release file of a suite was not adopted; undefined when it was adopted. */
   refusal(at: string): string | undefined {
     return this.#refusals.get(at)
   }
 
-  /** Settles when the suite in the directory with this key is adopted; undefined when it does not wait to be. */
+  /** Settles when the adoption of the suite with this directory has ended; undefined when none is under way. */
   pending(at: string): Promise<void> | undefined {
     return this.#underWay.get(at)?.done
   }
@@ -212,7 +210,7 @@ export class Adoptions {
     }
     const [adopted] = suite?.generations ?? []
     const begun = clock.elapsed()
-    // It counts as failed until it has succeeded.
+    // The adoption counts as failed until it has succeeded.
     this.#failed.set(at, {
       digests: releases.flatMap(({ digest, signedBy }) => [digest, signedBy?.digest ?? digest]),
       until: begun + pauseAfterFailure,
@@ -228,9 +226,9 @@ export class Adoptions {
     if (used === 'unreadable') return this.#notRead(at)
     const contents = await this.#inUse.withRightNames(at, used, adopted)
     const generation = { ...found, contents }
-    // It was forgotten meanwhile: what was judged by it is judged anew.
+    // The suite was forgotten meanwhile, so its old generation does not count and the Release files are judged anew.
     if (suite !== undefined && known.at(at) === undefined) return this.queue(at)
-    // A Release file may have been held back meanwhile.
+    // The known suite is read again, because a Release file may have been held back meanwhile.
     const next = withNextGeneration(known.at(at) ?? suite, {
       at,
       next: generation,
@@ -252,9 +250,8 @@ export class Adoptions {
   }
 
   /**
-   * Whether a Release file that has come for a suite may be adopted, and which of the files clients use it names that the store
-   * has not; undefined when it may not. Unless a good signature is required, one that may not be adopted lacks nothing once the
-   * adopted one has expired.
+   * The files that clients use, that a new Release file names, and that the store lacks; undefined when the Release file may not be
+   * adopted. When the adopted Release file has expired and no good signature is required, the result for a refused one is an empty list.
    */
   async prepare(at: string, release: ReleaseFile): Promise<MissingFiles | undefined> {
     const { known, clock, policyOf } = this.#parts
@@ -271,14 +268,14 @@ export class Adoptions {
       return { ...missing, optional, secondary: this.#inUse.secondary(at, used) }
     }
     if (policy.verify === 'require') return undefined
-    // It is not adopted. Clients get it all the same: they cannot use the one before.
+    // The Release file is not adopted, but clients get it, because they cannot use the expired one.
     const expired = (adopted.validUntil ?? Number.POSITIVE_INFINITY) < now
     return expired ? { files: [], byHash: false } : undefined
   }
 
   /**
-   * Gives the files clients use names by digest, so that they stay when other content takes their plain names. The store may have such a
-   * content from another archive, whose files are for some clients alone: then it gets no name in this one.
+   * Gives the files that clients use names by digest, so that they stay when other contents take their plain names. A content that the
+   * store has only from another archive gets no name here unless `shares` allows it, because not all clients may use that archive.
    */
   async #anchor(at: string, generation: Generation): Promise<void> {
     const { store, clock, shares } = this.#parts
@@ -303,14 +300,14 @@ export class Adoptions {
     }
   }
 
-  /** The SHA-512 of contents by their SHA-256, as far as they are there and not too much together. */
+  /** The SHA-512 of contents by their SHA-256. Contents that are missing or too large together are left out. */
   async sha512(hash: readonly Content[]): Promise<ReadonlyMap<string, string>> {
     const { cacheDirectory } = this.#parts
     const { sha512 } = await this.#thread.run({ cacheDirectory, hash })
     return sha512 ?? new Map()
   }
 
-  /** Has the thread do a job, and logs what it refuses. */
+  /** Has the thread do a job, and logs the refusals. */
   async #work(job: Omit<Job, 'cacheDirectory' | 'mostTableBytes' | 'now'>): Promise<Adoption> {
     const { cacheDirectory, memory, clock, log, tables } = this.#parts
     const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
@@ -339,7 +336,7 @@ export class Adoptions {
     return adoption
   }
 
-  /** What the store has of the suite's Release files. */
+  /** The stored Release files of a suite. */
   async #releases(at: string): Promise<readonly ReleaseFile[] | 'unreadable'> {
     const { store } = this.#parts
     const [inRelease, release, signature] = await Promise.all(
@@ -355,7 +352,7 @@ export class Adoptions {
     return found
   }
 
-  /** What the disk does not say now changes nothing of what is known. */
+  /** Keeps the known generations while the disk cannot read the entries of Release files. */
   #notRead(at: string): void {
     this.#parts.log.warn('a suite is not adopted anew while the disk fails', { suite: at })
   }
@@ -375,9 +372,9 @@ export class Adoptions {
 }
 
 /**
- * What the Release files of a suite are judged by: the adopted generation, as long as the store has a Release file of one that is
- * known. Where it has none, clients are given another one already, and it is judged as if nothing were known. Where a signature is
- * required the adopted one counts in any case.
+ * The generation with which new Release files of a suite are compared: the adopted one, as long as the store has the Release file of a
+ * known generation. Otherwise clients already get an unknown Release file, which is then judged like that of a new suite. When a
+ * signature is required, the adopted generation always counts.
  */
 function barOf(
   suite: Suite | undefined,
@@ -397,12 +394,12 @@ interface InUseParts {
   readonly log: Logger
   readonly store: Pick<Store, 'read'>
   readonly asked: AskedIndexes
-  /** The SHA-512 of contents by their SHA-256, as far as they are there. */
+  /** The SHA-512 of contents by their SHA-256. Missing contents are left out. */
   readonly sha512: (contents: readonly Content[]) => Promise<ReadonlyMap<string, string>>
 }
 
 /**
- * Tells which files of a generation clients use, and which names by digest they have.
+ * Finds the files of a generation that clients use, and their names by digest.
  */
 class InUse {
   readonly #parts: InUseParts
@@ -412,8 +409,8 @@ class InUse {
   }
 
   /**
-   * Of the files of a generation whose contents the store has, those that clients use: others may have the same content, such as
-   * none at all, and no client has ever asked for them. `unreadable` when the disk does not say of one.
+   * The files of a generation that clients use. The store may also have the content of an unused file, for example an empty one, because
+   * another file has the same content. `unreadable` when the disk cannot read an entry.
    */
   async among(
     at: string,
@@ -436,8 +433,8 @@ class InUse {
   }
 
   /**
-   * The same files, each with its SHA-512 if that is right: content is put under that name, where it counts as what the name says.
-   * It is right where it was with the generation before, where an entry has that name, and where hashing says so.
+   * The same files, each with its SHA-512 only if that is right, because its content is later put under that name. The SHA-512 is right
+   * when the adopted generation had it, when an entry has that name, or when hashing confirms it.
    */
   async withRightNames(
     at: string,
@@ -460,10 +457,10 @@ class InUse {
     })
   }
 
-  /** The SHA-256 of files that a Release file names by their SHA-512 alone, by that, as far as the store has them. */
+  /** The SHA-256, by their SHA-512, of stored files that a Release file names by their SHA-512 alone. */
   async sha256s(
     at: string,
-    files: readonly Strong[],
+    files: readonly Sha512File[],
     adopted: Generation | undefined,
   ): Promise<ReadonlyMap<string, string> | 'unreadable'> {
     const known = new Map(adopted?.contents.map(one => [one.sha512, one.digest]))
@@ -488,12 +485,15 @@ class InUse {
     return sha256s
   }
 
-  /** The files of a generation that clients have asked for since. */
+  /** The files of a generation that clients have asked for since a moment. */
   since(since: Milliseconds, at: string, { contents }: Generation): readonly ListedContent[] {
     return contents.filter(listed => this.#lastAsked(at, listed) > since)
   }
 
-  /** Paths of files of which clients are only known to use a name by digest that another file has too. */
+  /**
+   * Paths of files that perhaps no client uses: another file of the directory has the same name by digest, and no client has asked for
+   * the plain name.
+   */
   async optional(at: string, used: readonly ListedContent[]): Promise<ReadonlySet<string>> {
     const { store, asked } = this.#parts
     const optional = new Set<string>()
@@ -505,8 +505,8 @@ class InUse {
   }
 
   /**
-   * Paths of all but Packages and Sources of an architecture that most clients use: one for which they ask at least half as often as
-   * for any other beside it. Before clients have asked for any, all architectures count.
+   * Paths of all files except the Packages and Sources files of main architectures. An architecture is a main one when clients ask for it
+   * at least half as often as for any other of its component. All architectures are main ones before clients have asked for any.
    */
   secondary(at: string, used: readonly ListedContent[]): ReadonlySet<string> {
     const { asked } = this.#parts

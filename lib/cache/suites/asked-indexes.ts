@@ -1,9 +1,9 @@
 /**
- * Remembers when clients asked for indexes, and how often for those of each architecture. Pure.
+ * Remembers when clients asked for indexes, and how often they asked for indexes of each architecture. This file is pure.
  *
  * # Facts
- * - apt asks for an index once after each change of its Release file, under its plain name or its digest. So the questions for one
- *   architecture are about as many as the machines that use it.
+ * - apt asks for an index once after each change of its Release file, under its plain name or its digest. So the number of requests for
+ *   one architecture is about the number of machines that use it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { recentEntries } from '../../recent.ts'
@@ -17,35 +17,35 @@ export class AskedIndexes {
   /** How often clients asked, by the key of the architecture's directory. */
   readonly #times = recentEntries<string, number>(mostArchitectures)
 
-  /** A client asks for the index with this key. */
+  /** Notes that a client asks for the index with this key. */
   note(key: string, now: Milliseconds): void {
     this.#at.set(key, now)
     const directory = architectureOf(key)
     if (directory !== undefined) this.#times.set(directory, this.times(key) + 1)
   }
 
-  /** When a client asked for the index with this key last, as far as that is remembered. */
+  /** When a client last asked for the index with this key; undefined when that is not remembered. */
   at(key: string): Milliseconds | undefined {
     return this.#at.get(key)
   }
 
-  /** The index with this key counts as never asked for. */
+  /** Forgets when clients asked for the index with this key. */
   forget(key: string): void {
     this.#at.delete(key)
   }
 
-  /** How often clients have asked for indexes of the architecture that an index is of. */
+  /** How often clients have asked for indexes of the architecture of this index. */
   times(key: string): number {
     return this.#times.get(architectureOf(key) ?? '') ?? 0
   }
 }
 
-/** `…/main/binary-amd64` or `…/main/source`: what the indexes of one architecture lie in. */
+/** The directory with the indexes of one architecture: `…/main/binary-amd64` or `…/main/source`. */
 function architectureOf(key: string): string | undefined {
   return /^.*\/(?:binary-[^/]+|source)(?=\/)/.exec(key)?.[0]
 }
 
-/** What the directory of that architecture lies in, beside those of others: `…/main`. */
+/** The directory of the component, which has the directories of its architectures: `…/main`. */
 export function componentOf(key: string): string {
   const directory = architectureOf(key) ?? ''
   return directory.slice(0, directory.lastIndexOf('/'))

@@ -1,5 +1,5 @@
 /**
- * Generations: one Release file with the indexes it names, as adopted, and their form on disk. Pure.
+ * Generations: a generation is one adopted Release file with the indexes it names. This file is pure and also has their form on disk.
  */
 
 import { day, type Milliseconds } from '../../async/clock.ts'
@@ -10,21 +10,21 @@ import { isDigest } from '../store/disk/disk.ts'
 import { canonicalUri } from '../store/key.ts'
 import type { SignatureEnd } from './signing/apt-policy.ts'
 
-/** Content: its bytes, and its SHA-256 in lower-case hex. */
+/** The size of a content in bytes, and its SHA-256 in lower-case hex. */
 export interface Content {
   readonly size: number
   readonly digest: string
 }
 
 /**
- * Content as an index names it. Where the index gives no SHA-256, `digest` is the first half of the SHA-512: as hard to forge, and
- * no longer.
+ * A content as an index names it. When the index gives no SHA-256, `digest` is the first half of the SHA-512, which is as hard to forge as
+ * a SHA-256 and has the same length.
  */
 export interface NamedContent extends Content {
   readonly by?: 'sha512' | undefined
 }
 
-/** What stands of a SHA-512 in `NamedContent`. */
+/** The half of a SHA-512 that `NamedContent` has. */
 export function halfOf(sha512: string): string {
   return sha512.slice(0, sha512.length / 2)
 }
@@ -37,7 +37,7 @@ export interface ReleaseFile extends Content {
 }
 
 /**
- * What is known about the signature of a Release file:
+ * The result of checking the signature of a Release file:
  * - good: a key of the keyrings signed it; `by` is its fingerprint, `owner` its first user ID, as the keyring has it
  * - unknown-key: it is signed by keys that are in no keyring, or that are not valid there, such as an expired copy
  * - bad: a known key's signature does not fit, or Release.gpg was made for another Release
@@ -47,9 +47,9 @@ export interface ReleaseFile extends Content {
 export interface Signature {
   readonly is: 'good' | 'unknown-key' | 'bad' | 'unsigned' | 'unchecked'
   readonly by?: string
-  /** Absent when the key has none, and where an earlier release judged the signature. */
+  /** Undefined when the key has no user ID, and when an earlier version of this program judged the signature. */
   readonly owner?: string
-  /** When apt refuses it, as far as the policy of apt has an end for it. */
+  /** When apt begins to refuse the signature; undefined when apt's policy has no end for it. */
   readonly ends?: SignatureEnd
 }
 
@@ -62,21 +62,21 @@ export function signerText({ by = '', owner }: Pick<Signature, 'by' | 'owner'>):
 export interface AdoptedIndex {
   /** SHA-256 of the index: the name of its table. */
   readonly table: string
-  /** Where its paths begin, a decoded URL without a slash at the end. */
+  /** The directory from which its paths begin, a decoded URL without a slash at the end. */
   readonly root: string
 }
 
-/** An index or another file a Release file names. */
+/** An index or another file that a Release file names. */
 export interface ListedContent extends Content {
   /** The decoded path from the directory of the Release file. */
   readonly path: string
-  /** SHA-512 in lower-case hex, when the Release file gives it: clients ask by the strongest digest there is. */
+  /** The SHA-512 in lower-case hex, when the Release file gives it. Clients ask by the strongest digest of a file. */
   readonly sha512?: string | undefined
-  /** When a client asked for it last, in this generation or one before. */
+  /** When a client last asked for the file, in this generation or an earlier one. */
   readonly asked?: Milliseconds | undefined
 }
 
-/** What one Release file says, as far as it was read. */
+/** One adopted Release file and the files of it that clients use. */
 export interface Generation {
   readonly release: ReleaseFile
   /** The suite's other Release file, when it says the same: some clients use InRelease, others Release and Release.gpg. */
@@ -87,41 +87,41 @@ export interface Generation {
   readonly signature: Signature
   readonly adopted: Milliseconds
   readonly indexes: readonly AdoptedIndex[]
-  /** The files it names that were stored in its directory when it was read: those clients use. */
+  /** The files that it names and that were stored in its directory when it was adopted, because clients use them. */
   readonly contents: readonly ListedContent[]
 }
 
 /** A newer generation that clients do not get yet, because of a delay or a hold. Its Release file is stored under its digest. */
 export interface WaitingGeneration
   extends Pick<Generation, 'release' | 'date' | 'validUntil' | 'signature' | 'contents'> {
-  /** When it was first seen, by `SteadyTime`. */
+  /** When the service first saw it, by `SteadyTime`. */
   readonly seen: Milliseconds
-  /** The same by the clock of the machine, for people. */
+  /** The same moment by the clock of the machine, for operators. */
   readonly noticed: Milliseconds
-  /** The operator who let it through. */
+  /** The permission of an operator for this generation. */
   readonly released?: Permission | undefined
 }
 
-/** That an operator lets generations through, and why. */
+/** The permission of an operator to give generations to clients. */
 export interface Permission {
   readonly by: string
   readonly reason: string
-  /** By the clock of the machine. */
+  /** The moment of the permission, by the clock of the machine. */
   readonly at: Milliseconds
 }
 
-/** The same for all that come until a moment. */
+/** A permission for all generations that come until a moment. */
 export interface OpenPermission extends Permission {
   readonly until: Milliseconds
 }
 
-/** The Release file that clients of a suite get while its archive has a delay or a hold, and why it was given. */
+/** The Release file that clients of a suite get while its archive has a delay or a hold, and why they get it. */
 export interface GivenGeneration {
   readonly digest: string
   readonly because: 'first' | 'ripe' | 'released' | 'expiring'
-  /** By the clock of the machine. */
+  /** The moment since which clients get it, by the clock of the machine. */
   readonly since: Milliseconds
-  /** The operator who let it through. */
+  /** The permission of an operator, when it was the reason. */
   readonly permission?: Permission | undefined
 }
 
@@ -130,45 +130,45 @@ export interface Suite {
   /** The key of its directory, without a slash at the end. */
   readonly at: string
   readonly generations: readonly Generation[]
-  /** The moment since which the origin has another Release file that clients do not get, because files of it cannot be had. */
+  /** The moment since which the origin has a newer Release file that clients do not get, because files of it cannot be fetched. */
   readonly heldSince?: Milliseconds | undefined
   /** The generations that clients do not get yet, in the order in which they were first seen. */
   readonly waiting?: readonly WaitingGeneration[] | undefined
-  /** By the name of the Release file. */
+  /** The Release files that clients get during a delay or a hold, by their names. */
   readonly given?: Readonly<Partial<Record<ReleaseFile['name'], GivenGeneration>>> | undefined
   readonly open?: OpenPermission | undefined
 }
 
-/** Past generations that are kept in any case beside the adopted one. */
+/** The newest past generations, this many, are always kept. */
 const pastGenerations = 3
-/** Most files of the past generations beyond these, for each suite: they stand in memory, and in one file. */
+/** Older past generations of a suite have at most this many files, because all of them are in memory and in one file. */
 const mostPastFiles = 20_000
 
-/** The key of a file in a suite, by its path; undefined when it can have none. */
+/** The key of a file in a suite, by its path; undefined for a path that cannot be a key. */
 export function keyIn(at: string, path: string): string | undefined {
   const uri = parseUri(`${at}/${encodeURI(path).replaceAll('?', '%3F').replaceAll('#', '%23')}`)
   const spelt = 'problem' in uri ? undefined : canonicalUri(uri)
   return spelt && formatUri(spelt)
 }
 
-/** The path by which a file can be asked for by its SHA-256. */
+/** The path under which clients can ask for a file by its SHA-256. */
 export function byHashPath({ path, digest }: Pick<ListedContent, 'path' | 'digest'>): string {
   return `${directoryOf(path)}by-hash/SHA256/${digest}`
 }
 
-/** Files that have the same content as another in their directory, and so the same name by its digest. */
+/** Files whose content another file in their directory has too, so that both have the same name by digest. */
 export function sameContents(files: readonly ListedContent[]): readonly ListedContent[] {
   const [seen, same] = [new Set<string>(), new Set<string>()]
   for (const path of files.map(byHashPath)) (seen.has(path) ? same : seen).add(path)
   return files.filter(file => same.has(byHashPath(file)))
 }
 
-/** The paths by which clients ask for a file by its digest, the strongest first. */
+/** The paths under which clients ask for a file by its digests, the strongest first. */
 export function byHashPaths(listed: ListedContent): readonly string[] {
   return namesByDigest(listed).map(name => `${directoryOf(listed.path)}${name}`)
 }
 
-/** The keys under which a file in a suite is stored: its plain name first, then those its digests give it. */
+/** The keys under which a file in a suite is stored: the key of its plain name first, then the keys of its digests. */
 export function keysOf(at: string, listed: ListedContent): readonly string[] {
   const key = keyIn(at, listed.path)
   if (key === undefined) return []
@@ -183,7 +183,7 @@ function namesByDigest({
   return [...strongest, `by-hash/SHA256/${digest}`]
 }
 
-/** All before the name, with the slash. */
+/** The directory of a path, with the slash at its end. */
 function directoryOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/') + 1)
 }
@@ -193,7 +193,7 @@ export function baseOf({ at }: Pick<Suite, 'at'>): string {
   return decodedUrl(at) ?? at
 }
 
-/** The Release files that say what a generation does, the adopted one first. */
+/** The Release files of a generation, the adopted one first. */
 export function releasesOf({ release, twin }: Generation): readonly ReleaseFile[] {
   return twin === undefined ? [release] : [release, twin]
 }
@@ -203,14 +203,14 @@ export function releaseIn(generation: Generation, digest?: string): ReleaseFile 
   return releasesOf(generation).find(release => release.digest === digest)
 }
 
-/** The generation of a Release file with this SHA-256. */
+/** The generation whose Release file has this SHA-256. */
 export function generationOf(suite?: Suite, release?: string): Generation | undefined {
   return suite?.generations.find(generation => releaseIn(generation, release) !== undefined)
 }
 
 /**
- * A suite with a generation that is adopted in place of the last, or once more. Of the past ones the last of each day (UTC) is kept
- * that was the adopted one at some time in the last `days`.
+ * A suite after the adoption of a generation, which may be the present one again. The suite keeps the newest past generations, and for the
+ * last `days` the last adopted generation of each day (UTC).
  */
 export function withNextGeneration(
   suite: Suite | undefined,
@@ -245,7 +245,7 @@ export function withNextGeneration(
   }
 }
 
-/** What there is of a delay, for a suite. */
+/** The properties of a suite that concern a delay, without those that are empty. */
 function delayedState({
   waiting = [],
   given,
@@ -258,7 +258,7 @@ function delayedState({
   }
 }
 
-/** The generation of a suite that was the adopted one at a moment; undefined before the oldest that is kept. */
+/** The adopted generation of a suite at a moment; undefined when the moment is before the oldest kept generation. */
 export function generationAt({ generations }: Suite, moment: Milliseconds): Generation | undefined {
   return generations.find(({ adopted }) => adopted <= moment)
 }

@@ -1,20 +1,20 @@
 /**
- * Remembers which Release of a suite a client was given last: its update ends with the indexes that Release names, and for days it
- * installs what they name.
+ * Remembers the last Release file of a suite that a client got. The client's update continues with the indexes that this Release file
+ * names, and the client installs packages of these indexes for days.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Peer } from '../../http/message/message.ts'
 import { recentEntries } from '../../recent.ts'
 
-/** An update takes minutes at most, over the slowest line. */
+/** A client counts as updating for this time after it got a Release file. An update takes minutes at most. */
 const lifetime: Milliseconds = 10 * 60 * 1000
-/** The most that are remembered, two for a client and a suite. */
+/** At most this many records are remembered. A client and a suite have two of them. */
 const capacity = 32_768
 
-/** Stands in place of the SHA-256 of a Release that the client has from elsewhere. */
+/** The text that takes the place of the SHA-256 for a Release file that the client has from another server. */
 const another = 'another'
 
-/** Where a client is. */
+/** The address and the port of a client. */
 export type Client = Pick<Peer, 'address' | 'port'>
 
 export class GivenReleases {
@@ -27,18 +27,18 @@ export class GivenReleases {
     this.#clock = clock
   }
 
-  /** A client gets the Release with this SHA-256 of the suite in the directory with this key. */
+  /** Notes that a client gets the Release file with this SHA-256 of the suite in the directory with this key. */
   note(client: Client, suite: string, digest: string): void {
     const given = { digest, at: this.#clock.elapsed() }
     for (const name of namesOf(client, suite)) this.#given.set(name, given)
   }
 
-  /** A client has a Release of the suite that was not given to it. Nothing is known of what that one names. */
+  /** Notes that a client has a Release file of the suite from another server. The files that it names are not known. */
   noteAnother(client: Client, suite: string): void {
     this.note(client, suite, another)
   }
 
-  /** SHA-256 of the Release the client has, no digest for one from elsewhere; undefined when it was given none lately. */
+  /** The SHA-256 of the Release file that the client got, or `another`; undefined when it got none lately. */
   to(client: Client, suite: string): string | undefined {
     for (const name of namesOf(client, suite)) {
       const given = this.#given.get(name)
@@ -47,13 +47,13 @@ export class GivenReleases {
     return undefined
   }
 
-  /** Whether the client has a Release of the suite, however old, as far as that is still remembered. */
+  /** Whether the client got a Release file of the suite at any time that is still remembered. */
   has(client: Client, suite: string): boolean {
     return namesOf(client, suite).some(name => this.#given.has(name))
   }
 }
 
-/** The names under which a client is known: its connection, which lasts for an update, and its address, which clients may share. */
+/** The names of a client's records: its connection, which lasts for an update, and its address, which several clients may share. */
 function namesOf({ address, port }: Client, suite: string): readonly string[] {
   return [`${address} ${port} ${suite}`, `${address} ${suite}`]
 }

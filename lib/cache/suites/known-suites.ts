@@ -1,5 +1,5 @@
 /**
- * The suites that are known, with their generations. Each is kept in a file on disk.
+ * The known suites with their generations. Each suite has a file on disk.
  */
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { explainError } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { directoriesOf } from '../archive/path.ts'
 import { Disk, type DiskOptions, Layout, type Surroundings } from '../store/disk/disk.ts'
-import type { Standing } from '../store/upkeep/rules.ts'
+import type { ContentStanding } from '../store/upkeep/rules.ts'
 import {
   baseOf,
   decodeSuite,
@@ -19,30 +19,30 @@ import {
 } from './generation.ts'
 import { readSmall, Tables } from './tables.ts'
 
-/** An index that may name a file, with the Release that names the index. */
+/** An index that may name a file, with the generation that has the index. */
 export interface Source {
   readonly suite: Suite
   readonly generation: Generation
   readonly table: string
 }
 
-/** Clients may ask for any number of directories; beyond this the suite adopted longest ago is forgotten. */
+/** At most this many suites are known, because clients may ask for any number of directories. The suite adopted longest ago is forgotten. */
 const mostSuites = 1000
 
-/** Largest file of a suite that is read, bytes: some thousand digests. */
+/** The largest file of a suite that is read, bytes. */
 const mostBytes = 16 * 1024 * 1024
 
 export class KnownSuites {
   readonly #parts: Surroundings
-  /** Suites by the key of their directory; the one adopted longest ago comes first. */
+  /** Suites by the key of their directory; the suite adopted longest ago is the first. */
   readonly #suites = new Map<string, Suite>()
   /** Suites by the decoded URL of their directory. */
   readonly #bases = new Map<string, Suite>()
   readonly #sources = new Map<string, Source[]>()
   readonly #named = new Set<string>()
-  /** Files of suites that the disk could not read yet. They are not written over, and what they need is kept. */
+  /** Names of files that the disk could not read yet. They are not overwritten, and no table is removed while there are any. */
   readonly #unread = new Set<string>()
-  /** Whether the names of the files are known. */
+  /** Whether the names of the files have been read. */
   #listed = false
   #writing: Promise<void> = Promise.resolve()
 
@@ -62,7 +62,7 @@ export class KnownSuites {
     return this.#listed && this.#unread.size === 0
   }
 
-  /** Reads the files that the disk could not read before; those that are damaged are passed over. Never rejects. */
+  /** Reads the files that the disk could not read before, and passes over damaged ones. Never rejects. */
   async readOn(): Promise<void> {
     if (this.complete) return
     const { disk, layout, log } = this.#parts
@@ -107,7 +107,7 @@ export class KnownSuites {
     return this.#suites.get(key)
   }
 
-  /** The suite in whose directory a decoded URL lies, and the path from there on. */
+  /** The suite whose directory has the file with this decoded URL, and the path of the file from there. */
   above(name: string): { readonly suite: Suite; readonly path: string } | undefined {
     for (const base of directoriesOf(name)) {
       const suite = this.#bases.get(base)
@@ -116,17 +116,17 @@ export class KnownSuites {
     return undefined
   }
 
-  /** The adopted indexes whose paths begin at a decoded URL, those of the newest Release first. */
+  /** The adopted indexes whose paths begin at a decoded URL, the indexes of the newest Release file first. */
   rootedAt(root: string): readonly Source[] {
     return this.#sources.get(root) ?? none
   }
 
-  /** Whether a generation that is kept names this content. */
+  /** Whether a kept generation has this content. */
   names(digest: string): boolean {
     return this.#named.has(digest)
   }
 
-  /** Names of the tables that are needed, those of past generations last. */
+  /** The names of the tables that are needed; the tables of past generations are last. */
   tables(): ReadonlySet<string> {
     const suites = this.all
     return new Set([
@@ -143,20 +143,20 @@ export class KnownSuites {
     this.#suites.delete(suite.at)
     await this.#write(suite)
     if (this.#suites.size <= mostSuites) return
-    // Without what is known of it, a delayed suite would be given anew at once: those that clients bring go first.
+    // A forgotten suite with a delay would give its newest Release file at once, so suites without a delay are forgotten first.
     const delayed = ({ given }: Suite): boolean => given !== undefined
     const oldest = this.all.find(one => !delayed(one)) ?? this.all[0]
     if (oldest !== undefined) await this.forget(oldest.at)
   }
 
-  /** Notes since when a newer Release file of a suite is held back; undefined when none is. */
+  /** Notes the moment since which a newer Release file of a suite is held back; undefined when none is. */
   async noteHeld(at: string, heldSince: Milliseconds | undefined): Promise<void> {
     const suite = this.#suites.get(at)
     if (suite !== undefined && suite.heldSince !== heldSince)
       await this.#write({ ...suite, heldSince })
   }
 
-  /** Notes what waits in a suite, and why clients get what they get. */
+  /** Notes the waiting generations of a suite, and the Release files that clients get with the reasons. */
   async noteDelay(
     at: string,
     state: Partial<Pick<Suite, 'waiting' | 'given' | 'open'>>,
@@ -171,7 +171,7 @@ export class KnownSuites {
     this.#index()
     const name = fileName(at)
     const path = join(this.#parts.layout.suites, name)
-    // One after the other, so that the last one stays.
+    // Writes run one after the other, so that the file has the latest state in the end.
     this.#writing = this.#writing.then(() =>
       this.#try(async () => {
         const latest = this.#suites.get(at)
@@ -182,7 +182,7 @@ export class KnownSuites {
     await this.#writing
   }
 
-  /** Settles when everything is noted. */
+  /** Settles when all writes have ended. */
   close(): Promise<void> {
     return this.#writing
   }
@@ -241,18 +241,18 @@ interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
   readonly cacheDirectory: string
   /** Bytes of memory for tables. */
   readonly memory: number
-  /** Another file system; for trials with failing disks. */
+  /** Another file system, for tests with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'> | undefined
 }
 
-/** What has been adopted. */
+/** The adopted suites and the tables of their indexes. */
 export interface AdoptedSuites {
   readonly known: KnownSuites
   readonly tables: Tables
 }
 
 /**
- * Reads what an earlier run knew. The store must be this process's. Never rejects.
+ * Reads the suites of an earlier run. This process must own the store. Never rejects.
  */
 export async function openAdopted(parts: AdoptedParts): Promise<AdoptedSuites> {
   const { clock, log, memory, cacheDirectory } = parts
@@ -268,8 +268,8 @@ export async function openAdopted(parts: AdoptedParts): Promise<AdoptedSuites> {
   return { known, tables }
 }
 
-/** What adopted indexes say of a content. */
-export function standingOf({ known, tables }: AdoptedSuites, digest: string): Standing {
+/** The standing of a content by the kept generations and the adopted indexes. */
+export function standingOf({ known, tables }: AdoptedSuites, digest: string): ContentStanding {
   if (known.names(digest)) return 'generation'
   return tables.names(digest) ? 'named' : 'unknown'
 }

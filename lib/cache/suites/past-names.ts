@@ -1,10 +1,10 @@
 /**
- * Finds which of some packages the stored indexes of past and waiting generations name. Heavy work: also the program of a thread of its
- * own, which `namedByOthers` starts.
+ * Finds the packages that stored indexes of past and waiting generations name. The work is heavy, so this file is also the program of a
+ * thread of its own, which `namedByOthers` starts.
  *
  * # Facts
- * - An index that is not stored any more in any packing names nothing: no client can be given it.
- * - An index that is there, and in no packing can be read, may name anything below its archive.
+ * - An index that is not stored in any packing names no package, because no client can get it.
+ * - An index that is stored, and cannot be read in any packing, may name every package below its archive.
  */
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path/posix'
@@ -24,7 +24,7 @@ interface PastTask {
   readonly packages: readonly AskedPackage[]
 }
 
-/** Which index names a package, by the key of the package. */
+/** The index that names a package, by the key of the package. */
 export type NamedBy = ReadonlyMap<string, OtherIndex>
 
 const heapMegabytes = 512
@@ -94,7 +94,7 @@ function groupsOf<One>(
   return groups
 }
 
-/** Background jobs are as nice as this. */
+/** The priority of background jobs. */
 const niceness = 10
 
 if (!isMainThread && parentPort !== null) {

@@ -1,9 +1,9 @@
 /**
- * Finds files as of a day: which file of a suite clients got then, by its digest.
+ * Finds files as of a day: the file of a suite that clients got on that day, by its digest.
  */
 
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { type ArchivePath, decodedUrl } from '../archive/path.ts'
 import {
   byHashPath,
@@ -14,33 +14,33 @@ import {
   releasesOf,
 } from './generation.ts'
 import type { AdoptedSuites } from './known-suites.ts'
-import { ahead } from './policy.ts'
+import { clockTolerance } from './policy.ts'
 import { pathName } from './table.ts'
 
 interface PastParts extends AdoptedSuites {
   readonly clock: Clock
 }
 
-/** The key of a file, or why there is none, in words for the client. */
+/** The key of a file, or a sentence for the client that says why there is none. */
 type AsOf = { readonly key: string } | { readonly sentence: string }
 
-/** What a Release file says of a file, when it names it and can be read. */
+/** The content that a Release file names for a file; undefined when it names none. */
 type OfDay = Content | 'unreadable' | undefined
 
-/** Files that change with each generation. All others are what they were. */
+/** The kinds of files that change with each generation. Files of all other kinds never change. */
 const changing: ReadonlySet<ArchivePath['kind']> = new Set(['release', 'index', 'pdiff'])
 
-export class Past {
+export class PastGenerations {
   readonly #parts: PastParts
 
   constructor(parts: PastParts) {
     this.#parts = parts
   }
 
-  /** The file that a key stood for at a moment. */
+  /** The key under which the store has the file that this key named at a moment. */
   find(key: string, { kind }: ArchivePath, moment: Milliseconds): AsOf | Promise<AsOf> {
     const { known, clock } = this.#parts
-    if (moment > clock.now() + ahead) return { sentence: 'This date lies in the future.' }
+    if (moment > clock.now() + clockTolerance) return { sentence: 'This date lies in the future.' }
     if (kind === 'by-hash' || kind === 'pool') return { key }
     const without = (sentence: string): AsOf => (changing.has(kind) ? { sentence } : { key })
     const { suite, path = '' } = known.above(decodedUrl(key) ?? '') ?? {}
@@ -53,7 +53,7 @@ export class Past {
       const oldest = new Date(suite.generations.at(-1)?.adopted ?? 0).toISOString().slice(0, 10)
       return without(`The oldest generation of this suite that is kept is that of ${oldest}.`)
     }
-    return whenReady(this.#content(generation, path), content => {
+    return continueWhenReady(this.#content(generation, path), content => {
       if (content === 'unreadable') return without('The disk fails; try again later.')
       const found = content && keyIn(suite.at, byHashPath({ path, ...content }))
       if (found !== undefined) return { key: found }
@@ -71,9 +71,9 @@ export class Past {
     if (stored !== undefined) return stored
     const { tables } = this.#parts
     const table = tables.hot(release.digest) ?? tables.load(release.digest)
-    return whenReady(table, one => {
+    return continueWhenReady(table, one => {
       if (one === 'unreadable') return one
-      // A file that is named by its SHA-512 alone can be had while it is among those in use.
+      // A file that is named by its SHA-512 alone can only be found in `contents`.
       const named = one?.find(pathName(path))
       return named?.by === undefined ? named : undefined
     })

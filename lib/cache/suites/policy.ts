@@ -1,5 +1,5 @@
 /**
- * Decides whether a Release file may be adopted: by its signature, its dates, and the settings of its archive. Pure.
+ * Decides whether a Release file may be adopted: by its signature, its dates, and the settings of its archive. This file is pure.
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
@@ -8,34 +8,34 @@ import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
 import type { Generation, Signature } from './generation.ts'
 
-/** How an archive's Release files are judged. */
+/** The rules by which the Release files of an archive are judged. */
 export interface SuitePolicy {
   readonly verify: 'require' | 'prefer'
-  /** Files and directories of keys. */
+  /** Paths of keyring files and of directories with keyring files. */
   readonly keyrings: readonly string[]
 }
 
-/** A Release file as it is judged. */
+/** The facts by which a Release file is judged. */
 export type ReleaseFacts = Pick<Release, 'date' | 'validUntil'> & { readonly signature: Signature }
 
-/** Clocks of archives run a little ahead. */
-export const ahead: Milliseconds = day
+/** A date may be this far in the future, because the clocks of archives may be fast. */
+export const clockTolerance: Milliseconds = day
 
-/** What a Release file is judged by. */
+/** The policy, the adopted generation and the moment with which a Release file is compared. */
 interface Measure {
   readonly policy: SuitePolicy
   readonly adopted: Generation | undefined
   readonly now: Milliseconds
 }
 
-/** Why a Release file may not be adopted, in words; undefined when it may. */
-export function acceptable(
+/** The reason in words why a Release file may not be adopted; undefined when it may be adopted. */
+export function refusalReason(
   { date, validUntil, signature }: ReleaseFacts,
   { policy, adopted, now }: Measure,
 ): string | undefined {
   const distrust = distrustReason(signature, policy)
   if (distrust !== undefined) return distrust
-  if (date !== undefined && date > now + ahead) {
+  if (date !== undefined && date > now + clockTolerance) {
     return `it is dated in the future (${new Date(date).toISOString()})`
   }
   if (policy.verify === 'require' && validUntil !== undefined && validUntil < now) {
@@ -44,7 +44,7 @@ export function acceptable(
   return olderThan({ date, signature }, adopted)
 }
 
-/** Why a Release file with such a signature does not count, in words; undefined when it does. */
+/** The reason in words why a Release file with such a signature does not count; undefined when it counts. */
 export function distrustReason({ is }: Signature, { verify }: SuitePolicy): string | undefined {
   if (is === 'bad') return 'its signature does not fit it'
   return verify === 'require' && is !== 'good' ? unproven[is] : undefined
@@ -56,7 +56,10 @@ const unproven = {
   unchecked: 'there is no keyring to check its signature with',
 } as const
 
-/** A Release of before the adopted one: a mirror lags, or an attacker plays back. One with a better signature counts anyway. */
+/**
+ * The reason in words why a Release file is older or weaker than the adopted one: a mirror may lag, or an attacker may replay an old file.
+ * Undefined when it counts, as a file with a better signature always does.
+ */
 function olderThan(
   { date, signature }: Omit<ReleaseFacts, 'validUntil'>,
   adopted: Generation | undefined,
@@ -70,7 +73,7 @@ function olderThan(
   return `it is older than the one adopted before (${new Date(adopted.date).toISOString()})`
 }
 
-/** How the suite in the directory with this key is judged; undefined when nothing below is compared with its indexes. */
+/** The policy of the suite in the directory with this key; undefined when no file of the suite is compared with indexes. */
 export function suitePolicy(
   at: string,
   { archives, suites }: Pick<Config, 'archives' | 'suites'>,
@@ -82,5 +85,5 @@ export function suitePolicy(
   return { verify, keyrings: signedBy.length > 0 ? signedBy : suites.keyrings }
 }
 
-/** How an archive that no setting names is judged. */
+/** The policy of an archive that no setting names. */
 const unlisted = { verify: 'prefer', signedBy: [] } as const

@@ -2,11 +2,11 @@
  * Finds stored packages that no index of their archive names any more.
  *
  * # Facts
- * - An index speaks for the packages of its component and its architecture, or for the sources, and for no others: an archive has
- *   many indexes, and clients fetch some of them.
- * - Of an index that is stored and cannot be read, and of a Release file that clients use and that is not adopted, it is not known what
- *   they name. So nothing is said of any package of their archive.
- * - Tables are there for the adopted generations alone. What other generations name stands in their stored indexes (past-names.ts).
+ * - An archive has many indexes, and clients fetch only some of them. An index covers only the packages of its component and its
+ *   architecture, or the sources of its component.
+ * - The packages that an unreadable stored index names are not known, nor those of a Release file that clients use and that is not
+ *   adopted. So no package of their archive is called unnamed.
+ * - Only the adopted generations have tables. Other generations have their stored indexes (past-names.ts).
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { PackageIndex } from '../archive/listed-file.ts'
@@ -22,19 +22,19 @@ export interface StoredPackage extends ListedEntry {
   readonly url: string
 }
 
-/** An index of a generation that is kept and not the adopted one. */
+/** An index of a past or waiting generation that is kept. */
 export interface OtherIndex {
-  /** Its contents by their packing; any of them may be stored. */
+  /** The digests of its packings; the store may have any of them. */
   readonly digests: readonly string[]
   readonly kind: PackageIndex
-  /** The decoded URL of the directory in which the packages lie that it may name. */
+  /** The decoded URL of the directory with the packages that the index may name. */
   readonly below: string
 }
 
-/** A Release file that no client asked for in so long blinds nothing: it may be left from before its suite had an InRelease. */
+/** A Release file that no client asked for in this time does not count: it may be older than the InRelease of its suite. */
 const releaseInUse: Milliseconds = 60 * 24 * 60 * 60 * 1000
 
-/** Packages that are looked up in one turn of the event loop. */
+/** The number of packages that are looked up in one turn of the event loop. */
 const atOnce = 1_000
 
 export class References {
@@ -44,14 +44,14 @@ export class References {
     this.#parts = parts
   }
 
-  /** Whether all that an earlier run knew has been read. */
+  /** Whether all suites of an earlier run have been read. */
   get complete(): boolean {
     return this.#parts.known.complete
   }
 
   /**
-   * Those of these packages for which adopted indexes speak and which none names. `stop` rejects between two tables. Gives the event
-   * loop a turn after each.
+   * Those of these packages that adopted indexes cover and do not name. Rejects with the reason of `stop` between two tables. The event
+   * loop gets a turn after each table.
    */
   async unnamed(
     packages: readonly StoredPackage[],
@@ -103,7 +103,7 @@ export class References {
     return asked.filter(({ spoken, named }) => spoken && !named).map(({ one }) => one)
   }
 
-  /** Decoded URLs of directories of whose packages nothing is said: a stored index of the suite could not be read. */
+  /** Decoded URLs of directories whose packages cannot be judged, because a stored index of the suite could not be read. */
   unreadBelow(): readonly string[] {
     return this.#parts.known.all.flatMap(suite => {
       const [adopted] = suite.generations
@@ -115,7 +115,7 @@ export class References {
     })
   }
 
-  /** The same for a stored Release file that clients use and that is not adopted; undefined for any other file. */
+  /** The same directory for a stored Release file that clients use and that is not adopted; undefined for any other file. */
   blindBelow({ key, digest, lastUsed }: ListedEntry, now: Milliseconds): string | undefined {
     const at = suiteOfRelease(key)
     if (at === undefined || key.endsWith('.gpg') || now - lastUsed > releaseInUse) return undefined
@@ -125,12 +125,12 @@ export class References {
     if (suite?.waiting?.some(({ release }) => release.digest === digest)) return undefined
     const base = decodedUrl(at)
     if (base === undefined) return undefined
-    // The Release files of components name nothing and are listed by that of their suite.
+    // The Release file of a component names no files, and the Release file of its suite lists it.
     if (suite === undefined && known.above(base) !== undefined) return undefined
     return packagesOf({ at })
   }
 
-  /** The indexes of generations that are kept beside the adopted ones: past ones, and those that wait. */
+  /** The indexes of past and waiting generations, except those that the adopted generation has as well. */
   others(): readonly OtherIndex[] {
     const found = new Map<string, OtherIndex>()
     for (const suite of this.#parts.known.all) {
@@ -151,17 +151,18 @@ export class References {
   }
 }
 
+/** A text that identifies an index by its packings and its directory. */
 export function otherIndexName({ digests, below }: OtherIndex): string {
   return `${digests.join(' ')} ${below}`
 }
 
-/** The decoded URL of the directory in which the packages of a suite lie. */
+/** The decoded URL of the directory with the packages of a suite. */
 function packagesOf(suite: Pick<Suite, 'at'>): string {
   const base = baseOf(suite)
   return rootsOf(base)[0] ?? base
 }
 
-/** Tells for which paths an index speaks. */
+/** Answers whether an index covers a path, so that it would name the package if the archive still had it. */
 function voiceOf({ generation, table: digest }: Source, table: Table): (path: string) => boolean {
   if (table.count === 0) return () => false
   const voices = generation.contents
@@ -188,12 +189,12 @@ function kindsOf({ path }: ListedContent, common: string): Array<(path: string) 
   ]
 }
 
-/** A binary package: its architecture, when its name has one, and how it ends. */
+/** The file name of a binary package: its architecture, when the name has one, and its suffix. */
 const binary = /(?:_([A-Za-z0-9-]+))?\.(deb|udeb|ddeb)$/
 
 /**
- * The directory of an index's component: the one that all its packages lie in, up to where the component's name stands in it. An
- * index of one package would otherwise speak for the directory of that package alone.
+ * The directory of an index's component: the common directory of its packages, cut off after the name of the component. An index with one
+ * package would otherwise cover only the directory of that package.
  */
 function directoryFor(path: string, common: string): string {
   const component = /([^/]+)\/(?:debian-installer\/)?(?:binary-[^/]+|source)\/[^/]+$/.exec(

@@ -1,10 +1,10 @@
 /**
- * Finds what the adopted indexes of archives say about a file. It is told what is stored and what clients are given
- * (docs/decisions/0030-what-adopted-indexes-say.md).
+ * Finds what the adopted indexes of archives say about a file. The service calls it for each stored entry and for each Release file that a
+ * client gets (docs/decisions/0030-what-adopted-indexes-say.md).
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { whenReady } from '../../async/ready.ts'
+import { continueWhenReady } from '../../async/ready.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
@@ -15,7 +15,7 @@ import {
   suiteOfRelease,
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Standing } from '../store/upkeep/rules.ts'
+import type { ContentStanding } from '../store/upkeep/rules.ts'
 import type { MissingFiles } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
@@ -35,15 +35,15 @@ import {
 } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
-import { Past } from './past.ts'
+import { PastGenerations } from './past.ts'
 import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
 
-/** What indexes say about a file: a claim, that none names it, or nothing, because one of them cannot be read now. */
+/** The answer of indexes about a file: a claim, `unnamed` when no index names it, or `unknown` when one of them cannot be read now. */
 type Answer = Claim | 'unnamed' | 'unknown'
 
-/** What an index says about a file, and where it says so. */
+/** The content that an index names for a file, and the generation that has the index. */
 export interface Claim extends NamedContent {
   /** Key of the directory of the Release file that names the index. */
   readonly suite: string
@@ -56,11 +56,11 @@ interface SuitesParts extends SuiteMeans {
   readonly onAdopted: (suite: Suite) => void
 }
 
-/** That an entry agrees with what indexes say to clients. */
+/** The clients for which an entry agrees with the indexes. */
 interface Agreement {
   /** The keys of the suites that may name its file. */
   readonly suites: readonly string[]
-  /** For clients with which of them as their own. */
+  /** The sets of own suites of these clients, each as one text. */
   readonly by: Set<string>
 }
 
@@ -71,44 +71,44 @@ interface AskedFile {
   readonly stored: Entry | undefined
 }
 
-/** The kinds of files that go with a Release file: it names them, or signs it. */
+/** The kinds of files that belong to a Release file: files that it names, and its signature. */
 const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
-/** How long a table that was not there is not made again, unless its suite is adopted meanwhile. */
+/** A lost table is not made again for this time, unless its suite is adopted meanwhile. */
 const pauseAfterLoss: Milliseconds = 10 * 60_000
 const mostLost = 10_000
-/** Sets of own suites of clients for which it is remembered that an entry agrees with indexes. */
+/** An agreement remembers at most this many sets of own suites. */
 const mostAgreements = 100
 const none: readonly string[] = []
-/** Contents of which the SHA-512 is remembered. */
+/** The SHA-512 of at most this many contents are remembered. */
 const mostHashed = 10_000
-/** The part of the time from Date to Valid-Until in which it comes close. */
+/** Valid-Until is close in this last part of the time from Date to Valid-Until. */
 const lastPart = 0.1
 
 export class Suites {
   readonly #parts: SuitesParts
-  readonly past: Past
-  /** What no index names any more, for what removes it. */
+  readonly past: PastGenerations
+  /** Finds packages that no index names any more. */
   readonly references: References
   readonly #known: KnownSuites
   readonly #tables: Tables
   readonly #adoptions: Adoptions
   readonly #given: GivenReleases
-  /** Entries of immutable files that agree with adopted indexes, as of an adoption. */
+  /** Entries of immutable files that agree with adopted indexes. Each adoption empties it. */
   #agreeing = new WeakMap<Entry, Agreement>()
-  /** Those of these entries whose content an index names; no index says anything of the others. */
+  /** The agreeing entries whose content an index names. No index names the files of the others. */
   #confirmed = new WeakSet<object>()
   readonly #asked = new AskedIndexes()
-  /** Tables that were not there when they were needed, with the moment until which they are not made again, by `elapsed`. */
+  /** Tables that were missing when they were needed, with the moment by `elapsed` until which they are not made again. */
   readonly #lost = recentEntries<string, Milliseconds>(mostLost)
 
-  /** SHA-512 of contents by their SHA-256; an entry is removed when it could not be found out. */
+  /** The SHA-512 of contents by their SHA-256. A promise that found none is removed. */
   readonly #sha512s = recentEntries<string, Promise<string | undefined>>(mostHashed)
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts
     this.#known = known
     this.#tables = tables
-    this.past = new Past({ known, tables, clock: parts.clock })
+    this.past = new PastGenerations({ known, tables, clock: parts.clock })
     this.references = new References({ known, tables })
     this.#given = new GivenReleases(parts.clock)
     this.#adoptions = new Adoptions({
@@ -125,7 +125,7 @@ export class Suites {
     })
   }
 
-  /** Reads what an earlier run knew. Never rejects. */
+  /** Reads the suites of an earlier run. Never rejects. */
   static async open(parts: SuitesParts): Promise<Suites> {
     const { known, tables } = await openAdopted(parts)
     return new Suites(parts, known, tables)
@@ -140,24 +140,24 @@ export class Suites {
     return this.#known.at(key)
   }
 
-  /** Notes what waits in a suite, and why clients get what they get. */
+  /** Notes the waiting generations of a suite, and the Release files that clients get with the reasons. */
   noteDelay(at: string, state: Parameters<KnownSuites['noteDelay']>[1]): Promise<void> {
     return this.#known.noteDelay(at, state)
   }
 
-  /** Suites that are being adopted. */
+  /** The number of suites that are being adopted. */
   get adopting(): number {
     return this.#adoptions.count
   }
 
-  /** What adopted indexes say of a content, for retention. */
-  standing(digest: string): Standing {
+  /** The standing of a content for retention. */
+  standing(digest: string): ContentStanding {
     return standingOf({ known: this.#known, tables: this.#tables }, digest)
   }
 
   /**
-   * Whether an entry is the Release file of a generation that is known, so that clients who keep it find what it names, or may
-   * become that of one now. One that was not adopted is as in a suite of which nothing is known.
+   * Whether an entry is the Release file of a known generation, or its suite is being adopted now. Clients that keep such a Release file
+   * find the files that it names.
    */
   governs(entry: Entry): boolean {
     const at = suiteOfRelease(entry.key)
@@ -170,14 +170,14 @@ export class Suites {
     return generationOf(this.#known.at(suiteOfRelease(key) ?? ''), digest)
   }
 
-  /** From when on the origin is asked about a Release file however fresh it is: its Valid-Until comes close. */
+  /** The moment from which the origin is asked about a Release file even if it is fresh, because its Valid-Until is close. */
   checkFrom(entry: Entry): Milliseconds | undefined {
     const { date, validUntil } = this.generationOf(entry) ?? {}
     if (validUntil === undefined) return undefined
     return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
   }
 
-  /** Why the last Release file that came for a suite was not adopted, in words; undefined when it was. */
+  /** The reason in words why the last Release file of a suite was not adopted; undefined when it was adopted. */
   refusal(at: string): string | undefined {
     return this.#adoptions.refusal(at)
   }
@@ -189,8 +189,8 @@ export class Suites {
   }
 
   /**
-   * An operator has removed these files. Of a suite whose Release file or signature is among them, what was adopted is forgotten;
-   * an index among them is not in use any more.
+   * Notes that an operator has removed these files. A suite whose Release file or signature is among them is forgotten. An index among
+   * them does not count as used any more.
    */
   async removed(keys: readonly string[]): Promise<void> {
     const forgotten = new Set(keys.flatMap(key => suiteOfRelease(key) ?? []))
@@ -212,53 +212,53 @@ export class Suites {
     }
   }
 
-  /** Since when a newer Release file of the suite in the directory with this key is held back. */
+  /** The moment since which a newer Release file of the suite in the directory with this key is held back. */
   heldSince(at: string): Milliseconds | undefined {
     return this.#known.at(at)?.heldSince
   }
 
-  /** Notes that for the next run; undefined when none is held back. */
+  /** Notes the moment since which a newer Release file is held back, also for the next run; undefined when none is. */
   noteHeld(at: string, since: Milliseconds | undefined): void {
     void this.#known.noteHeld(at, since)
   }
 
-  /** The generation of which a client asks for an index by its digest; undefined when it was given no Release file of one lately. */
+  /** The generation whose Release file a client got lately, for an index that it asks for by digest; undefined when it got none. */
   usedBy(client: Client, key: string): Pick<Claim, 'suite' | 'generation'> | undefined {
     const { suite } = this.#known.above(decodedUrl(key) ?? '') ?? {}
     const generation = suite && generationOf(suite, this.#given.to(client, suite.at))
     return generation && { suite: suite.at, generation }
   }
 
-  /** Whether the store had the file with this path of a suite with one of the Release files that are known. */
+  /** Whether clients used the file with this path in a known generation of a suite. */
   hadFile(at: string, path: string): boolean {
     const { generations = [] } = this.#known.at(at) ?? {}
     return generations.some(({ contents }) => contents.some(one => one.path === path))
   }
 
-  /** Whether an adopted index names the content of an entry for its file; `claim` has to have been asked about it. */
+  /** Whether an adopted index names the content of an entry for its file. `claim` must have been called for the entry before. */
   confirms(entry: object): boolean {
     return this.#confirmed.has(entry)
   }
 
-  /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
+  /** The files that a new Release file lacks in the store; undefined when it may not be adopted. */
   prepare(at: string, release: ReleaseFile): Promise<MissingFiles | undefined> {
     return this.#adoptions.prepare(at, release)
   }
 
-  /** An entry was stored: if indexes may say something else now, its suite is adopted. */
+  /** Notes that an entry was stored. Adopts its suite if that may change what the indexes say. */
   stored(entry: Entry): void {
     for (const at of this.#changedBy(entry)) this.#adoptions.queue(at)
   }
 
   /**
-   * The content of an entry is whole, and clients may have it; `kept` settles once it is stored, after `stored`. Until then its suite
-   * counts as being adopted: a client that has an index asks at once for what it names.
+   * Notes that the content of an entry is whole and clients may have it. `kept` settles once it is stored, after the call of `stored`.
+   * Until then its suite counts as being adopted, because a client that has an index asks at once for the files that it names.
    */
   arriving(entry: Entry, kept: Promise<unknown>): void {
     for (const at of this.#changedBy(entry)) this.#adoptions.expect(at, kept)
   }
 
-  /** Keys of the directories of suites whose indexes may say something else with this entry. */
+  /** Keys of the directories of suites whose indexes may say something else after this entry was stored. */
   *#changedBy({ key, digest }: Entry): Generator<string> {
     const suite = suiteOfRelease(key)
     if (suite !== undefined) {
@@ -279,13 +279,13 @@ export class Suites {
     }
   }
 
-  /** A client gets this Release file, stored or not. */
+  /** Notes that a client gets this Release file. The file need not be stored. */
   given(client: Client, { key, digest }: Pick<Entry, 'key' | 'digest'>): void {
     const suite = suiteOfRelease(key)
     if (suite !== undefined && !key.endsWith('.gpg')) this.#given.note(client, suite, digest)
   }
 
-  /** The same for one that is stored: if its suite was never adopted, it is adopted now. */
+  /** The same for a stored Release file. Adopts its suite if that was never adopted. */
   givenStored(client: Client, entry: Entry): void {
     this.given(client, entry)
     const suite = suiteOfRelease(entry.key)
@@ -293,19 +293,19 @@ export class Suites {
     if (this.#known.at(suite) === undefined) this.#adoptions.came(suite, entry.digest)
   }
 
-  /** A client has another Release file than this stored one, which was not given to it. */
+  /** Notes that a client has another Release file than this stored one, and did not get it from this cache. */
   hasAnother(client: Client, { key }: Entry): void {
     const suite = suiteOfRelease(key)
     if (suite !== undefined && !key.endsWith('.gpg')) this.#given.noteAnother(client, suite)
   }
 
-  /** A client asks for this file: an index that clients ask for is in use, and is fetched with its Release. */
+  /** Notes that a client asks for this file. An index that clients ask for counts as used, and is fetched with a new Release file. */
   askedByClient({ key, archive: { kind } }: Pick<AskedFile, 'key' | 'archive'>): void {
     if (this.#known.size === 0 && this.#adoptions.count === 0) return
     if (kind === 'by-hash' || kind === 'index') this.#asked.note(key, this.#parts.clock.now())
   }
 
-  /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
+  /** What the requested file must be, at once when the tables are in memory and no adoption is under way. */
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     const { stored, client } = asked
     const agreement = stored && this.#agreeing.get(stored)
@@ -315,8 +315,8 @@ export class Suites {
   }
 
   /**
-   * The same for a question that no client asked: no agreement is remembered, and no lost table is made again. The stored content may be
-   * hashed, and an adoption that is under way is awaited as for a client.
+   * The same claim for a caller other than a client. It remembers no agreement and has no lost table made again. It may hash the stored
+   * content, and waits for an adoption that is under way.
    */
   async look(asked: AskedFile): Promise<Claim | undefined> {
     const name = this.#nameable(asked)
@@ -327,8 +327,8 @@ export class Suites {
   }
 
   /**
-   * The same while an adoption is under way that may tell: of a file that is not stored, and of a stored package for a client that has
-   * updated lately. Undefined when none is. Never rejects.
+   * The same claim after the adoption that is under way and that may name the file. Undefined when there is no such adoption, and for a
+   * stored file that is not a package. Never rejects.
    */
   awaitedClaim(asked: AskedFile): Promise<Claim | undefined> | undefined {
     const { stored, archive } = asked
@@ -338,7 +338,7 @@ export class Suites {
     return name === undefined ? undefined : this.#awaited(name, asked)
   }
 
-  /** The decoded URL of a file that an index may name. */
+  /** The decoded URL of a file that an index may name; undefined for other files, and while no suite is known. */
   #nameable({ key, archive }: AskedFile): string | undefined {
     if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
     if (archive.kind === 'by-hash') return undefined
@@ -352,7 +352,7 @@ export class Suites {
     )
   }
 
-  /** Whether the adoption that may tell ends in the time that a request waits; undefined when none is under way. */
+  /** Whether the adoption that may name the file ends within the time that a request waits; undefined when there is none. */
   #adoptedInTime(name: string, asked: AskedFile): Promise<boolean | undefined> | undefined {
     const { clock, wait } = this.#parts
     const adopted = this.#pendingFor(name, asked)?.then(() => true)
@@ -367,7 +367,7 @@ export class Suites {
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     const [agreeing, confirmed] = [this.#agreeing, this.#confirmed]
     const lost: Source[] = []
-    return whenReady(this.#answer(name, asked, lost), answer => {
+    return continueWhenReady(this.#answer(name, asked, lost), answer => {
       for (const source of lost) this.#makeAgain(source)
       const { stored, archive } = asked
       const claim = claimOf(answer)
@@ -383,19 +383,19 @@ export class Suites {
     })
   }
 
-  /** What indexes say about a file. The sources whose tables are not there are added to `lost`. */
+  /** The answer of the indexes about a file. Sources whose tables are missing are added to `lost`. */
   #answer(name: string, asked: AskedFile, lost: Source[]): Answer | Promise<Answer> {
     const { archive, client, stored } = asked
     if (archive.kind === 'release') return this.#findSignature(asked) ?? 'unnamed'
     const found = indexKinds.has(archive.kind)
       ? this.#findIndex(name, client, lost)
       : this.#findFile(name, client, lost)
-    return whenReady(found, answer => this.#bySha256(answer, stored))
+    return continueWhenReady(found, answer => this.#bySha256(answer, stored))
   }
 
   /**
-   * A claim by SHA-512 as one by SHA-256, when its content is the stored one or is in use. Nothing, when the stored one cannot be
-   * hashed in time.
+   * Turns a claim by SHA-512 into one by SHA-256, when its content is the stored one or is in use. `unknown` when the stored content
+   * cannot be hashed in time.
    */
   #bySha256(answer: Answer, stored: Entry | undefined): Answer | Promise<Answer> {
     if (typeof answer === 'string' || answer.by === undefined) return answer
@@ -426,21 +426,21 @@ export class Suites {
   }
 
   /**
-   * The signature that was adopted with the Release file the client was given. Of a client that was given none lately it is taken that
-   * it has the adopted one.
+   * The signature that was adopted with the Release file that the client got. A client that got none lately is assumed to have the
+   * adopted one.
    */
   #findSignature({ key, client }: AskedFile): Claim | undefined {
     const suite = parentOf(key)
     const { generation, release } = this.#releaseOf(client, suite) ?? {}
     if (generation === undefined || release?.signedBy === undefined) return undefined
-    // The origin may sign an unchanged Release anew: one that only it could give back is not insisted on.
+    // The origin may sign an unchanged Release file anew, so a signature that the store lost makes no claim.
     if (!this.#parts.store.has(release.signedBy.digest)) return undefined
     return { ...release.signedBy, suite, generation }
   }
 
   /**
-   * Whether the Release file that this client has of a suite is a known one, without a signature that the store could give: it was
-   * adopted unsigned, or its signature is lost.
+   * Whether this client has a known Release file whose signature the store does not have: it was adopted unsigned, or its signature is
+   * lost.
    */
   lacksSignature(client: Client, at: string): boolean {
     const { release } = this.#releaseOf(client, at) ?? {}
@@ -448,7 +448,10 @@ export class Suites {
     return release.signedBy === undefined || !this.#parts.store.has(release.signedBy.digest)
   }
 
-  /** The Release file, by that name, of a generation that this client has. */
+  /**
+   * The Release file that this client got, with its generation. For a client that got none lately it is the file named `Release` of the
+   * adopted generation.
+   */
   #releaseOf(
     client: Client,
     at: string,
@@ -465,8 +468,8 @@ export class Suites {
   }
 
   /**
-   * What the Release the client was given says about an index under its plain name. Of a client that was given none lately, such as
-   * curl, it is taken that it has the adopted one.
+   * What the Release file that the client got says about an index under its plain name. A client that got none lately, such as curl, is
+   * assumed to have the adopted one.
    */
   #findIndex(name: string, client: Client, lost: Source[]): Answer | Promise<Answer> {
     const { suite, path = '' } = this.#known.above(name) ?? {}
@@ -477,7 +480,7 @@ export class Suites {
     return this.#ask([source], pathName(path), lost)
   }
 
-  /** What the indexes of packages say about a file. */
+  /** The answer of the indexes of packages about a file. */
   #findFile(name: string, client: Client, lost: Source[]): Answer | Promise<Answer> {
     for (const root of directoriesOf(name)) {
       const sources = this.#known.rootedAt(root)
@@ -488,7 +491,7 @@ export class Suites {
     return 'unnamed'
   }
 
-  /** Suites of one pool may contradict each other: those of which the client was given a Release file go before the others. */
+  /** The indexes in the order to ask: first those of suites whose Release file the client got, because suites of one pool may disagree. */
   #ownFirst(sources: readonly Source[], client: Client): readonly Source[] {
     const own = new Set(this.#ownOf(suitesOf(sources), client))
     if (own.size === 0) return sources
@@ -496,12 +499,12 @@ export class Suites {
     return [...sources.filter(isOwn), ...sources.filter(source => !isOwn(source))]
   }
 
-  /** Of suites that may contradict each other, those of which the client was given a Release file. */
+  /** The suites whose Release file the client got; none when there is only one suite and so no disagreement. */
   #ownOf(suites: readonly string[], client: Client): readonly string[] {
     return suites.length < 2 ? none : suites.filter(at => this.#given.has(client, at))
   }
 
-  /** The keys of the suites of which an index may name a package. */
+  /** The keys of the suites with an index that may name a package. */
   #suitesFor(name: string): readonly string[] {
     for (const root of directoriesOf(name)) {
       const sources = this.#known.rootedAt(root)
@@ -510,7 +513,7 @@ export class Suites {
     return none
   }
 
-  /** What the first of these indexes that names a path says about it; at once when the tables are in memory. */
+  /** The claim of the first of these indexes that names a path, at once when the tables are in memory. */
   #ask(sources: readonly Source[], path: Buffer, lost: Source[]): Answer | Promise<Answer> {
     for (const source of sources) {
       const table = this.#tables.hot(source.table)
@@ -536,7 +539,7 @@ export class Suites {
     return answer
   }
 
-  /** Has a lost table made by adopting its suite once more. What cannot be made again is not tried again and again. */
+  /** Adopts the suite of a lost table again, so that the table is made. Each table is tried once in `pauseAfterLoss`. */
   #makeAgain({ table, suite }: Source): void {
     const now = this.#parts.clock.elapsed()
     if ((this.#lost.get(table) ?? 0) > now) return
@@ -544,15 +547,15 @@ export class Suites {
     this.#adoptions.queue(suite.at)
   }
 
-  /** Whether a generation may name content with this SHA-256. What comes for one that is not adopted yet is not of it. */
+  /** Whether the Release file of a generation may name a content with this SHA-256. */
   #mayName({ release }: Generation, digest: string): boolean {
     const table = this.#tables.hot(release.digest)
     return table === undefined || table.hasSha512 || table.names(Buffer.from(digest, 'hex'))
   }
 
   /**
-   * The adoption under way whose suite may name the file. Of a stored index it matters when the client has a Release that is not
-   * adopted yet; of another stored file, when the client was given any Release of the suite lately.
+   * The adoption under way whose suite may name the file. For an index it counts only when the client got a Release file that is not
+   * adopted yet. For another stored file it counts only when the client got any Release file of the suite lately.
    */
   #pendingFor(name: string, { stored, archive, client }: AskedFile): Promise<void> | undefined {
     const index = indexKinds.has(archive.kind)
@@ -564,7 +567,7 @@ export class Suites {
       if (!name.startsWith(`${root}/`)) continue
       const given = this.#given.to(client, at)
       if (stored !== undefined && !index && given === undefined) continue
-      // An adoption of the Release that the client has may give it another signature.
+      // A new adoption of the client's Release file may find another signature.
       const adopted =
         archive.kind !== 'release' && generationOf(this.#known.at(at), given) !== undefined
       if (!index || (given !== undefined && !adopted)) return this.#adoptions.pending(at)
@@ -577,7 +580,7 @@ function claimOf(answer: Answer): Claim | undefined {
   return typeof answer === 'string' ? undefined : answer
 }
 
-/** Whether content with this SHA-256 is a Release file of a generation or its signature. */
+/** Whether the content with this SHA-256 is a Release file of a generation or its signature. */
 function isRelease(generation: Generation, digest: string): boolean {
   return releasesOf(generation).some(
     release => release.digest === digest || release.signedBy?.digest === digest,

@@ -1,12 +1,16 @@
 /**
- * The table of an index: for each path its size and digest, found by the digest of the path. Pure: bytes in memory.
+ * The table of an index: the size and the digest of each path, found by the digest of the path. This file is pure and works on bytes in
+ * memory.
  *
  * # Format
- * 32 bytes of header: `cachesvc-table-2`, the number of rows, the CRC-32 of all that follows, the length of the common directory
- * in bytes, the number of rows with a SHA-512. Then the common directory as UTF-8, then the rows in order: the first 16 bytes of
- * SHA-256(path), the size (6 bytes), the SHA-256 of the content (32 bytes). Where the index gives a SHA-512 and no SHA-256, its
- * first half stands in its place, and the highest bit of the size is set. Then the numbers of the rows (4 bytes) in the order of
- * their digests. Numbers are big-endian. Version 1 had no rows with a SHA-512: a table of it without rows may lack some.
+ * - The header has 32 bytes: `cachesvc-table-2`, the number of rows, the CRC-32 of everything after the header, the length of the common
+ *   directory in bytes, and the number of rows with a SHA-512.
+ * - The common directory follows as UTF-8.
+ * - The rows follow in order: the first 16 bytes of SHA-256(path), the size (6 bytes), the SHA-256 of the content (32 bytes). When the
+ *   index gives a SHA-512 and no SHA-256, the row has the first half of the SHA-512, and the highest bit of the size is set.
+ * - The numbers of the rows (4 bytes each) follow in the order of their digests.
+ *
+ * Numbers are big-endian. Version 1 had no rows with a SHA-512, so an empty table of that version may lack rows and is not used.
  */
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -19,22 +23,22 @@ const nameBytes = 16
 const rowBytes = nameBytes + 6 + 32
 const digestAt = nameBytes + 6
 const numberBytes = 4
-/** Added to the size where the digest is of a SHA-512: no size that is read has so many digits. */
+/** The mark that is added to the size when the digest is half a SHA-512. No size that is read is that large. */
 const sha512Mark = 2 ** 47
-/** No index needs more, by far: these are more than a million rows. */
+/** The largest table. It has more than a million rows, and no index needs that many. */
 const largestTable = 64 * 1024 * 1024
 
-/** Bytes a table may have when tables get so much memory: a larger one would be read from disk again and again. */
+/** Most bytes of a table when all tables have this much memory. A larger table would be read from disk again and again. */
 export function mostTableBytes(memory: number): number {
   return Math.min(largestTable, memory / 2)
 }
 
-/** The name a path has in a table. */
+/** The digest by which a table finds a path. */
 export function pathName(path: string): Buffer {
   return hash('sha256', path, 'buffer')
 }
 
-/** Makes a table of what is added. */
+/** Makes a table from the paths that are added. */
 export class TableBuilder {
   readonly #mostBytes: number
   #rows = Buffer.alloc(1024 * rowBytes)
@@ -46,7 +50,7 @@ export class TableBuilder {
     this.#mostBytes = mostBytes
   }
 
-  /** Throws a RangeError when an index names more than can be. */
+  /** Adds a path. Throws a RangeError when the table would have too many bytes. */
   add(path: string, { size, digest, by }: NamedContent): void {
     const room = this.#mostBytes - headerBytes - Buffer.byteLength(path)
     if ((this.#count + 1) * (rowBytes + numberBytes) > room) {
@@ -68,7 +72,7 @@ export class TableBuilder {
     this.#common = commonDirectory(this.#common, path)
   }
 
-  /** The table. A path that was named twice with different contents is in it no more. */
+  /** The bytes of the table. A path that was added with different contents is left out. */
   finish(): Buffer {
     const rows = this.#rows
     const compare = (a = 0, b = 0, begin = 0, end = rowBytes): number => {
@@ -104,13 +108,13 @@ export class TableBuilder {
     return table
   }
 
-  /** The longest directory that all paths so far lie in; empty when there is none. */
+  /** The longest directory that has all added paths; empty when there is none. */
   get common(): string {
     return this.#common ?? ''
   }
 }
 
-/** The longest directory that a path and those before it lie in. */
+/** The longest directory that has a path and the paths before it. `before` is the result for those; undefined when there are none. */
 export function commonDirectory(before: string | undefined, path: string): string {
   let common = before ?? path.slice(0, Math.max(0, path.lastIndexOf('/')))
   while (common !== '' && !(path.startsWith(common) && path[common.length] === '/')) {
@@ -119,14 +123,14 @@ export function commonDirectory(before: string | undefined, path: string): strin
   return common
 }
 
-/** A table for looking things up. */
+/** A table that can be searched. */
 export class Table {
-  /** Bytes of memory. */
+  /** Bytes of memory that the table takes. */
   readonly bytes: number
-  /** The directory all its paths lie in; empty when there is none. */
+  /** The longest directory that has all its paths; empty when there is none. */
   readonly common: string
   readonly count: number
-  /** Whether it names contents by their SHA-512: `names` does not know these. */
+  /** Whether the table names contents by their SHA-512. `names` does not find these contents. */
   readonly hasSha512: boolean
   readonly #rows: Buffer
   readonly #byContent: Buffer
@@ -141,7 +145,7 @@ export class Table {
     this.hasSha512 = file.readUInt32BE(28) > 0
   }
 
-  /** The table in a file; undefined when the file is damaged or none. */
+  /** Reads the table in a file; undefined when the file is damaged or is not a table. */
   static read(file: Buffer): Table | undefined {
     if (file.length < headerBytes) return undefined
     const begin = file.subarray(0, magic.length)
@@ -154,7 +158,7 @@ export class Table {
     return new Table(file, rows, count)
   }
 
-  /** What the index says about a path, given its `pathName`. */
+  /** The content that the index names for a path, by its `pathName`. */
   find(name: Buffer): NamedContent | undefined {
     const at = this.#search(name.subarray(0, nameBytes), row => row * rowBytes)
     if (at === undefined) return undefined
@@ -163,16 +167,15 @@ export class Table {
     return size < sha512Mark ? { size, digest } : { size: size - sha512Mark, digest, by: 'sha512' }
   }
 
-  /** Whether the index names content with this SHA-256, in bytes. */
+  /** Whether the index names a content with this SHA-256, given in bytes. */
   names(digest: Buffer): boolean {
     const place = (i: number): number => this.#byContent.readUInt32BE(i * numberBytes) * rowBytes
     return this.#search(digest, i => place(i) + digestAt) !== undefined
   }
 
   /**
-   * Where in the rows a digest stands, of digests in order; `place` tells where the n-th of them stands. They are spread evenly,
-   * so where one must be can be computed. An archive could choose its paths so that they are not: after some steps the middle is
-   * tried.
+   * The offset of a digest in the rows. `place` answers the offset of the n-th digest, in order. Digests are spread evenly, so the search
+   * computes the likely place. An archive could choose its paths so that they are not, so after some steps it tries the middle.
    */
   #search(digest: Buffer, place: (n: number) => number): number | undefined {
     const rows = this.#rows

@@ -1,5 +1,5 @@
 /**
- * Keeps tables of adopted indexes in memory, within a bound, and reads them when they are needed.
+ * Keeps tables of adopted indexes in bounded memory, and reads them from disk when they are needed.
  */
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
@@ -10,14 +10,14 @@ import type { Disk, Layout, Surroundings } from '../store/disk/disk.ts'
 import { mostTableBytes, Table } from './table.ts'
 
 interface TablesParts extends Surroundings {
-  /** Bytes of memory. */
+  /** Bytes of memory for tables. */
   readonly memory: number
 }
 
 const suffix = '.table'
 const mostUnfit = 10_000
 
-/** The file of the table of the index with this SHA-256. */
+/** The path of the table of the index with this SHA-256. */
 export function tablePath(layout: Layout, digest: string): string {
   return join(layout.suites, `${digest}${suffix}`)
 }
@@ -37,14 +37,14 @@ export class Tables {
     })
   }
 
-  /** The table of the index with this SHA-256, when it is in memory. */
+  /** The table of the index with this SHA-256, if it is in memory. */
   hot(digest: string): Table | undefined {
     return this.#memory.get(digest)
   }
 
   /**
-   * The same, read from disk if need be. Undefined when it is missing, damaged or too large: adopting its suite makes it again. Until
-   * then it is not read again. Never rejects.
+   * Reads the table from disk. Undefined when it is missing, damaged or too large. Such a table is not read again until `readAgain`. Never
+   * rejects.
    */
   async load(digest: string): Promise<Table | 'unreadable' | undefined> {
     const unfit = this.#unfit
@@ -65,12 +65,12 @@ export class Tables {
     })
   }
 
-  /** An adoption may have made tables again: those that were missing, damaged or too large are read once more. */
+  /** Has tables that were missing, damaged or too large read again, because an adoption may have made them. */
   readAgain(): void {
     this.#unfit = recentEntries(mostUnfit)
   }
 
-  /** Reads these tables as far as memory goes, for `names`. Never rejects. */
+  /** Reads these tables until half of the memory is used, so that `names` knows them. Never rejects. */
   async warm(digests: Iterable<string>): Promise<void> {
     for (const digest of digests) {
       if (this.#memory.calculatedSize >= this.#parts.memory / 2) return
@@ -78,7 +78,7 @@ export class Tables {
     }
   }
 
-  /** Whether a table in memory names content with this SHA-256. */
+  /** Whether a table in memory names a content with this SHA-256. */
   names(digest: string): boolean {
     const bytes = Buffer.from(digest, 'hex')
     for (const table of this.#memory.values()) if (table.names(bytes)) return true
@@ -102,7 +102,7 @@ export class Tables {
   }
 }
 
-/** A whole file; undefined when it is not there or has more than `most` bytes. */
+/** The bytes of a whole file; undefined when it is missing or has more than `most` bytes. */
 export async function readSmall(
   disk: Disk,
   path: string,

@@ -1,18 +1,18 @@
 /**
- * Runs adoptions in a thread, one after the other: unpacking and hashing would keep requests waiting. The thread starts with
- * the first adoption and ends when there was no more to do for a while: an update brings several adoptions.
+ * Runs adoptions in a thread, one after the other, because unpacking and hashing would delay requests. The thread starts with the first
+ * adoption. It ends when it had no job for a while, because an update brings several adoptions.
  */
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Adoption, HashJob, Job, JobAnswer } from './adopt.ts'
 
-/** A Release of half a megabyte and the stanzas of an index take a tenth of it. */
+/** The heap of the thread. A Release file of half a megabyte and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
 
-/** How long the thread stays when there is no more to do. */
+/** How long the thread stays without a job. */
 const idle: Milliseconds = 15_000
 
-/** How long a job may take; the thread that does not finish it is ended. */
+/** How long a job may take. A thread that takes longer is terminated. */
 export const longestJob: Milliseconds = 120_000
 
 interface Waiting {
@@ -35,7 +35,7 @@ export class AdoptionThread {
     this.#start = start
   }
 
-  /** Rejects when the thread fails at this job or takes too long, and when this is closed. */
+  /** Has the thread do a job. Rejects when the thread fails at it or takes too long, and after `close`. */
   run(job: Job | HashJob): Promise<Adoption> {
     if (this.#closed) return Promise.reject(new Error('the service stops'))
     return new Promise((resolve, reject) => {
@@ -56,7 +56,7 @@ export class AdoptionThread {
 
   #next(): void {
     this.#cancelTimer?.()
-    // Clients wait for preparations: they go before adoptions.
+    // Preparations go before adoptions, because clients wait for them.
     const first = this.#waiting.findIndex(({ job }) => 'inUse' in job)
     this.#running = this.#waiting.splice(Math.max(0, first), 1)[0]
     if (this.#running === undefined) {
@@ -95,7 +95,7 @@ export class AdoptionThread {
     return worker
   }
 
-  /** Ends the thread and its job; a new one does the next. */
+  /** Terminates the thread, fails its job, and begins the next job in a new thread. */
   #fail(error: Error): void {
     void this.#worker?.terminate()
     this.#worker = undefined

@@ -1,13 +1,12 @@
 /**
- * Removes stored packages that no index of a generation which is kept has named for a time. Off unless the setting
- * `retention.unreferenced` says so.
+ * Removes stored packages that no index of a kept generation has named for a time. The setting `retention.unreferenced` switches it on.
  *
  * # Facts
- * - It looks once a day at everything stored, and remembers since when a package has been without a name. A package that is named
- *   again, and one of which nothing can be said any more (references.ts), begins anew.
- * - Only time counts in which it looked: a stop, and a clock that is set, make a package stay longer and never go sooner.
- * - What goes has not been asked for by a client in the same time either. What builds were given stays, and so does what past and
- *   waiting generations name. That is found out last, because their indexes have to be read for it.
+ * - Once a day it looks at all stored packages and remembers since when no index names a package. The time begins anew for a package that
+ *   is named again, and for one that cannot be judged any more (references.ts).
+ * - Only the time between two looks counts. A stop of the service, and a change of the clock, can only make a package stay longer.
+ * - A package that a client asked for in the same time stays, and so does one that a build was given. A package that a past or waiting
+ *   generation names stays as well; this is found out last, because their indexes must be read for it.
  */
 import { join } from 'node:path'
 import { type Clock, day, hour, type Milliseconds } from '../../async/clock.ts'
@@ -30,14 +29,14 @@ interface UnreferencedParts {
   readonly log: Logger
   readonly store: Pick<Store, 'list' | 'evict' | 'lastUsed' | 'incomplete'>
   readonly suites: Pick<Suites, 'references' | 'adopting'>
-  /** Whether a content stays whatever indexes say. */
+  /** Whether a content stays even if no index names it. */
   readonly stays: (digest: string) => boolean
-  /** The time after which a package goes; 0 keeps all. */
+  /** The time after which a package is removed; 0 keeps all. */
   readonly after: () => Milliseconds
   readonly onRemoved: (bytes: number) => void
 }
 
-/** What the last look found, and what was removed since the file of these figures began. */
+/** The packages that the last look found without an index, and all that were removed since the file of these figures was made. */
 export interface UnreferencedFigures {
   readonly looked: Milliseconds
   readonly files: number
@@ -46,29 +45,29 @@ export interface UnreferencedFigures {
   readonly removedBytes: number
 }
 
-/** Figures, and since when packages have been without a name: seconds since the epoch by the names of their entries. */
 interface Marks {
   readonly figures: UnreferencedFigures
+  /** The moment since which no index names a package, seconds since the epoch, by the name of its entry. */
   readonly since: ReadonlyMap<string, number>
 }
 
-/** How often it is looked whether a day has passed. */
+/** How often the service checks whether a day has passed since the last look. */
 const betweenLooks: Milliseconds = hour
-/** What counts of the time between two looks, at most. */
+/** At most this much of the time between two looks counts. */
 const longestStep: Milliseconds = 1.5 * day
 
-/** Packages that are remembered, at most; the others begin when these are gone. */
+/** At most this many packages are remembered. The time of the others begins when these are gone. */
 const mostMarks = 200_000
 const mostBytes = 8 * 1024 * 1024
 
-/** Packages that are judged together: each table is read once for all of them. */
+/** The number of packages that are judged together, so that each table is read once for all of them. */
 const batch = 5_000
-/** Packages that are looked at in one turn of the event loop. */
+/** The number of packages that are looked at in one turn of the event loop. */
 const atOnce = 1_000
-/** Packages that are removed in one turn of the event loop. */
+/** The number of packages that are removed in one turn of the event loop. */
 const removedAtOnce = 100
 
-/** Beside `statistics.json` in the cache directory: a line of figures, and a line for each moment with the names marked then. */
+/** A file in the cache directory with a line of figures, and a line for each moment with the names that were marked then. */
 const fileName = 'unreferenced.jsonl'
 const fileVersion = 1
 
@@ -77,12 +76,12 @@ const noMarks: Marks = {
   since: new Map(),
 }
 
-export class Unreferenced {
+export class UnreferencedPackages {
   readonly #parts: UnreferencedParts
   readonly #closing = new AbortController()
   readonly #stopLooking: () => void
   #figures: UnreferencedFigures | undefined
-  /** The packages that were found to be named by other generations, so that their indexes need not be read every day. */
+  /** The packages that other generations name. They are remembered, so that the indexes need not be read every day. */
   #namedBy: NamedBy = new Map()
   #working: Promise<void> | undefined
 
@@ -92,13 +91,13 @@ export class Unreferenced {
     this.#stopLooking = repeat(parts.clock, betweenLooks, () => this.#look())
   }
 
-  /** Goes on with what an earlier run found. Never rejects. */
-  static async start(parts: UnreferencedParts): Promise<Unreferenced> {
+  /** Reads the figures of an earlier run and begins to look. Never rejects. */
+  static async start(parts: UnreferencedParts): Promise<UnreferencedPackages> {
     const marks = parts.after() === 0 ? undefined : await readMarks(parts)
-    return new Unreferenced(parts, marks?.figures)
+    return new UnreferencedPackages(parts, marks?.figures)
   }
 
-  /** Undefined before the first look, and while nothing is to be removed. */
+  /** The figures; undefined before the first look, and while the setting is off. */
   get figures(): UnreferencedFigures | undefined {
     return this.#parts.after() === 0 ? undefined : this.#figures
   }
@@ -118,7 +117,7 @@ export class Unreferenced {
       return undefined
     }
     const age = clock.now() - (this.#figures?.looked ?? Number.NEGATIVE_INFINITY)
-    // A look in the future took place before the clock was set back.
+    // A last look in the future means that the clock was set back.
     if (age >= 0 && age < day) return undefined
     if (store.incomplete || !suites.references.complete || suites.adopting > 0) return undefined
     this.#working = this.#lookAtAll(wanted)
@@ -177,13 +176,13 @@ export class Unreferenced {
     })
   }
 
-  /** The packages that adopted indexes do not name, those that are marked in any case. */
+  /** The packages that adopted indexes do not name. Marked packages are all among them, and new ones up to `mostMarks`. */
   async #unnamed(
     marked: Marks['since'],
     now: Milliseconds,
   ): Promise<{
     readonly found: readonly StoredPackage[]
-    /** Decoded URLs of directories of whose packages nothing is said. */
+    /** Decoded URLs of directories whose packages cannot be judged. */
     readonly blind: ReadonlySet<string>
     readonly passedOver: number
   }> {
@@ -218,7 +217,7 @@ export class Unreferenced {
     return { found, blind, passedOver }
   }
 
-  /** Those of these packages that no other generation names that is kept. */
+  /** Those of these packages that no past or waiting generation names. */
   async #withoutName(due: readonly StoredPackage[]): Promise<readonly StoredPackage[]> {
     const { suites, cacheDirectory } = this.#parts
     const indexes = suites.references.others()
@@ -241,8 +240,8 @@ export class Unreferenced {
   }
 
   /**
-   * Removes them, but for those that a client has asked for meanwhile, and those that a generation names which was adopted while the
-   * indexes of others were read. Answers those that are gone.
+   * Removes packages, except those that a client has asked for meanwhile, and those that a generation names that was adopted meanwhile.
+   * Answers the removed packages.
    */
   async #remove(
     packages: readonly StoredPackage[],
@@ -279,13 +278,13 @@ export class Unreferenced {
   }
 }
 
-/** The decoded URL of a package or a source file; undefined for any other. */
+/** The decoded URL of a package or a source file; undefined for any other key. */
 function packageUrl(key: string): string | undefined {
   const path = key.slice(key.indexOf('/', key.indexOf('://') + 3))
   return classify(path).kind === 'pool' ? decodedUrl(key) : undefined
 }
 
-/** Some of them at a time, each in a turn of the event loop of its own. */
+/** Gives the items some at a time, with a turn of the event loop in between. */
 async function* inTurns<One>(all: readonly One[]): AsyncGenerator<readonly One[]> {
   for (let at = 0; at < all.length; at += atOnce) {
     yield all.slice(at, at + atOnce)
@@ -311,7 +310,7 @@ function* linesOf({ figures, since }: Marks): Generator<string> {
   for (const line of byMoment) yield `${JSON.stringify(line)}\n`
 }
 
-/** Undefined when there are none, or they are damaged: then the time of every package begins anew. */
+/** The marks of an earlier run. Undefined when they are missing or damaged; the time of every package then begins anew. */
 async function readMarks({ cacheDirectory, log }: UnreferencedParts): Promise<Marks | undefined> {
   try {
     const { bytes } = await readBounded(join(cacheDirectory, fileName), mostBytes)

@@ -1,5 +1,5 @@
 /**
- * The command `cachesvc verify-repos`: checks everything stored, shows how far it is, removes what is wrong and reports.
+ * The command `cachesvc verify-repos`: checks all stored files, shows its progress, removes wrong files and reports.
  */
 
 import { systemClock } from '../../async/clock.ts'
@@ -8,15 +8,15 @@ import { ownersCommand } from '../../files/directory-owner.ts'
 import { jsonText } from '../../json.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { complain, ProgressLine } from '../cli/terminal.ts'
+import { ProgressLine, printComplaint } from '../cli/terminal.ts'
 import type { Config } from '../config/config.ts'
 import { Evictor, type Fate, fateFacts } from './remove-wrong.ts'
-import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
+import { type Progress, reportText, type VerificationReport, type WrongFile } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
 /**
- * A failure when something was wrong, could not be read, or is not signed as the settings require it. Reports as JSON when told to, and removes nothing
- * with `dryRun`.
+ * Runs the command. The exit code is a failure when a file was wrong or could not be read, or when a Release file is not signed as the
+ * settings require. `json` selects a report in JSON; `dryRun` removes no file.
  */
 export async function verifyRepos(
   { cacheDirectory: directory, archives, suites }: Config,
@@ -49,7 +49,7 @@ export async function verifyRepos(
     process.off('SIGINT', interrupted)
     process.off('SIGTERM', interrupted)
   }
-  // Everything wrong was told in the order of the report.
+  // `onWrong` was called in the order of the report, so the fates have the same order.
   const fates = await Promise.all(removals)
   const facts = new Map(report.wrong.map((one, i) => [one, fateFacts(fates[i] ?? onlyReported)]))
   if (json) await print(jsonText(verificationResult({ report, facts, directory, dryRun })))
@@ -59,14 +59,14 @@ export async function verifyRepos(
   const { unreadable } = report.unchecked
   if (unreadable > 0) {
     const { unreadableBecause: why = 'unknown' } = report
-    await complain(`${countOf(unreadable, 'file')} could not be read and checked: ${why}`)
-    if (why === 'permission denied') await complain(ownersCommand(directory))
+    await printComplaint(`${countOf(unreadable, 'file')} could not be read and checked: ${why}`)
+    if (why === 'permission denied') await printComplaint(ownersCommand(directory))
   }
   const right = report.wrong.length === 0 && unreadable === 0 && !refused
   return right ? exitCodes.success : exitCodes.failure
 }
 
-/** What `cachesvc verify-repos --json` prints. */
+/** The JSON that `cachesvc verify-repos --json` prints. */
 export type VerificationResult = ReturnType<typeof verificationResult>
 
 function verificationResult({
@@ -76,7 +76,7 @@ function verificationResult({
   dryRun,
 }: {
   readonly report: VerificationReport
-  readonly facts: ReadonlyMap<Wrong, ReturnType<typeof fateFacts>>
+  readonly facts: ReadonlyMap<WrongFile, ReturnType<typeof fateFacts>>
   readonly directory: string
   readonly dryRun: boolean
 }) {

@@ -1,9 +1,9 @@
 /**
- * The inventory of a store: its files by content and by the name archives give them. Pure: entries in, look-ups out.
+ * The inventory of a store: its files by content and by the name that archives give them. This file is pure.
  *
  * # Representation
- * Indexes name files in plain text, keys are percent-encoded in one of several right ways. So files are found by their
- * decoded URL. Two keys may decode to one name; then both must be what an index says about it.
+ * Indexes name files in plain text, and a key is percent-encoded in one of several valid ways. So files are found by their decoded URL. Two
+ * keys may decode to one name. Both files must then match the index.
  */
 import { digests, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import {
@@ -17,7 +17,7 @@ import {
 import type { KnownRelease } from '../archive/suite-layout.ts'
 import type { Entry } from '../store/entry.ts'
 
-/** A stored file: the part of its entry that matters here. */
+/** The properties of a stored entry that the check needs. */
 export type StoredFile = Pick<Entry, 'key' | 'digest' | 'size' | 'stored' | 'validated'>
 
 /** A stored Release file, and the decoded URL of its directory. */
@@ -26,13 +26,13 @@ export interface StoredRelease {
   readonly base: string
 }
 
-/** A stored file and how a Release file lists it. */
-export interface ListedStored {
+/** A stored file, and the size and digests that a Release file lists for it. */
+export interface ListedStoredFile {
   readonly file: StoredFile
   readonly listed: ListedFile
 }
 
-/** A stored index of packages, and the directory of its Release file, or its own when there is none. */
+/** A stored index of packages, and the directory of its Release file, or its own directory when there is no Release file. */
 export interface StoredIndex {
   readonly file: StoredFile
   readonly kind: PackageIndex
@@ -41,9 +41,9 @@ export interface StoredIndex {
 
 export class Inventory {
   readonly releases: StoredRelease[] = []
-  /** Files whose name says what they hash to. */
+  /** Files whose name contains their digest. */
   readonly byHash: { file: StoredFile; expected: NonNullable<ArchivePath['digest']> }[] = []
-  /** Files by content: each content is read once however many files have it. */
+  /** Files by their content. Each content is read once for all its files. */
   readonly contents = new Map<string, StoredFile[]>()
   /** Packages and Sources under their plain names, packed or not. */
   readonly #indexes: StoredIndex[] = []
@@ -70,8 +70,8 @@ export class Inventory {
     return this.#names.get(name) ?? none
   }
 
-  /** Everything stored that a Release file lists, by its plain name and by hash. */
-  *listedBy({ base, release }: KnownRelease): Generator<ListedStored> {
+  /** All stored files that a Release file lists, under their plain names and under their names by digest. */
+  *listedBy({ base, release }: KnownRelease): Generator<ListedStoredFile> {
     for (const listed of release.files.values()) {
       const name = `${base}/${listed.path}`
       for (const file of this.named(name)) yield { file, listed }
@@ -84,7 +84,7 @@ export class Inventory {
     }
   }
 
-  /** The indexes of packages that lie outside the directories of these Release files. */
+  /** The indexes of packages that are outside the directories of these Release files. */
   indexesOutside(releases: readonly StoredRelease[]): readonly StoredIndex[] {
     const bases = new Set(releases.map(({ base }) => base))
     return this.#indexes.filter(({ base }) => {
@@ -95,7 +95,7 @@ export class Inventory {
 
 const none: readonly StoredFile[] = []
 
-/** How many there are now. */
+/** Adds a file under a name. Answers how many files the name has now. */
 function append(map: Map<string, StoredFile[]>, name: string, file: StoredFile): number {
   const same = map.get(name)
   if (same !== undefined) return same.push(file)

@@ -1,6 +1,6 @@
 /**
- * Removes stored files that were found wrong. The store has one writer. While a daemon runs, it removes the files, asked over
- * its admin socket, together with its copies in memory. Without a daemon the command takes the directory's lock during the
+ * Removes stored files that were found wrong. The store has one writer. While a daemon runs, the command asks it over the admin socket,
+ * and the daemon removes the files and its copies in memory. Without a daemon the command takes the lock of the directory during the
  * removal.
  */
 
@@ -15,9 +15,9 @@ import { diskProblem } from '../store/disk/health.ts'
 import { mustBeOwner } from '../store/owner.ts'
 import { openStore, type Store } from '../store/store.ts'
 import type { StoreOptions } from '../store/wiring.ts'
-import { isWrongBecause, type Wrong, warningWords } from './report.ts'
+import { isWrongBecause, type WrongFile, warningWords } from './report.ts'
 
-/** What became of a wrong file. */
+/** The fate of a wrong file: it was removed, or the reason why not. */
 export type Fate =
   | { readonly evicted: true }
   | { readonly evicted: false; readonly because: string }
@@ -25,7 +25,7 @@ export type Fate =
 /** Removes a wrong file from a store of this process and logs it. Never throws. */
 export async function evictFrom(
   store: Pick<Store, 'evict'>,
-  wrong: Wrong,
+  wrong: WrongFile,
   log: Logger,
 ): Promise<Fate> {
   const { key, digest, because } = wrong
@@ -37,7 +37,7 @@ export async function evictFrom(
   return fate
 }
 
-/** What became of a file, for logs and reports. */
+/** The fate of a file as facts for logs and reports. */
 export function fateFacts(fate: Fate): { readonly evicted: boolean; readonly kept?: string } {
   return fate.evicted ? { evicted: true } : { evicted: false, kept: fate.because }
 }
@@ -46,8 +46,8 @@ function kept(because: string): Fate {
   return { evicted: false, because }
 }
 
-/** The request `{ do: 'evict', wrong }` by which a command asks the owner to remove a file; undefined when it is malformed. */
-export function readEvictRequest(request: unknown): Wrong | undefined {
+/** Decodes the request `{ do: 'evict', wrong }` of a command to the owner of the directory; undefined when it is malformed. */
+export function readEvictRequest(request: unknown): WrongFile | undefined {
   if (!isRecord(request) || request['do'] !== 'evict') return undefined
   const { wrong } = request
   if (!isRecord(wrong)) return undefined
@@ -57,7 +57,7 @@ export function readEvictRequest(request: unknown): Wrong | undefined {
   return { key, digest, because, sentence, ...(typeof according === 'string' && { according }) }
 }
 
-/** How often an owner that came between the question and the lock is waited for. */
+/** The number of trials when another process takes the lock after it did not answer the request, and the time between them. */
 const trials = 4
 const betweenTrials: Milliseconds = 250
 
@@ -66,15 +66,15 @@ type EvictorOptions = Pick<StoreOptions, 'directory' | 'clock' | 'log'>
 /** Removes wrong files for a process that does not own the directory. */
 export class Evictor {
   readonly #options: EvictorOptions
-  readonly #waiting: { readonly wrong: Wrong; readonly settle: (fate: Fate) => void }[] = []
+  readonly #waiting: { readonly wrong: WrongFile; readonly settle: (fate: Fate) => void }[] = []
   #working = false
 
   constructor(options: EvictorOptions) {
     this.#options = options
   }
 
-  /** Removes a file as soon as those before it are; answers what became of it. */
-  evict(wrong: Wrong): Promise<Fate> {
+  /** Removes a file after the earlier ones. Answers its fate. */
+  evict(wrong: WrongFile): Promise<Fate> {
     return new Promise(settle => {
       this.#waiting.push({ wrong, settle })
       if (!this.#working) void this.#work()
@@ -94,7 +94,7 @@ export class Evictor {
       } catch (error) {
         const owned = error instanceof Failure && error.code === 'directory-in-use'
         if (owned && trial < trials) {
-          // An owner took the lock after it was asked: it will soon listen.
+          // A process has taken the lock after the request and will soon answer requests.
           await keepAlive(pause(this.#options.clock, betweenTrials))
           trial += 1
         } else for (const { settle } of this.#waiting.splice(0)) settle(kept(explainError(error)))
@@ -112,7 +112,7 @@ export class Evictor {
       const fate = await evictFrom(store, wrong, this.#options.log)
       settled.push(() => settle(fate))
     }
-    // A caller that waits for the fate of a file may need the lock next.
+    // The fates are settled after the lock is released, because a caller may need the lock next.
     await store.close().finally(() => {
       for (const settle of settled) settle()
     })

@@ -1,12 +1,12 @@
 /**
- * The report of a check: what it found in the store, as values and in words. Pure.
+ * The report of a check: the wrong files, suites and figures, as values and in words. This file is pure.
  */
 import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../../figures.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 import { signatureEndText } from '../suites/signing/apt-policy.ts'
 
-/** What can be wrong with a file. Its content: the bytes on disk are not those that were stored, or not there. */
+/** The words for each kind of wrong file. With `content` the bytes on disk are missing or not those that were stored. */
 const whatIsWrong = {
   content: 'damaged',
   release: 'no Release file',
@@ -23,17 +23,18 @@ export function isWrongBecause(value: unknown): value is WrongBecause {
   return typeof value === 'string' && Object.hasOwn(whatIsWrong, value)
 }
 
-export interface Wrong {
+/** A file that was found wrong. */
+export interface WrongFile {
   readonly key: string
-  /** The SHA-256 it is stored under. */
+  /** The SHA-256 under which it is stored. */
   readonly digest: string
   readonly because: WrongBecause
   readonly sentence: string
-  /** Key of the file that says so, when it is another. */
+  /** The key of the Release file, signature or index that the file contradicts; undefined when there is none. */
   readonly according?: string
 }
 
-/** Why a file was not checked. That this process could not read it says nothing about the file. */
+/** The words for each reason why a file was not checked. A file that this process could not read may be right. */
 const whyUnchecked = {
   'no-index': 'whole, but named by no stored index (Release files never are)',
   weak: 'known by MD5 or SHA-1 only',
@@ -45,41 +46,41 @@ export type UncheckedBecause = keyof typeof whyUnchecked
 
 /** One suite or flat repository. */
 export interface RepositoryReport {
-  /** Key of the Release file that counted. */
+  /** The key of the Release file that was used. */
   readonly release: string
   readonly suite: string | undefined
   readonly date: string | undefined
   /** Undefined when `archives[].verify` is `off`. */
   readonly signature: Signature | undefined
-  /** Why nothing is compared with it, in words: `archives[].verify` is `require` and its signature is not good. */
+  /** The reason in words why no file is compared with it: `archives[].verify` is `require` and its signature is not good. */
   readonly refused: string | undefined
-  /** Stored files the Release file names, and how many of them are right. */
+  /** The number of stored files that the Release file names, and how many of them are right. */
   readonly indexes: number
   readonly indexesRight: number
 }
 
 export interface VerificationReport {
   readonly version: 1
-  /** Moments as RFC 3339 writes them. */
+  /** The moments in the format of RFC 3339. */
   readonly started: string
   readonly finished: string
   readonly files: number
-  /** Different contents read, and their bytes. */
+  /** The number of different contents, and their bytes. */
   readonly contents: number
   readonly bytes: number
   readonly repositories: readonly RepositoryReport[]
-  /** Files that are what an index or their own name says, beyond having the content they were stored with. */
+  /** The number of files that match an index or the digest in their own name. */
   readonly confirmed: number
-  readonly wrong: readonly Wrong[]
-  /** Files whose content is whole but which could not be compared with an index or a name. */
+  readonly wrong: readonly WrongFile[]
+  /** The number of files that could not be compared with an index or a name, by the reason. */
   readonly unchecked: Readonly<Record<UncheckedBecause, number>>
-  /** Why the first of those that could not be read could not. */
+  /** The reason why the first unreadable file could not be read. */
   readonly unreadableBecause?: string
-  /** Indexes that could not be unpacked: what they name is not checked. */
+  /** Release files and indexes that could not be read. The files that they name are not compared with them. */
   readonly unread: ReadonlyArray<{ readonly key: string; readonly because: string }>
 }
 
-/** How far a check has come. */
+/** The progress of a check. `done` and `total` are bytes. */
 export interface Progress {
   readonly doing: 'listing' | 'reading'
   readonly done: number
@@ -90,8 +91,8 @@ export interface Progress {
 /** The log line of every wrong file. */
 export const warningWords = 'repository-verification warning'
 
-/** The report for people: a line for everything wrong, every suite and everything unread, then figures. `fate` says what became of a file. */
-export function reportText(report: VerificationReport, fate: (wrong: Wrong) => string): string {
+/** The report in words: a line for each wrong file, each suite and each unread file, then figures. `fate` gives the fate of a wrong file. */
+export function reportText(report: VerificationReport, fate: (wrong: WrongFile) => string): string {
   const lines = report.wrong.map(wrong => {
     return `${wrong.key}: ${whatIsWrong[wrong.because]}: ${wrong.sentence} (${fate(wrong)})`
   })

@@ -14,7 +14,7 @@ import type { LastVerification, Verification } from '../operations/sources.ts'
 import { verificationFigures } from '../operations/sources.ts'
 import type { Store } from '../store/store.ts'
 import { evictFrom, type Fate } from './remove-wrong.ts'
-import type { VerificationReport, Wrong } from './report.ts'
+import type { VerificationReport, WrongFile } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
 interface ScheduleOptions {
@@ -22,21 +22,21 @@ interface ScheduleOptions {
   readonly store: Pick<Store, 'evict' | 'noteChecked'>
   readonly clock: Clock
   readonly log: Logger
-  /** Asked anew each time. */
+  /** The settings, which are asked for before each check. */
   readonly settings: () => Pick<Config, 'archives' | 'suites' | 'verification'>
   readonly onWarning: () => void
-  /** Runs a check; in a thread unless told. */
+  /** Runs a check; by default in a thread. */
   readonly run?: typeof verifyInThread
 }
 
-/** How often it is looked whether a check is due. */
+/** How often the schedule looks whether a check is due. */
 const lookInterval: Milliseconds = 5 * 60 * 1000
-/** Clients come back all at once after a restart; the first check waits until they have been served. */
+/** The first check comes this long after the start, because all clients come back at once after a restart. */
 const afterStart: Milliseconds = 30 * 60 * 1000
-/** What ended a check early is likely to end the next one, too. */
+/** A check comes this long after a failed one, because the same error would probably end it too. */
 const afterFailure: Milliseconds = 60 * 60 * 1000
 
-/** Beside `statistics.json` in the cache directory. */
+/** The file with the figures of the last check, in the cache directory. */
 const fileName = 'verification.json'
 const fileVersion = 1
 
@@ -54,7 +54,7 @@ export class VerificationSchedule implements Verification {
     this.#notBefore = options.clock.now() + afterStart
   }
 
-  /** Starts the schedule, from the last check of an earlier run if there was one. */
+  /** Starts the schedule. It continues from the last check of an earlier run. */
   static async start(options: ScheduleOptions): Promise<VerificationSchedule> {
     const schedule = new VerificationSchedule(options, await readLast(options))
     schedule.#stopLooking = repeat(options.clock, lookInterval, () => schedule.#look())
@@ -65,7 +65,7 @@ export class VerificationSchedule implements Verification {
     return this.#running !== undefined
   }
 
-  /** Breaks off a check that runs. */
+  /** Stops a running check. */
   async close(): Promise<void> {
     this.#stop.abort(new Error('the service stops'))
     this.#stopLooking()
@@ -73,7 +73,7 @@ export class VerificationSchedule implements Verification {
   }
 
   /** Removes a stored file that was found wrong, and counts the warning. */
-  evict(wrong: Wrong): Promise<Fate> {
+  evict(wrong: WrongFile): Promise<Fate> {
     const { store, log, onWarning } = this.#options
     onWarning()
     return evictFrom(store, wrong, log)
@@ -92,7 +92,7 @@ export class VerificationSchedule implements Verification {
     const { interval } = this.#options.settings().verification
     if (interval === 0 || now < this.#notBefore) return false
     const since = this.last === undefined ? Number.POSITIVE_INFINITY : now - this.last.finished
-    // A check that ended in the future ended before the clock was set back.
+    // An end in the future means that the clock was set back since.
     return since >= interval || since < 0
   }
 

@@ -1,24 +1,24 @@
 /**
- * Runs a check in a thread of its own: hashing and unpacking would keep requests waiting.
+ * Runs a check in a thread of its own, because hashing and unpacking would delay requests.
  */
 import { runInThread } from '../../async/thread.ts'
 import type { LogFacts, Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
-import type { Progress, VerificationReport, Wrong } from './report.ts'
+import type { Progress, VerificationReport, WrongFile } from './report.ts'
 
-/** What the thread is told. */
+/** The data that the thread gets at its start. */
 export interface Task {
   readonly directory: string
-  /** Bytes a second; 0 is as fast as it goes. */
+  /** Bytes a second; 0 is no limit. */
   readonly rate: number
-  /** How signatures are judged. */
+  /** The settings by which signatures are judged. */
   readonly settings: Pick<Config, 'archives' | 'suites'>
 }
 
-/** What it tells. When the check fails, the thread ends with the error. */
+/** A message of the thread. When the check fails, the thread ends with the error. */
 export type Message =
   | { readonly progress: Progress }
-  | { readonly wrong: Wrong }
+  | { readonly wrong: WrongFile }
   | { readonly whole: readonly string[] }
   | { readonly warning: string; readonly facts: LogFacts | undefined }
   | { readonly report: VerificationReport }
@@ -28,12 +28,12 @@ export interface ThreadOptions extends Task {
   readonly log: Logger
   readonly onProgress?: (progress: Progress) => void
   /** Called with each wrong file as soon as it is found. It must not throw. */
-  readonly onWrong: (wrong: Wrong) => void
-  /** Told of contents that were hashed lately and are what they are stored under, some at a time. Must not throw. */
+  readonly onWrong: (wrong: WrongFile) => void
+  /** Called with the digests of contents that were hashed lately and are right, some at a time. It must not throw. */
   readonly onWhole?: (digests: readonly string[]) => void
 }
 
-/** A million files take half of this. */
+/** The heap of the thread. A million files take half of it. */
 const heapMegabytes = 2048
 
 /** Checks the store in a directory. Rejects with the reason of `signal`, or when the thread fails. */

@@ -1,10 +1,10 @@
 /**
- * Checks all stored files: contents, by-hash names, indexes against Release files, packages against indexes. It reads and
- * reports, and removes nothing. Heavy work: it runs in a thread of its own (thread.ts).
+ * Checks all stored files: contents, names by digest, indexes against Release files, packages against indexes. It reads and reports, and
+ * removes no file. The work is heavy, so it runs in a thread of its own (thread.ts).
  *
  * # Beside a running daemon
- * Files come and go while they are checked. So a file that looks wrong is looked up again, together with the index or Release
- * file that says so; it counts only when neither was replaced meanwhile.
+ * The daemon stores and removes files during the check. So the entry of a file that looks wrong is read again, together with that of the
+ * index or Release file that it contradicts. The file counts as wrong only when neither was replaced meanwhile.
  */
 import { type Clock, keepAlive, type Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'
@@ -27,7 +27,7 @@ import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signing/signature.ts'
 import {
   Inventory,
-  type ListedStored,
+  type ListedStoredFile,
   type StoredFile,
   type StoredIndex,
   type StoredRelease,
@@ -37,29 +37,29 @@ import type {
   RepositoryReport,
   UncheckedBecause,
   VerificationReport,
-  Wrong,
+  WrongFile,
 } from './report.ts'
 
 export interface VerifyParts {
   readonly store: ReadableStore
   readonly clock: Clock
-  /** Bytes a second; 0 is as fast as it goes. */
+  /** Bytes a second; 0 is no limit. */
   readonly rate: number
-  /** How signatures are judged below a directory, by its key; undefined when they are not. */
+  /** The policy for signatures in a directory, by its key; undefined when they are not judged. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly onProgress: (progress: Progress) => void
   /** Called with each wrong file as soon as it is found. */
-  readonly onWrong: (wrong: Wrong) => void
-  /** Told of each content that has just been hashed and is what it is stored under. */
+  readonly onWrong: (wrong: WrongFile) => void
+  /** Called with the digest of each content that has just been hashed and is right. */
   readonly onWhole?: (digest: string) => void
 }
 
-/** Checks everything. Throws what the file system throws when the store cannot be listed. */
+/** Checks all stored files. Rejects with the error of the file system when the store cannot be listed. */
 export function verify(parts: VerifyParts): Promise<VerificationReport> {
   return new Verification(parts).run()
 }
 
-/** What the indexes say about a file: of several, one that agrees with it is enough. */
+/** The verdict of the indexes about a file. One index that agrees with the file is enough. */
 interface Said {
   readonly verdict: Verdict
   readonly according: StoredFile
@@ -71,15 +71,15 @@ class Verification {
   readonly #parts: VerifyParts
   readonly #inventory = new Inventory()
   readonly #contents: HashedContents
-  readonly #wrong: Wrong[] = []
+  readonly #wrong: WrongFile[] = []
   readonly #unread: Unread[] = []
   #unreadableBecause: string | undefined
   readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
-  /** Files that are what their name, an index or a Release file says. */
+  /** Files that match the digest in their name, an index or a Release file. */
   readonly #confirmed = new Set<StoredFile>()
-  /** Digests of the contents that were told of as whole. */
+  /** Digests of the contents with which `onWhole` was called. */
   readonly #whole = new Set<string>()
-  /** Files that have been counted otherwise: wrong, or not to be checked. */
+  /** Files that were counted as wrong or as unchecked. */
   readonly #settled = new Set<StoredFile>()
 
   constructor(parts: VerifyParts) {
@@ -136,7 +136,7 @@ class Verification {
     }
   }
 
-  /** Compares files that are named by a digest with their names. */
+  /** Compares the files that are named by a digest with this digest. */
   async #checkNames(): Promise<void> {
     for (const { file, expected } of this.#inventory.byHash) {
       const { algorithm, hex } = expected
@@ -149,7 +149,7 @@ class Verification {
     }
   }
 
-  /** The Release files of suites. */
+  /** Reads and judges the stored Release files of suites. */
   async #readReleases(): Promise<readonly JudgedRelease[]> {
     const { clock, policyOf } = this.#parts
     const [contents, inventory] = [this.#contents, this.#inventory]
@@ -161,18 +161,18 @@ class Verification {
       const read = await readStoredRelease(one, around)
       if ('unread' in read) this.#unread.push({ key: file.key, because: read.unread })
       else if ('because' in read) await this.#report(file, read.because, read)
-      // A Release file of a single component lists nothing; another one lists it.
+      // The Release file of a component lists no files; the Release file of its suite lists it.
       else if (read.release.files.size > 0) found.push(read)
     }
     return found
   }
 
-  /** Compares indexes with the Release file; answers the claims that are right. */
+  /** Compares files with the Release file that lists them. Answers the right ones. */
   async #checkIndexes(
     according: StoredFile,
-    claims: readonly ListedStored[],
-  ): Promise<readonly ListedStored[]> {
-    const right: ListedStored[] = []
+    claims: readonly ListedStoredFile[],
+  ): Promise<readonly ListedStoredFile[]> {
+    const right: ListedStoredFile[] = []
     for (const claim of claims) {
       const { file, listed } = claim
       if (this.#settled.has(file)) continue
@@ -186,7 +186,7 @@ class Verification {
     return right
   }
 
-  /** Compares packages with indexes. Of each choice one is read; what was confirmed before stays confirmed. */
+  /** Compares packages with indexes. One index of each choice is read. A file that was confirmed before stays confirmed. */
   async #checkPackages(choices: ReadonlyArray<readonly StoredIndex[]>): Promise<void> {
     const said = new Map<StoredFile, Said>()
     for (const choice of choices) await this.#readOne(choice, said)
@@ -198,7 +198,7 @@ class Verification {
 
   async #conclude(
     file: StoredFile,
-    because: Wrong['because'],
+    because: WrongFile['because'],
     { verdict, according }: Said,
   ): Promise<void> {
     if (verdict.is === 'right') this.#confirmed.add(file)
@@ -219,7 +219,7 @@ class Verification {
     this.#unread.push(...failed)
   }
 
-  /** Notes what an index says about stored files. Throws when it cannot be read to its end. */
+  /** Notes the verdicts of an index about stored files. Throws when the index cannot be read to its end. */
   async #readIndex(
     { file: according, kind, base }: StoredIndex,
     said: Map<StoredFile, Said>,
@@ -237,7 +237,7 @@ class Verification {
         }
       }
     }
-    // A flat repository's paths begin where most of them are right.
+    // The paths of a flat repository may begin in several directories: the directory with the most right files is taken.
     const best = roots.reduce((a, b) => (b.right > a.right ? b : a))
     for (const [file, verdict] of best.verdicts) {
       const before = said.get(file)
@@ -250,12 +250,12 @@ class Verification {
   async #judgePackage(file: StoredFile, listed: ListedFile): Promise<Verdict> {
     const { sha512, sha256 } = listed.digests
     if (sha512 === undefined || sha256 !== undefined) return judge(file, listed)
-    // The index gives SHA-512 alone: the content has to be read.
+    // The index gives only a SHA-512, so the content must be read.
     const examined = await this.#contents.examine(file, ['sha512'])
     return examined.found === 'whole' ? judge(file, listed, examined.digests) : { is: 'unchecked' }
   }
 
-  /** Reads what was not read for an index or a name. */
+  /** Reads the contents that were not read before. */
   async #checkContents(): Promise<void> {
     for (const files of this.#inventory.contents.values()) {
       for (const file of files) {
@@ -266,7 +266,7 @@ class Verification {
     }
   }
 
-  /** What the content of a file hashes to. Undefined when it is not what was stored, which is reported once. */
+  /** The digests of a file's content. Undefined when the content is not the stored one or cannot be read, which is reported once. */
   async #digests(
     file: StoredFile,
     algorithms: readonly HashAlgorithm[] = [],
@@ -288,7 +288,7 @@ class Verification {
 
   async #report(
     file: StoredFile,
-    because: Wrong['because'],
+    because: WrongFile['because'],
     { sentence, according }: { readonly sentence: string; readonly according?: StoredFile },
   ): Promise<void> {
     for (const one of according === undefined ? [file] : [file, according]) {
@@ -299,7 +299,7 @@ class Verification {
     this.#settled.add(file)
     const { key, digest } = file
     const said = according && { according: according.key }
-    const wrong: Wrong = { key, digest, because, sentence, ...said }
+    const wrong: WrongFile = { key, digest, because, sentence, ...said }
     this.#wrong.push(wrong)
     this.#parts.onWrong(wrong)
   }
@@ -315,7 +315,7 @@ class Verification {
   }
 }
 
-/** The one of two verdicts about a file that counts. */
+/** The verdict that counts of two about one file. */
 function better(one: Verdict, other: Verdict | undefined): Verdict {
   const rank = { right: 2, wrong: 1, unchecked: 0 }
   return other === undefined || rank[one.is] > rank[other.is] ? one : other
@@ -323,14 +323,14 @@ function better(one: Verdict, other: Verdict | undefined): Verdict {
 
 type Verdict =
   | { readonly is: 'right' }
-  /** `sentence` says what was expected and what was found. */
+  /** `sentence` says which size or digest was expected and which was found. */
   | { readonly is: 'wrong'; readonly sentence: string }
-  /** The index gives no digest that is strong enough. */
+  /** The index gives no digest that is strong enough, or the content could not be read. */
   | { readonly is: 'unchecked' }
 
 /**
- * Compares a file with the strongest digest an index gives for it: SHA-512, when that of the content is `known`, else SHA-256.
- * MD5 and SHA-1 prove nothing any more.
+ * Compares a file with the strongest digest that an index gives for it: the SHA-512 when that of the content is `known`, else the
+ * SHA-256. MD5 and SHA-1 are not used, because they can be forged.
  */
 function judge(
   file: StoredFile,
@@ -352,12 +352,12 @@ function judge(
   return { is: 'wrong', sentence: `its ${algorithm} is ${found} and should be ${expected}` }
 }
 
-/** A Release file, and what is known about its signature. */
+/** A Release file with the result of checking its signature. */
 interface JudgedRelease extends KnownRelease {
   readonly file: StoredFile
-  /** Undefined when signatures are not asked for. */
+  /** Undefined when the policy does not check signatures. */
   readonly signature: Signature | undefined
-  /** Why it does not count, in words. */
+  /** The reason in words why the Release file does not count; undefined when it counts. */
   readonly refused: string | undefined
 }
 
@@ -370,11 +370,11 @@ interface Around {
 
 type Read =
   | JudgedRelease
-  /** It is no Release file, or its signature is of another one. */
-  | (Pick<Wrong, 'because' | 'sentence'> & { readonly according?: StoredFile })
+  /** The file is not a Release file, or its signature does not fit it. */
+  | (Pick<WrongFile, 'because' | 'sentence'> & { readonly according?: StoredFile })
   | { readonly unread: string }
 
-/** Reads a stored Release file and checks its signature, as adoption does. Never rejects for what the files contain. */
+/** Reads a stored Release file and checks its signature, as an adoption does. Never rejects because of the bytes of the files. */
 async function readStoredRelease(
   { file, base }: StoredRelease,
   { contents, inventory, policyOf, now }: Around,
@@ -414,9 +414,9 @@ async function whole(contents: HashedContents, file: StoredFile): Promise<Buffer
 interface HashedOptions {
   readonly store: ReadableStore
   readonly clock: Clock
-  /** Bytes a second; 0 is as fast as it goes. */
+  /** Bytes a second; 0 is no limit. */
   readonly rate: number
-  /** Called with the bytes of different contents that have been read so far. */
+  /** Called with the sum of the bytes of different contents that have been read so far. */
   readonly onRead: (done: number) => void
 }
 
@@ -436,10 +436,10 @@ class HashedContents {
     this.#onRead = onRead
   }
 
-  /** Whether a file's content is what it is stored under, and what else it hashes to. */
+  /** Reads the content of a file, if needed, and answers its digests or why it is not the stored one. */
   async examine(file: StoredFile, algorithms: readonly HashAlgorithm[]): Promise<ExaminedContent> {
     const { digest, size } = file
-    // Entries may disagree about the length of one content; one of them is then wrong.
+    // Entries may disagree about the size of one content; one of them is then wrong.
     const name = `${digest} ${size}`
     const known = this.#known.get(name)
     if (known !== undefined) {
@@ -460,7 +460,7 @@ class HashedContents {
     return result
   }
 
-  /** The content in pieces. Throws when it is gone. */
+  /** Reads the content in pieces. Throws when it is gone. */
   async *read(file: StoredFile): AsyncGenerator<Uint8Array> {
     const content = await this.#store.content(file)
     if (content === undefined) throw new Error(`${file.key}: its content is gone`)
@@ -478,7 +478,7 @@ class HashedContents {
   }
 }
 
-/** What was found, with the digests known before; content that is not what it is stored under is broken. */
+/** The result of reading a content, with the digests that were known before. A content with another SHA-256 is broken. */
 function checked(
   examined: ExaminedContent,
   digest: string,
@@ -493,19 +493,19 @@ function checked(
   return { found: 'whole', digests: new Map([...before, ...examined.digests]) }
 }
 
-/** Shorter pauses are put off until they add up to this. */
+/** A shorter pause is postponed until the pauses add up to this. */
 const shortest: Milliseconds = 20
 
-/** Waits so that no more than so many bytes a second are read; told of every read. */
+/** Answers a function to call after each read. It waits so that at most `rate` bytes a second are read. */
 function pace(rate: number, clock: Clock): (bytes: number) => Promise<void> {
-  /** When all that was read so far may have been read. */
+  /** The moment before which the next read must not begin. */
   let due: Milliseconds = 0
   return async bytes => {
     if (rate <= 0) return
     const now = clock.elapsed()
     due = Math.max(due, now) + (bytes / rate) * 1000
     const wait = due - now
-    // The thread of a check has nothing else open.
+    // `keepAlive` keeps the thread running, because it has no other open handle.
     if (wait > shortest) await keepAlive(pause(clock, wait))
   }
 }

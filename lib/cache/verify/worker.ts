@@ -1,5 +1,5 @@
 /**
- * The thread a check runs in. Started by thread.ts alone.
+ * The program of the thread in which a check runs. Only thread.ts starts it.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { type Milliseconds, systemClock } from '../../async/clock.ts'
@@ -10,11 +10,11 @@ import { suitePolicy } from '../suites/policy.ts'
 import type { Message, Task } from './thread.ts'
 import { verify } from './verifier.ts'
 
-/** Background jobs are as nice as this. */
+/** The priority of background jobs. */
 const niceness = 10
-/** The number of whole contents that are told of together. */
+/** One message has this many digests of whole contents. */
 const wholeAtOnce = 100
-/** How often progress is told. */
+/** The shortest time between two messages about the progress. */
 const progressInterval: Milliseconds = 200
 
 async function work(port: MessagePort, { directory, rate, settings }: Task): Promise<void> {
@@ -56,5 +56,5 @@ async function work(port: MessagePort, { directory, rate, settings }: Task): Pro
   }
 }
 
-// `verifyInThread` gives it a Task; without a parent it is not a thread and does nothing.
+// `verifyInThread` passes a Task as `workerData`. A program without a parent port is not a thread and does nothing.
 if (parentPort !== null) await work(parentPort, workerData)

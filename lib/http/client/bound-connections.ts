@@ -7,8 +7,8 @@
  * 2. It belongs to the connection of the client that asked and to the identity that asked there (`ConnectionOwner`), and ends with
  *    that connection. Further requests of both take it in the order they came, each when the one before has ended.
  * 3. A request of another identity on the same client connection goes over another connection.
- * 4. Without an identity it is not known who asks next. Then only a handshake that is under way goes on, and only with requests whose
- *    credentials are a step of one.
+ * 4. Without an identity the user of the next request is unknown. Then only a handshake that is under way continues, and only with
+ *    requests whose credentials are a step of one.
  * 5. A client connection has one bound connection at most: the newest. It counts against the limits of the pool, which closes the one that
  *    was unused for the longest time when it needs room.
  */
@@ -20,23 +20,23 @@ import type { ConnectionOwner } from './request.ts'
 /** A request that may take a bound connection. */
 export interface BoundLessee extends Lessee {
   readonly owner: ConnectionOwner | undefined
-  /** Its key in the pool, also when it is to change the protocol and the pool does not count it. */
+  /** Its key in the pool, also when it asks to change the protocol and the pool does not count it. */
   readonly boundKey: string
-  /** Whether it carries credentials that bind its connection. */
+  /** Whether it has credentials that bind its connection. */
   readonly binds: boolean
-  /** Whether those are a step of a handshake and nothing besides. */
+  /** Whether those credentials are a step of a handshake and nothing more. */
   readonly shakesHands: boolean
-  /** What it holds the connection of, or waits for. */
-  bound: Bound | undefined
-  /** Gets a connection from the pool, after it waited in vain. */
+  /** The bound connection that it has or waits for. */
+  bound: BoundConnection | undefined
+  /** Called when the bound connection is lost: the request has to get one from the pool. */
   leaseFromPool(): void
 }
 
 /** The bound connection of one client connection. */
-export interface Bound {
+export interface BoundConnection {
   readonly key: string
   readonly owner: ConnectionOwner
-  /** Unused, and in the care of the pool. */
+  /** The unused connection, which the pool keeps. */
   resting: OriginConnection | undefined
   /** Requests that wait until the present one has ended, in the order they came. */
   readonly waiting: BoundLessee[]
@@ -47,19 +47,19 @@ export interface Bound {
 export class BoundConnections {
   readonly #pool: ConnectionPool
   /** Bound connections by client connection. Most clients have none. */
-  readonly #bound = new Map<Lifetime, Bound>()
+  readonly #bound = new Map<Lifetime, BoundConnection>()
 
   constructor(pool: ConnectionPool) {
     this.#pool = pool
   }
 
-  /** The connection that is the request's, `pool` when it is to get one there, or undefined: it waits for its turn. */
+  /** Returns the connection for the request, `pool` when the request has to get one there, or undefined: then it waits for its turn. */
   lease(lessee: BoundLessee): OriginConnection | 'pool' | undefined {
     const { owner, binds, key, boundKey } = lessee
     if (owner === undefined || (this.#bound.size === 0 && !binds)) return 'pool'
     const bound = this.#bound.get(owner.connection)
     if (bound === undefined || !isFor(bound, lessee)) {
-      // The next requests of this client wait for this one: they mean the connection it is about to authenticate.
+      // The next requests of this client wait for this one, because they need the connection that it authenticates.
       if (binds && key === boundKey) lessee.bound = this.#bind(key, owner)
       return 'pool'
     }
@@ -70,11 +70,11 @@ export class BoundConnections {
       return undefined
     }
     bound.resting = undefined
-    // The pool may have closed it, or the origin.
+    // The pool or the origin may have closed it.
     return this.#pool.takeBound(resting) ? resting : 'pool'
   }
 
-  /** The request waits no longer. */
+  /** Ends the wait of the request. */
   leave(lessee: BoundLessee): void {
     const waiting = lessee.bound?.waiting ?? []
     const at = waiting.indexOf(lessee)
@@ -83,7 +83,7 @@ export class BoundConnections {
     lessee.bound = undefined
   }
 
-  /** The request has ended. `connection` is the bound one it had, when that can be used again. */
+  /** To be called when the request has ended. `connection` is the bound one it had, when that can be used again. */
   release(lessee: BoundLessee, connection: OriginConnection | undefined): void {
     const bound = lessee.bound ?? this.#boundNow(lessee, connection)
     lessee.bound = undefined
@@ -110,22 +110,25 @@ export class BoundConnections {
     }
   }
 
-  /** A connection that the response has bound. */
-  #boundNow(lessee: BoundLessee, connection: OriginConnection | undefined): Bound | undefined {
+  /** Binds a connection because of its response. */
+  #boundNow(
+    lessee: BoundLessee,
+    connection: OriginConnection | undefined,
+  ): BoundConnection | undefined {
     const { owner, key, boundKey } = lessee
     if (connection === undefined || owner === undefined || owner.connection.over) return undefined
     if (key !== boundKey) return undefined
     return this.#bind(key, owner)
   }
 
-  /** Binds what comes of this request from now on, in place of what was bound before. */
-  #bind(key: string, owner: ConnectionOwner): Bound {
+  /** Binds the connection of this request from now on, in place of the one before. */
+  #bind(key: string, owner: ConnectionOwner): BoundConnection {
     const before = this.#bound.get(owner.connection)
     if (before !== undefined) {
       this.#forget(before)
       before.resting?.drop()
     }
-    const bound: Bound = {
+    const bound: BoundConnection = {
       key,
       owner,
       resting: undefined,
@@ -140,7 +143,7 @@ export class BoundConnections {
     return bound
   }
 
-  #forget(bound: Bound): void {
+  #forget(bound: BoundConnection): void {
     const { connection } = bound.owner
     if (this.#bound.get(connection) !== bound) return
     this.#bound.delete(connection)
@@ -148,8 +151,8 @@ export class BoundConnections {
   }
 }
 
-/** Whether a request may take what is bound: rules 2 to 4. */
-function isFor({ key, owner }: Bound, lessee: BoundLessee): boolean {
+/** Whether a request may take the bound connection: rules 2 to 4. */
+function isFor({ key, owner }: BoundConnection, lessee: BoundLessee): boolean {
   if (key !== lessee.boundKey || owner.identity !== lessee.owner?.identity) return false
   return owner.identity !== undefined || lessee.shakesHands
 }

@@ -1,9 +1,9 @@
 /**
- * The way to origins: sends a request over a kept or a new connection and hands the response over as a value whose content
- * is a source of pieces. Owns the connections. Knows neither caching nor redirects: a response is handed on as it came.
+ * The client for origins: sends a request over a kept or a new connection and returns the response as a value whose content is a source of
+ * pieces. Owns the connections. Knows neither caching nor redirects: the response is as the origin sent it.
  *
- * A request is a PendingRequest: it leases an OriginConnection from the pool, or dials one, and has an OriginExchange on it. What state it
- * is in, and who closes its connection, is a table: request-life.ts.
+ * A request is a PendingRequest: it leases an OriginConnection from the pool, or dials one, and has an OriginExchange on it. The table in
+ * request-life.ts says which states it has, and which of them closes its connection.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { networkOf } from '../../ip.ts'
@@ -12,7 +12,7 @@ import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
 import { LastBlock } from '../wire/field-lines.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
-import { type Bound, BoundConnections, type BoundLessee } from './bound-connections.ts'
+import { type BoundConnection, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
@@ -34,8 +34,8 @@ import {
   type OriginRequest,
   type OriginResponse,
   type OriginSwitched,
-  onWire,
   type WireRequest,
+  wireRequestOf,
 } from './request.ts'
 import { RequestLife } from './request-life.ts'
 
@@ -58,7 +58,7 @@ export const defaultOriginDeadlines: OriginDeadlines = {
 }
 
 export interface OriginLimits extends PoolLimits {
-  /** Bytes of a response's head. */
+  /** The most bytes of a response's head. */
   readonly head: number
 }
 
@@ -79,11 +79,11 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
 }
 
 interface OriginCounts extends PoolCounts {
-  /** Connections ever opened. */
+  /** The number of connections opened so far. */
   readonly opened: number
-  /** Requests that went over a kept connection. */
+  /** The number of requests that went over a kept connection. */
   readonly reused: number
-  /** Requests sent once more because a kept connection had died. */
+  /** The number of requests sent once more because a kept connection had closed. */
   readonly retried: number
 }
 
@@ -115,7 +115,7 @@ export class OriginClient {
     }
   }
 
-  /** Sends a request and settles with the head of its response; throws an OriginFailure that says which phase failed. */
+  /** Sends a request and resolves to the head of its response. Rejects with an OriginFailure that names the phase that failed. */
   request(asked: OriginRequest): Promise<OriginResponse> {
     return new Promise((resolve, reject) => {
       this.#begin(asked, false, (failure, response) => {
@@ -126,8 +126,8 @@ export class OriginClient {
   }
 
   /**
-   * Asks the origin to change to WebSocket, on a connection of its own that no limit of the pool counts. Settles with the
-   * connection, or with the response that refuses. Connection and Upgrade are written here.
+   * Asks the origin to change to WebSocket, on a connection of its own that no limit of the pool counts. Resolves to the connection, or to
+   * the response that refuses. The client writes Connection and Upgrade.
    */
   upgrade(asked: OriginRequest): Promise<OriginResponse | OriginSwitched> {
     return new Promise((resolve, reject) => {
@@ -142,7 +142,7 @@ export class OriginClient {
     return { ...this.#parts.pool.counts(), ...this.#parts.counts }
   }
 
-  /** Breaks off everything under way and settles when every connection is closed. */
+  /** Breaks off all requests and resolves when every connection is closed. */
   async close(): Promise<void> {
     this.#closed = true
     for (const pending of [...this.#parts.underWay]) pending.cancel()
@@ -158,10 +158,10 @@ export class OriginClient {
   }
 }
 
-/** The ways where there is no parent proxy. */
+/** The ways to an origin without a parent proxy. */
 const directly: readonly Way[] = [undefined]
 
-/** What every request of a client shares. */
+/** The parts that all requests of a client share. */
 interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
@@ -169,9 +169,9 @@ interface ClientParts {
   readonly relief: Relief
   readonly dialler: Dialler
   readonly deadlines: OriginDeadlines
-  /** Bytes of a response's head. */
+  /** The most bytes of a response's head. */
   readonly headLimit: number
-  /** The head that came last: an origin says much the same over all its connections. */
+  /** The head that came last. An origin sends similar heads over all its connections. */
   readonly lastHead: LastBlock<ResponseHead>
   /** Requests whose responses have not ended. */
   readonly underWay: Members<PendingRequest>
@@ -179,7 +179,7 @@ interface ClientParts {
   readonly names: OriginNames
 }
 
-/** What an origin is called in errors and in the pool, made once for requests in a row to the same one. */
+/** The names of an origin in errors and in the pool. They are made once for consecutive requests to the same origin. */
 class OriginNames {
   #last = {
     scheme: '',
@@ -202,8 +202,8 @@ class OriginNames {
     if (sameOrigin && trusted === last.trusted && line === last.line && way === last.way)
       return last
     const origin = formatAuthority(uri)
-    // What may be at any address and what may not never share a connection.
-    // A request with the credentials of one parent never goes over a connection to another.
+    // A request that may go to any address never shares a connection with one that may not. A request with the credentials of one parent
+    // never goes over a connection to another.
     const by = way === undefined ? '' : ` by ${formatAuthority(way)}`
     const key = `${scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}${by}`
     this.#last = { scheme, host, port, trusted, line, origin, key, way }
@@ -211,30 +211,30 @@ class OriginNames {
   }
 }
 
-/** Lines of a response's head; Node's parser drops what is behind some thousand. */
+/** The most lines of a response's head. Node's parser drops lines beyond some thousand. */
 const mostLines = 1000
 
-/** Called once with what came of a request: the failure, or the head of the response. */
+/** Called once with the result of a request: the failure, or the head of the response. */
 type ResponseListener = (
   failure: OriginFailure | undefined,
   response: OriginResponse | OriginSwitched | undefined,
 ) => void
 
-/** What a request asks for, and how. */
+/** A request with the ways it may take. */
 interface Errand {
   readonly asked: OriginRequest
-  /** For WebSocket, on a connection of its own that no limit of the pool counts. */
+  /** Whether it asks for WebSocket, on a connection of its own that no limit of the pool counts. */
   readonly upgrade: boolean
-  /** The ways to the origin that are left; the first is its own. */
+  /** The remaining ways to the origin. The request takes the first. */
   readonly ways: readonly Way[]
 }
 
 /**
- * A request on its way to an origin: to a connection, kept or new, over it, and once more when a kept one had died. When a parent proxy
- * fails, another request with the ways that are left takes its place.
+ * A request on its way to an origin: it gets a kept or new connection, uses it, and is sent once more when a kept one had closed. When a
+ * parent proxy fails, another PendingRequest with the remaining ways replaces it.
  *
- * A request that a kept connection swallowed without a byte in answer is sent once more, on a new one, when its method is
- * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
+ * A request that got no byte in answer on a kept connection is sent once more, on a new one, when its method is idempotent and it has no
+ * content: the origin probably closed the connection at that moment (RFC 9112 section 9.3.1).
  */
 class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   place = 0
@@ -242,32 +242,32 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   readonly boundKey: string
   readonly origin: string
   readonly deadlines: OriginDeadlines
-  /** Whether only a new connection will do. */
+  /** Whether it needs a new connection. */
   fresh: boolean
-  bound: Bound | undefined
-  /** When its connection became its own, by the monotonic clock. */
+  bound: BoundConnection | undefined
+  /** The moment at which it got its connection, by the monotonic clock. */
   leased: Milliseconds = 0
   readonly #parts: ClientParts
   readonly #asked: OriginRequest
   readonly #upgrade: boolean
   readonly #way: Way
-  /** The ways that are tried when this one fails. */
+  /** The ways to try when this one fails. */
   readonly #others: readonly Way[]
   readonly #told: ResponseListener
   #network: string | undefined
   #message: WireRequest | undefined
   #connection: OriginConnection | undefined
   #exchange: OriginExchange | undefined
-  /** Of the present try. */
+  /** The life of the present try. */
   #life = new RequestLife()
   /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
   #onAbort: (() => void) | undefined
-  /** Why the lifetime it has is over. */
+  /** The reason why its lifetime has ended. */
   #over: Error | undefined
   #cancelTimer: (() => void) | undefined
 
-  /** The monotonic clock when it began. */
+  /** The moment at which it began, by the monotonic clock. */
   readonly #begun: Milliseconds
 
   constructor(parts: ClientParts, { asked, upgrade, ways }: Errand, told: ResponseListener) {
@@ -287,7 +287,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     this.boundKey = key
   }
 
-  /** The network of who asks, or "". */
+  /** The network of the client, or "". */
   get client(): string {
     const { client = '' } = this.#asked
     this.#network ??= client === '' ? '' : networkOf(client)
@@ -314,7 +314,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     return this.#way && formatAuthority(this.#way)
   }
 
-  /** The connection that is its own now. */
+  /** The connection that it has now. */
   get connection(): OriginConnection | undefined {
     return this.#connection
   }
@@ -323,9 +323,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     const { signal } = this.#asked
     if (signal?.aborted) return this.#fail(this.#aborted(signal.reason))
     try {
-      this.#message = onWire(this.#asked, this.#way, this.#upgrade)
+      this.#message = wireRequestOf(this.#asked, this.#way, this.#upgrade)
     } catch (error) {
-      // It is no failure of the parent that is next, and no other way is tried.
+      // This is no failure of the parent, so no other way is tried.
       if (error instanceof OriginFailure) return this.#told(error, undefined)
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
@@ -344,7 +344,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     this.cancel(reason)
   }
 
-  /** Ends it in whatever phase it is, its content included. */
+  /** Ends it in any phase, its content included. */
   cancel(cause?: unknown): void {
     if (!this.#parts.underWay.has(this)) return
     const { state } = this.#life
@@ -397,7 +397,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     bound.release(this, free && isBound ? connection : undefined)
   }
 
-  /** The failure that an answer of the parent to a plain request is; undefined when the answer counts. Notes that it has answered. */
+  /**
+   * The failure that the parent's answer to a plain request means; undefined when the answer counts. Then it notes that the parent
+   * answered.
+   */
   #failureOfParent(
     way: Parent,
     response: OriginResponse | OriginSwitched,
@@ -413,14 +416,14 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     return undefined
   }
 
-  /** Whether the request goes on by the next way, in another's place; notes the failure of a parent. */
+  /** Whether another PendingRequest continues by the next way. Notes the failure of a parent. */
   #goesOn(failure: OriginFailure): boolean {
     const { parents } = this.#parts.dialler
     if (parents === undefined || this.#way === undefined) return false
     const atParent = failure.phase === 'parent-proxy'
     if (!atParent && this.#asked.uri.scheme !== 'http') return false
     if (!parents.failed(this.#way, failure, this.#begun) || this.#others.length === 0) return false
-    // What was never sent can be sent; the rest, when it may be sent twice.
+    // An unsent request can be sent by another way. A sent one needs to be repeatable.
     const unsent = atParent && this.#exchange === undefined
     if (!unsent && !isRepeatable(this.#asked)) return false
     const errand = { asked: this.#asked, upgrade: this.#upgrade, ways: this.#others }
@@ -524,10 +527,13 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   }
 }
 
-/** Statuses by which a proxy says that it could not reach the origin (RFC 9110 sections 15.6.3 to 15.6.5), or the origin that it fails. */
+/**
+ * Statuses with which a proxy says that it could not reach the origin (RFC 9110 sections 15.6.3 to 15.6.5), or with which the origin says
+ * that it fails.
+ */
 const unreachable: ReadonlySet<number> = new Set([502, 503, 504])
 
-/** The connection broke, rather than fell silent. */
+/** Failures in which the connection broke, in contrast to silence. */
 const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
 
 /** Idempotent methods (RFC 9110 section 9.2.2). */

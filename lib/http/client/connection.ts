@@ -1,32 +1,32 @@
 /**
- * An HTTP/1.1 connection to an origin between and during its requests: who reads it, its deadline, and how long it may lie free.
+ * An HTTP/1.1 connection to an origin between and during its requests: its reader, its deadline, and how long it may be free.
  */
 
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
-import { scratch } from '../../bytes/landing.ts'
+import { scratchBuffer } from '../../bytes/landing.ts'
 import type { Member } from '../../members.ts'
 import type { ResponseHeadReader } from '../wire/response-head.ts'
 
-/** What opening a connection gives. */
+/** The result of opening a connection. */
 export interface DialledConnection {
   readonly transport: Transport
-  /** IP address connected to: the origin's, or the parent proxy's. */
+  /** The IP address of the peer: the origin or the parent proxy. */
   readonly address: string
 }
 
 export class OriginConnection implements Reader, Member {
-  /** Among the free ones, or the bound ones that rest. */
+  /** Its place among the free connections, or among the resting bound ones. */
   place = 0
-  /** The origin it leads to, and who may use it. */
+  /** The origin it leads to, and the requests that may use it. */
   readonly key: string
   readonly transport: Transport
   readonly address: string
   /** Reads the heads of its responses. */
   readonly heads: ResponseHeadReader
-  /** The deadline of whatever is awaited on it at present. */
+  /** The deadline of the event that is awaited on it. */
   readonly alarm: Alarm
   /** Whether an earlier request has used it. */
   reused = false
@@ -36,9 +36,9 @@ export class OriginConnection implements Reader, Member {
   bound = false
   /** Whether the last response on it asks for the next step of a handshake. */
   handshake = false
-  /** How long it may lie free after this request; undefined for the pool's own limit. */
+  /** How long it may be free after this request; undefined: the pool's limit. */
   keep: Milliseconds | undefined
-  /** Ends its life as a free connection. */
+  /** Closes it while it is free. */
   drop: () => void = () => this.destroy()
 
   constructor(
@@ -54,13 +54,13 @@ export class OriginConnection implements Reader, Member {
     this.transport.socket.once('close', () => this.alarm.close())
   }
 
-  /** Whether a request can be written to it, and nothing has come that it did not ask for. */
+  /** Whether a request can be written to it, and no byte has come that was not asked for. */
   get usable(): boolean {
     const { socket, unread } = this.transport
     return !socket.destroyed && socket.readable && socket.writable && unread === 0
   }
 
-  /** Begins its life as a free connection: after `keep`, or when anything arrives, `drop` is called. */
+  /** Makes it a free connection: after `keep`, or when anything arrives, `drop` is called. */
   rest(keep: Milliseconds): void {
     this.alarm.set(keep, this.drop)
     this.transport.handTo(this)
@@ -71,10 +71,10 @@ export class OriginConnection implements Reader, Member {
   }
 
   room(): Buffer {
-    return scratch()
+    return scratchBuffer()
   }
 
-  /** What came unasked must never become the answer to the next request. */
+  /** Bytes that were not asked for must never become the answer to the next request. */
   read(): boolean {
     this.drop()
     return false
@@ -87,41 +87,41 @@ export class OriginConnection implements Reader, Member {
   closed(): void {}
 }
 
-/** What reads a connection at present. */
+/** The present reader of a connection. */
 export interface Reader {
-  /** Memory for the next read, at least a byte. It stays free until the reader is told, or the connection is destroyed. */
+  /** Memory for the next read, at least one byte. It belongs to the read until `read` is called, or the connection is destroyed. */
   room(): Buffer
-  /** Called when `count` bytes were read into the room given last. False stops reading, until `resume`. */
+  /** Called when `count` bytes were read into the last room. False stops reading until `resume`. */
   read(count: number): boolean
-  /** The peer has ended its side. */
+  /** Called when the peer has ended its side. */
   ended(): void
-  /** The connection has closed, with an error if it broke. */
+  /** Called when the connection has closed, with the error if it broke. */
   closed(error: Error | undefined): void
 }
 
-/** What the first read after a stop may bring. */
+/** The most bytes of the first read after a stop. */
 const probeBytes = 4096
 const nothing = Buffer.alloc(0)
 
 /**
- * A connection as bytes: each read goes straight into the memory that the present reader offers.
+ * A connection as bytes: each read goes straight into the memory of the present reader.
  *
  * # Facts
- * - A socket with `onread` asks for the memory of the next read as soon as it has read, and uses it whenever that is. So it is
- *   decided while the reader hears of one read where the next one goes; while reading is stopped that is not known yet, and a small
- *   part of the shared memory is offered.
- * - `tls.connect` over a socket knows no `onread` (Node 20): what a TLS connection reads is copied.
+ * - A socket with `onread` asks for the memory of the next read directly after a read, and uses it at any later time. So the present reader
+ *   chooses that memory while it handles a read. While reading is stopped the next reader is unknown, and the socket gets a small part of
+ *   the shared memory.
+ * - `tls.connect` over a socket ignores `onread` (Node 20), so the bytes of a TLS connection are copied.
  */
 export class Transport {
   readonly socket: Socket
-  /** Where its readers take blocks from. */
+  /** The pool of blocks for its readers. */
   readonly blocks: BlockPool
-  /** Whether the socket reads into the room offered. */
+  /** Whether the socket reads into the memory of the reader. */
   readonly #direct: boolean
   #reader: Reader | undefined
   /** The reader whose room the next read goes to. */
   #offered: Reader | undefined
-  /** Bytes that were read and that no reader was told of: kept for later, and while they are told. */
+  /** Bytes that were read and that no reader has got yet. */
   #rest: Buffer = nothing
   #unread = 0
   #stopped: boolean
@@ -132,7 +132,7 @@ export class Transport {
     this.socket = socket
     this.blocks = blocks
     this.#direct = direct
-    // Without `onread` nothing is read before a reader asks for it.
+    // Without `onread` the stream reads nothing before a reader asks for it.
     this.#stopped = !direct
     socket.on('error', error => {
       this.#error ??= error
@@ -141,12 +141,12 @@ export class Transport {
     socket.on('close', () => this.#reader?.closed(this.#error))
   }
 
-  /** Begins to connect. Until there is a reader what arrives is kept, a read of it. */
+  /** Begins to connect. Until there is a reader, one read is kept. */
   static connect(options: NetConnectOpts, blocks: BlockPool): Transport {
     let transport: Transport | undefined
     const onread = {
-      // The first one is wanted before the socket is there.
-      buffer: () => (transport === undefined ? scratch() : transport.#offer()),
+      // The socket asks for the first room before `transport` is set.
+      buffer: () => (transport === undefined ? scratchBuffer() : transport.#offer()),
       callback: (count: number, room: Uint8Array) =>
         transport === undefined || transport.#onRead(count, room),
     }
@@ -154,22 +154,22 @@ export class Transport {
     return transport
   }
 
-  /** Over a stream that is there already, whose reads are copied. */
+  /** A transport over an existing stream, whose bytes are copied. */
   static over(socket: Socket, blocks: BlockPool): Transport {
     return new Transport(socket, blocks, false)
   }
 
-  /** Bytes that have come and that no reader was told of. */
+  /** The number of bytes that have arrived and that no reader has got. */
   get unread(): number {
     return this.#unread + this.#rest.length
   }
 
-  /** What arrives is for this reader from now on; for none, it is kept. */
+  /** Gives the bytes that arrive from now on to this reader. Without one they are kept. */
   handTo(reader: Reader | undefined): void {
     this.#reader = reader
   }
 
-  /** Reads on after a stop, beginning with what was kept. */
+  /** Continues to read after a stop, beginning with the kept bytes. */
   resume(): void {
     if (!this.#stopped || this.socket.destroyed) return
     this.#stopped = false
@@ -183,7 +183,7 @@ export class Transport {
     this.socket.resume()
   }
 
-  /** Copies bytes to where the readers want them, also for one reader to leave bytes to the next. What is not wanted is kept. */
+  /** Copies bytes into the room of the readers; one reader may leave bytes to the next. Bytes that no reader takes are kept. */
   give(bytes: Buffer): void {
     const behind = this.#unread
     let at = 0
@@ -201,7 +201,7 @@ export class Transport {
     if (at < bytes.length) this.#rest = Buffer.concat([this.#rest, bytes.subarray(at)])
   }
 
-  /** Leaves the stream to other hands, what was not read included. */
+  /** Gives the stream up with all bytes that no reader has got. */
   detach(): Socket {
     if (this.#listening) this.socket.off('data', this.#onData).pause()
     if (this.#rest.length > 0) this.socket.unshift(this.#rest)
@@ -216,10 +216,10 @@ export class Transport {
   #offer(): Buffer {
     if (this.#stopped || this.socket.destroyed) {
       this.#offered = undefined
-      return scratch().subarray(0, probeBytes)
+      return scratchBuffer().subarray(0, probeBytes)
     }
     this.#offered = this.#reader
-    return this.#reader?.room() ?? scratch()
+    return this.#reader?.room() ?? scratchBuffer()
   }
 
   #onRead(count: number, room: Uint8Array): boolean {
@@ -230,10 +230,10 @@ export class Transport {
     return !this.#stopped
   }
 
-  /** Whether a reader that has come since the room was offered reads into the same: the memory that all share. */
+  /** Whether a reader that came after the room was offered reads into the same room: the memory that all share. */
   #sharesRoom(reader: Reader, room: Uint8Array): boolean {
     if (this.#stopped || this.socket.destroyed) return false
-    return room === scratch() && reader.room() === room
+    return room === scratchBuffer() && reader.room() === room
   }
 
   readonly #onData = (bytes: Buffer): void => {
@@ -242,7 +242,7 @@ export class Transport {
   }
 
   #tell(reader: Reader, count: number): void {
-    // One that has handed the connection on has no say in whether the next one wants more.
+    // A reader that has handed the connection on cannot stop the next one.
     if (!reader.read(count) && reader === this.#reader) this.#stopped = true
   }
 }

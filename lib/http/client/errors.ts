@@ -1,25 +1,25 @@
 /**
- * What can go wrong between us and an origin, a code for everything on a request's way there and back. The message and the
- * facts are for the log; the public sentence is fixed and names neither host nor address. No credentials in any of it.
+ * The failures between us and an origin, with a code for each on a request's way there and back. The message and the facts are for the log.
+ * The public sentence is fixed and names neither host nor address. No part contains credentials.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { type Facts, Failure, systemCode } from '../../errors.ts'
 import { certificateProblem } from '../../x509/certificate-problem.ts'
 
-/** What is known about a failure; all of it but the cause is for the log. */
+/** The facts of a failure. All except the cause go to the log. */
 export interface OriginTrouble {
-  /** The deadline that passed, when that is what failed. */
+  /** The deadline that passed, if one did. */
   readonly after?: Milliseconds | undefined
-  /** IP address of the peer, once there is one; the addresses that were refused. */
+  /** IP address of the peer, if it is known; or the addresses that were refused. */
   readonly address?: string | undefined
-  /** Where it failed, for codes that do not say. */
+  /** The phase that failed, for codes that do not say it. */
   readonly phase?: OriginPhase
   readonly parent?: string
   /** The parent proxy's answer. */
   readonly status?: number | undefined
-  /** What is wrong with a response. */
+  /** The fault of a response. */
   readonly problem?: string
-  /** Bytes of content that came, of those announced. */
+  /** Bytes of content that came, and those that were announced. */
   readonly received?: number
   readonly length?: number | undefined
   readonly cause?: unknown
@@ -33,7 +33,7 @@ const noCredentials = 'The parent proxy did not accept our credentials.'
 const unsent = 'The origin did not take the request.'
 const malformed = "The origin's answer is not proper HTTP."
 
-/** Each code with its phase, the sentence for the log, with facts in braces, and the sentence for the client. */
+/** For each code its phase, the sentence for the log, with facts in braces, and the sentence for the client. */
 const failures = {
   ORIGIN_QUEUE_FULL: ['queue', 'too many requests wait for a connection to {origin}', busy],
   ORIGIN_QUEUE_TIMEOUT: ['queue', 'no connection to {origin} became free within {after} ms', busy],
@@ -133,13 +133,13 @@ const failures = {
 
 type OriginCode = keyof typeof failures
 
-/** The code of each failure. */
+/** All codes. */
 export const originCodes = Object.keys(failures) as readonly OriginCode[]
 
-/** Where on its way a request failed. */
+/** The phase in which a request failed. */
 export type OriginPhase = (typeof failures)[OriginCode][0]
 
-/** The codes that say the client's side is to blame: it gave up, or asked for what cannot be sent. */
+/** The codes of failures on the client's side: it gave up, or asked for a request that cannot be sent. */
 const downstream: readonly OriginCode[] = ['ORIGIN_ABORTED', 'ORIGIN_REQUEST_UNFIT']
 
 /** Any failure on the way to an origin and back. `origin` is its `host:port`. */
@@ -167,13 +167,13 @@ export class OriginFailure extends Failure {
     this.origin = origin
   }
 
-  /** Whether a deadline passed, rather than the peer or the network saying no. */
+  /** Whether a deadline passed, in contrast to a refusal by the peer or the network. */
   get timedOut(): boolean {
     return this.facts['after'] !== undefined
   }
 }
 
-/** The codes of each phase: when its deadline has passed, and otherwise. */
+/** The codes of each phase: the first for a deadline that has passed, the second for other failures. */
 const codes = {
   queue: ['ORIGIN_QUEUE_TIMEOUT', 'ORIGIN_QUEUE_FULL'],
   dns: ['ORIGIN_DNS_TIMEOUT', 'ORIGIN_DNS_FAILED'],
@@ -185,7 +185,7 @@ const codes = {
   content: ['ORIGIN_CONTENT_TIMEOUT', 'ORIGIN_TRUNCATED'],
 } as const
 
-/** The failure of a phase: its deadline when there is an `after`, else what the cause says. */
+/** The failure of a phase: that of its deadline when there is an `after`, else the one that the cause shows. */
 export function failureOf(
   phase: keyof typeof codes,
   origin: string,

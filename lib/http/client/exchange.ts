@@ -2,13 +2,13 @@
  * One request and the head of its response on one connection, with a deadline for every part.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import { Landing, scratch } from '../../bytes/landing.ts'
+import { Landing, scratchBuffer } from '../../bytes/landing.ts'
 import { Piece } from '../../bytes/piece.ts'
 import { writeSoon } from '../../bytes/small-writes.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import { ChunkReader } from '../wire/chunks.ts'
-import { type Framing, framingOf, keepAliveTime, persists } from '../wire/framing.ts'
+import { type Framing, framingOf, keepAliveTime, keepsConnection } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { OriginConnection, Reader } from './connection.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
@@ -22,28 +22,33 @@ import {
   type WireRequest,
 } from './request.ts'
 import type { RequestLife } from './request-life.ts'
-import { mostCopied, Upload, type UploadOwner } from './upload.ts'
+import { mostCopiedBytes, Upload, type UploadOwner } from './upload.ts'
 
 export interface ExchangeOwner {
   /** `host:port`, for errors. */
   readonly origin: string
-  /** Host and port of the parent proxy by which it is asked. */
+  /** Host and port of the parent proxy that is asked. */
   readonly parent: string | undefined
   readonly deadlines: OriginDeadlines
-  /** The head is here. Content may still be on its way, and so may the request; or `onDone` came already. */
+  /** Called with the head. Content may still be on its way, and so may the request. `onDone` may have been called before. */
   onHead(response: OriginResponse | OriginSwitched): void
-  /** No head came; the connection is destroyed. */
+  /** Called when no head came. The connection is destroyed. */
   onFailure(failure: OriginFailure): void
-  /** The exchange is done with the connection: `free` if another request may use it, else it is destroyed or switched. */
+  /**
+   * Called when the exchange needs the connection no longer. With `free` another request may use it; otherwise it is destroyed or switched.
+   */
   onDone(free: boolean): void
 }
 
-/** Interim responses that are taken. */
+/** The most interim responses of one exchange. */
 const mostInterim = 16
-/** An origin's own limit less half a second, so that we close first; at most this long whatever it offers. */
+/**
+ * The longest time in milliseconds for which a free connection is kept when the origin names one. It ends `headStart` before the origin's
+ * own limit, so that our side closes first.
+ */
 const longestKeep = 30_000
 const headStart = 500
-/** What came whole with the head is copied into memory of its own up to this size; more goes where all content goes. */
+/** Content up to this size that came whole with the head is copied into memory of its own. */
 const mostWhole = 65_536
 
 export class OriginExchange implements Reader, UploadOwner, ContentOwner {
@@ -60,7 +65,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   #stays = false
   #content: OriginContent | undefined
 
-  /** Of a request whose life is `sending`. */
+  /** An exchange of a request whose life is `sending`. */
   constructor(
     connection: OriginConnection,
     message: WireRequest,
@@ -78,7 +83,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
 
   begin(): void {
     const { transport, usable, alarm } = this.#connection
-    // RFC 9112 section 9.2: what comes ahead of the request is no response to it.
+    // RFC 9112 section 9.2: bytes that come before the request are no response to it.
     if (transport.unread > 0) return this.#malformed('it spoke before it was asked')
     transport.handTo(this)
     if (!usable) return this.closed(undefined)
@@ -88,7 +93,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     if (content.kind !== 'stream') {
       this.onWriting()
       const parts = content.kind === 'bytes' ? [head, content.bytes] : [head]
-      writeSoon(transport.socket, parts, () => this.onSent(), mostCopied)
+      writeSoon(transport.socket, parts, () => this.onSent(), mostCopiedBytes)
     } else if (awaitContinue === undefined) {
       this.#upload?.go()
     } else {
@@ -97,7 +102,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     }
   }
 
-  /** Ends it in whatever phase it is: it is not wanted any more, or the source of the request's content broke off. */
+  /** Ends the exchange in any phase: the response is not wanted any more, or the source of the request's content failed. */
   cancel(cause: unknown): void {
     const { state } = this.#life
     if (state === 'closed') return
@@ -116,12 +121,12 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   }
 
   room(): Buffer {
-    return scratch()
+    return scratchBuffer()
   }
 
   read(count: number): boolean {
     this.heard = true
-    let bytes = scratch().subarray(0, count)
+    let bytes = scratchBuffer().subarray(0, count)
     while (bytes.length > 0) {
       const reading = this.#connection.heads.read(bytes)
       if (reading === 'incomplete') return true
@@ -135,7 +140,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
         this.#final(head, bytes)
         return false
       }
-      // The shared memory is not ours while the client is told.
+      // The callback below may let another connection write to the shared memory.
       bytes = Buffer.from(bytes)
       this.#tellInterim(head)
       if (this.#life.state === 'closed') return false
@@ -194,7 +199,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     connection.keep = keepOf(head)
     if (offersBinding(head.fields)) connection.bound = true
     if (connection.bound) connection.handshake = continuesHandshake(head.status, head.fields)
-    this.#stays = framing.kind !== 'close' && persists(head)
+    this.#stays = framing.kind !== 'close' && keepsConnection(head)
     const { reused, address } = connection
     const { status, reason, version, fields } = head
     const length = framing.kind === 'length' ? framing.length : undefined
@@ -250,11 +255,13 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     this.#owner.onFailure(failure)
   }
 
-  /** The content needs the connection no longer. A response that came before the whole request was sent leaves it unusable. */
+  /**
+   * To be called when the content needs the connection no longer. A response that came before the whole request was sent makes it unusable.
+   */
   onContentDone(whole: boolean): void {
     const connection = this.#connection
     // A small rest leaves before the next request does. TLS takes a write so late that the answer may come before.
-    const waits = connection.transport.socket.writableLength > mostCopied
+    const waits = connection.transport.socket.writableLength > mostCopiedBytes
     const sent = this.#upload?.written !== false && !waits
     this.#life.on('ended')
     this.#upload?.stop()
@@ -271,24 +278,24 @@ function keepOf({ fields }: ResponseHead): number | undefined {
 
 interface ContentOwner {
   readonly origin: string
-  /** The longest silence while a piece is waited for. */
+  /** The longest silence while a piece is awaited. */
   readonly idle: Milliseconds
-  /** Called once, when the content needs the connection no longer; `whole` if it was read to its end and not a byte further. */
+  /** Called once, when the content needs the connection no longer. `whole` says that exactly its bytes were read. */
   onContentDone(whole: boolean): void
 }
 
-/** So much is read to the end, rather than giving the connection up, when the reader leaves early. */
+/** When the reader leaves early, at most this many bytes are read to the end, so that the connection can be used again. */
 const worthReading = 65_536
 /** Stretches of chunked content shorter than this are moved together. */
 const worthMoving = 16_384
 const brokenFraming = 'its content breaks the framing'
 
-/** Content that came whole with the head: its connection is free before it is asked for. */
+/** Content that came whole with the head. Its connection is free before the content is requested. */
 class WholeContent implements Source {
-  /** Bytes that wait until they are asked for; never an empty buffer. */
+  /** Bytes that wait for a request; never an empty buffer. */
   #bytes: Buffer | undefined
 
-  /** What lies in `behind` is copied: the memory is shared. */
+  /** The bytes in `behind` are copied, because the memory is shared. */
   constructor(behind: Buffer, length: number) {
     if (length > 0) this.#bytes = Buffer.from(behind.subarray(0, length))
   }
@@ -310,8 +317,8 @@ class WholeContent implements Source {
 }
 
 /**
- * The content of an origin's response as a source of pieces: read straight into memory, its framing taken off (RFC 9112 section
- * 6.3). What the reader does not ask for stays in the kernel and stops the origin, but for one piece of memory read ahead.
+ * The content of an origin's response as a source of pieces. It is read straight into memory, and its framing is removed (RFC 9112 section
+ * 6.3). Bytes that the reader does not ask for stay in the kernel and stop the origin, except one piece of memory that is read ahead.
  */
 export class OriginContent implements Source, Reader {
   readonly #connection: OriginConnection
@@ -319,17 +326,17 @@ export class OriginContent implements Source, Reader {
   readonly #owner: ContentOwner
   readonly #landing: Landing
   readonly #chunks: ChunkReader | undefined
-  /** Bytes announced and not read yet; undefined when only the end will tell. */
+  /** Bytes announced and not read yet; undefined when only the end shows the length. */
   #rest: number | undefined
   /** Bytes of content read so far. */
   #received = 0
-  /** Read and not asked for. */
+  /** Pieces that were read and not requested yet. */
   readonly #pieces: Piece[] = []
   #take: Take | undefined
   readonly #life: RequestLife
   #failure: OriginFailure | undefined
 
-  /** Of a request whose life is `reading`. */
+  /** The content of a request whose life is `reading`. */
   constructor(
     connection: OriginConnection,
     framing: Framing,
@@ -344,14 +351,14 @@ export class OriginContent implements Source, Reader {
     if (framing.kind === 'chunked') this.#chunks = new ChunkReader()
   }
 
-  /** Takes the connection over, with the bytes that came behind the head. */
+  /** Takes the connection over, with the bytes that came after the head. */
   begin(behind: Buffer): void {
     const { transport } = this.#connection
     transport.handTo(this)
     transport.give(behind)
   }
 
-  /** Trailer fields (RFC 9110 section 6.5); none before the content has ended. */
+  /** Trailer fields (RFC 9110 section 6.5). There are none before the content has ended. */
   trailers(): Fields {
     return this.#chunks?.trailers ?? Fields.empty
   }
@@ -366,19 +373,19 @@ export class OriginContent implements Source, Reader {
     this.#connection.transport.resume()
   }
 
-  /** A small rest is read so that the connection can be used again; else it is closed. */
+  /** Reads a small rest so that the connection can be used again; otherwise closes the connection. */
   close(): void {
     this.#take = undefined
     for (const piece of this.#pieces.splice(0)) piece.release()
     if (this.#life.state !== 'reading') return
     if (this.#rest === undefined || this.#rest > worthReading) return this.#stop('ended')
     this.#life.on('left')
-    // The whole rest has the time that a piece has otherwise.
+    // The whole rest gets the time of one piece.
     this.#connection.alarm.set(this.#owner.idle, () => this.#stop('ended'))
     this.#connection.transport.resume()
   }
 
-  /** Breaks it off: what was read and not asked for is not given any more. */
+  /** Breaks the content off. Pieces that were read and not requested are dropped. */
   fail(failure: OriginFailure): void {
     if (this.#isOver) return
     this.#failure = failure
@@ -425,7 +432,7 @@ export class OriginContent implements Source, Reader {
     return this.#life.state === 'closed'
   }
 
-  /** One byte more than is to come: should it arrive, the connection is not used again. */
+  /** One byte more than the rest: if it arrives, the connection is not used again. */
   get #most(): number | undefined {
     return this.#rest === undefined ? undefined : this.#rest + 1
   }
@@ -439,7 +446,7 @@ export class OriginContent implements Source, Reader {
     else this.#pieces.push(piece)
   }
 
-  /** Small stretches of content are moved together, over the framing between them; a large one begins a piece of its own. */
+  /** Moves small stretches of content together, over the framing between them. A large one begins a piece of its own. */
   #readChunks(bytes: Buffer, chunks: ChunkReader): void {
     let from = 0
     let to = 0
@@ -483,12 +490,12 @@ export class OriginContent implements Source, Reader {
     return { address: this.#connection.address, received: this.#received }
   }
 
-  /** The last byte was read. */
+  /** To be called when the last byte was read. */
   #end(whole: boolean): void {
     if (!this.#isOver) this.#finish('ended', whole)
   }
 
-  /** The connection is of no use any more; what was read before may still be asked for. */
+  /** Destroys the connection. The reader may still request pieces that were read before. */
   #stop(by: 'ended' | 'failed'): void {
     if (this.#isOver) return
     this.#connection.destroy()

@@ -1,10 +1,10 @@
 /**
- * Connections to origins, kept for the next request. Knows connections, not HTTP: the request that leases one says when it is
- * free again, and a connection that closes gives up its place by itself.
+ * Connections to origins, kept for the next request. Knows connections, not HTTP: the request that leases one says when it is free again,
+ * and a connection that closes gives up its place by itself.
  *
- * Per key (an origin) at most `perOrigin` connections exist; later requests wait in line. Free ones are taken last in, first
- * out: a few stay warm and the rest reach their idle end. A free connection on which anything arrives, bytes or an end, is
- * dropped.
+ * For each key (an origin) at most `perOrigin` connections exist; later requests wait in line. The connection that became free last is used
+ * first, so a few stay busy and the others reach their idle limit. A free connection is closed when anything arrives on it, bytes or an
+ * end.
  *
  * A connection that authentication has bound to one client (bound-connections.ts) is never free. While it rests it counts against the
  * limits like a free one, and is the first to be closed when another request needs its place.
@@ -17,63 +17,63 @@ import { failureOf } from './errors.ts'
 import type { ConnectionLine } from './request.ts'
 
 export interface PoolLimits {
-  /** Connections to one origin, busy and free. */
+  /** The most connections to one origin, busy and free. */
   readonly perOrigin: number
-  /** The same for what is `passed` (request.ts); undefined: as many. */
+  /** The same limit for the line `passed` (request.ts); undefined: the same number. */
   readonly passed?: number | undefined
-  /** Connections to all origins together, busy and free: file descriptors are the whole process's. */
+  /** The most connections to all origins together, busy and free. They share the file descriptors of the process. */
   readonly all: number
-  /** Free connections kept for one origin. */
+  /** The most free connections kept for one origin. */
   readonly freePerOrigin: number
-  /** Free connections kept for all origins together. */
+  /** The most free connections kept for all origins together. */
   readonly free: number
-  /** Further connections to one origin, for requests that last, at most `passed` of those; undefined sets none apart. */
+  /** The most further connections to one origin for requests that last, at most `passed` in that line. Undefined: none are set apart. */
   readonly lasting?: number | undefined
-  /** Requests that may wait for a connection to one origin; those of one client at most a quarter of them, if it has a name. */
+  /** The most requests that may wait for a connection to one origin. Those of one named client may be a quarter of them. */
   readonly waiting: number
-  /** How long a free connection is kept when its origin gave no hint. Many origins close after 5 s. */
+  /** How long a free connection is kept when its origin gave no hint. Many origins close it after 5 s. */
   readonly idle: Milliseconds
 }
 
 export interface PoolCounts {
-  /** Connections leased to requests, those being dialled included. */
+  /** Connections leased to requests, including those that are being dialled. */
   readonly busy: number
   readonly free: number
-  /** Bound to one client, and unused. */
+  /** Resting connections that are bound to one client. */
   readonly bound: number
   /** The number of busy connections whose requests last. */
   readonly lasting: number
-  /** Requests waiting for a connection. */
+  /** Requests that wait for a connection. */
   readonly waiting: number
 }
 
-/** A connection, or the right to open one: then `add` or `vacate` follows. */
+/** A connection, or the right to open one, after which `add` or `vacate` must follow. */
 export type Turn = OriginConnection | 'open'
 
-/** A request that wants a connection. */
+/** A request that needs a connection. */
 export interface Lessee {
   readonly key: string
   /** The line that the connections under the key belong to. */
   readonly line: ConnectionLine
-  /** Who asks, or "". */
+  /** The client that asks, or "". */
   readonly client: string
-  /** Whether only a new connection will do. */
+  /** Whether it needs a new connection. */
   readonly fresh: boolean
-  /** Its turn has come, after it waited in line. */
+  /** Called when its turn has come, after it waited in line. */
   turn(turn: Turn): void
 }
 
 interface Place {
-  /** Connections that it may hold, and that may be set apart. */
+  /** The most connections that it may hold, and the most that may be set apart. */
   readonly most: number
   readonly mostLasting: number
-  /** Connections that count against the limit: leased, being dialled, free. */
+  /** Connections that count against the limit: leased, being dialled, or free. */
   held: number
   /** Connections set apart, which count against a limit of their own. */
   lasting: number
-  /** The longest free first. */
+  /** Free connections. The first has been free for the longest time. */
   readonly free: OriginConnection[]
-  /** Bound ones that rest, the longest first. */
+  /** Bound connections that rest. The first has rested for the longest time. */
   readonly bound: OriginConnection[]
   readonly line: Line<Lessee>
 }
@@ -81,9 +81,9 @@ interface Place {
 export class ConnectionPool {
   readonly #limits: PoolLimits
   readonly #places = new Map<string, Place>()
-  /** Free connections of all origins, the longest free first. */
+  /** Free connections of all origins. The first has been free for the longest time. */
   readonly #free = new Members<OriginConnection>()
-  /** Bound connections of all origins that rest, the longest first. */
+  /** Bound connections of all origins that rest. The first has rested for the longest time. */
   readonly #bound = new Members<OriginConnection>()
   readonly #open = new Set<OriginConnection>()
   #held = 0
@@ -92,7 +92,10 @@ export class ConnectionPool {
     this.#limits = limits
   }
 
-  /** A turn at once, `full` when there can be none, or undefined: the request stands in line until its turn comes or `leave`. */
+  /**
+   * Returns a turn at once, or `full` when none is possible. Undefined: the request waits in line until its turn comes or `leave` is
+   * called.
+   */
   lease(lessee: Lessee): Turn | 'full' | undefined {
     const { key, fresh } = lessee
     const place = this.#places.get(key) ?? this.#placeOf(lessee)
@@ -116,12 +119,12 @@ export class ConnectionPool {
     return undefined
   }
 
-  /** The request does not stand in line any more. */
+  /** Removes the request from the line. */
   leave(lessee: Lessee): void {
     this.#places.get(lessee.key)?.line.delete(lessee)
   }
 
-  /** The connection that was opened. It is given back by `release`, or by destroying it. */
+  /** Adds the connection that a request opened. `release`, or its destruction, gives its place back. */
   add(connection: OriginConnection): void {
     const { socket } = connection.transport
     const onClose = (): void => this.#gone(connection)
@@ -131,7 +134,7 @@ export class ConnectionPool {
     else socket.once('close', onClose)
   }
 
-  /** Gives a connection back whose response has been read to the end. */
+  /** Gives back a connection whose response has been read to the end. */
   release(connection: OriginConnection): void {
     const place = this.#returned(connection)
     if (place === undefined || connection.bound) return connection.destroy()
@@ -145,7 +148,7 @@ export class ConnectionPool {
     }
   }
 
-  /** Keeps a bound connection for its owner until `takeBound`, as long as its place is not needed. */
+  /** Keeps a bound connection for its owner until `takeBound`, while its place is not needed. */
   keepBound(connection: OriginConnection): void {
     const place = this.#returned(connection)
     const keep = connection.keep ?? boundIdle
@@ -167,12 +170,12 @@ export class ConnectionPool {
     return true
   }
 
-  /** The connection is one of another protocol from now on, and no limit counts it. */
+  /** To be called when the connection changes to another protocol. No limit counts it any more. */
   giveUp(connection: OriginConnection): void {
     this.#gone(connection)
   }
 
-  /** Where a connection was that has served its request; it counts as no lasting one any more. */
+  /** The place of a connection that has served its request. The connection does not count as a lasting one any more. */
   #returned(connection: OriginConnection): Place | undefined {
     const place = this.#places.get(connection.key)
     if (place === undefined) return undefined
@@ -185,7 +188,10 @@ export class ConnectionPool {
     return place
   }
 
-  /** No connection came of a turn to open one, or it has closed: the next in line opens one, or the limit has room again. */
+  /**
+   * To be called when a turn to open a connection failed, or a connection has closed. The next in line opens one, or the limit has room
+   * again.
+   */
   vacate(key: string): void {
     const place = this.#places.get(key)
     if (place === undefined) return
@@ -201,12 +207,12 @@ export class ConnectionPool {
     return all.filter(([, { size }]) => size > 0)
   }
 
-  /** Connections under a key that one of so many clients may hold when all of them want as many. */
+  /** The connections under a key that each of so many clients may hold when all of them want as many. */
   share(key: string, clients: number): number {
     return Math.floor((this.#places.get(key)?.most ?? 0) / clients)
   }
 
-  /** How many places under a key are about to be free: their connections are destroyed and have not closed yet. */
+  /** The number of places under a key that will soon be free: their connections are destroyed and have not closed yet. */
   leaving(key: string): number {
     let count = 0
     for (const { key: own, transport } of this.#open) {
@@ -226,7 +232,7 @@ export class ConnectionPool {
     return place !== undefined && place.lasting < place.mostLasting
   }
 
-  /** Counts a connection among those that last and gives its place to the next in line; false when as many do as may. */
+  /** Counts a connection among those that last and gives its place to the next in line; false when no more may be set apart. */
   setApart(connection: OriginConnection): boolean {
     const place = this.#places.get(connection.key)
     if (place === undefined || !this.hasRoomApart(connection.key)) return false
@@ -237,7 +243,7 @@ export class ConnectionPool {
     return true
   }
 
-  /** The next in line may open a connection. */
+  /** Gives the next in line the right to open a connection. */
   #giveOn(place: Place): boolean {
     const next = place.line.take()
     next?.turn('open')
@@ -267,7 +273,7 @@ export class ConnectionPool {
     return { busy: this.#held - free - bound, free, bound, lasting, waiting }
   }
 
-  /** Destroys every connection, and settles when all are closed. */
+  /** Destroys every connection, and resolves when all are closed. */
   async close(): Promise<void> {
     const closed = [...this.#open].map(
       ({ transport }) => new Promise(resolve => transport.socket.once('close', resolve).destroy()),
@@ -275,7 +281,7 @@ export class ConnectionPool {
     await Promise.all(closed)
   }
 
-  /** The place of a connection is free: it has closed, or is none of ours any more. */
+  /** Frees the place of a connection that has closed or does not belong to the pool any more. */
   #gone(connection: OriginConnection): void {
     const place = this.#places.get(connection.key)
     if (place !== undefined) this.#take(place, connection)
@@ -294,14 +300,14 @@ export class ConnectionPool {
     connection.alarm.clear()
   }
 
-  /** Closes the longest unused connection of all; its place counts until it has closed, which is a moment. */
+  /** Closes the connection that was unused for the longest time. Its place counts until it has closed, after a moment. */
   #makeRoom(): boolean {
     const longest = first(this.#bound) ?? first(this.#free)
     this.#drop(longest)
     return longest !== undefined
   }
 
-  /** Closes a free connection; it is out of reach at once, its place is free when it has closed. */
+  /** Closes a free connection. The pool forgets it at once, and its place is free when it has closed. */
   #drop(connection: OriginConnection | undefined): void {
     if (connection === undefined) return
     const place = this.#places.get(connection.key)
@@ -323,18 +329,18 @@ function first<T>([one]: Iterable<T>): T | undefined {
 }
 
 /**
- * How long a bound connection rests when its origin gave no hint: people read a page before they ask for the next. Servers with
- * Windows authentication keep connections for two minutes.
+ * How long a bound connection rests when its origin gave no hint: people read a page before they request the next. Servers with Windows
+ * authentication keep connections for two minutes.
  */
 const boundIdle: Milliseconds = 90_000
 
 /** A request that may hold a connection. */
 export interface Holder {
   readonly key: string
-  /** The network of who asks. */
+  /** The network of the client. */
   readonly client: string
   readonly origin: string
-  /** Undefined while it waits for one. */
+  /** Undefined while the request waits for a connection. */
   readonly connection: OriginConnection | undefined
   /** The moment since which the request has the connection, by the monotonic clock. */
   readonly leased: Milliseconds
@@ -348,42 +354,42 @@ interface ReliefParts {
   readonly underWay: Iterable<Holder>
 }
 
-/** A request whose connection has been its own for so long is one that lasts. */
+/** A request that has had its connection for this time counts as one that lasts. */
 const lasts: Milliseconds = 1000
-/** The time from one look at all requests to the next, however many come to wait. */
+/** The time between two looks at all requests, however many begin to wait. */
 const between: Milliseconds = 20
 /**
- * Places given on in one look, and those of them for which a request is ended: to dial for hundreds at once, and to answer hundreds
- * that are ended, would keep all others waiting. Many clients that wait have so many of them ended that it takes all of them
- * about a second, up to what is given on at once.
+ * The places given on in one look, and those of them for which a request is ended. To dial hundreds at once, or to answer hundreds of ended
+ * requests, would delay all others. With many waiting clients more requests are ended, so that all get a place within about a second, up to
+ * the number of places given on at once.
  */
 const mostAtOnce = 16
 const mostEnded = 4
 const looksForAll = 25
 
 /**
- * Makes room for requests that wait for a connection behind long ones: event streams, slow downloads, dripping uploads.
+ * Makes room for requests that wait for a connection behind long ones: event streams, slow downloads, slow uploads.
  *
  * # Order
- * 1. What lasts is set apart, in a line of its own: its place goes to the next that waits.
- * 2. When nothing lasts yet, the client that holds more than twice as many places as one that waits yields its oldest in the same
- *    way: no request waits until the requests of a burst are old enough to last.
- * 3. When the line of what lasts is full, the newest of the client with most of what lasts is ended. Its place, in whichever line, is
- *    given on when its connection has closed.
+ * 1. A request that lasts is set apart, in a line of its own: its place goes to the next that waits.
+ * 2. When no request lasts yet, the client that holds more than twice as many places as a waiting one yields its oldest place in the same
+ *    way: so no request waits until the requests of a burst are old enough to last.
+ * 3. When the line of lasting requests is full, the newest request of the client with the most of them is ended. Its place is given on when
+ *    its connection has closed.
  *
- * So each client that waits gets one place, or as many as it lacks of an equal share of all. No more than one is ended for each of them
- * where requests that do not last will give back the others.
+ * So each waiting client gets one place, or as many as it lacks of an equal share. At most one request is ended for each waiting client if
+ * requests that do not last will give back the other places.
  */
 export class Relief {
   readonly #parts: ReliefParts
-  /** Whether a look was taken just now, or is due. */
+  /** Whether a look was taken a moment ago, or is due. */
   #looked = false
 
   constructor(parts: ReliefParts) {
     this.#parts = parts
   }
 
-  /** To be told when a request begins to wait. */
+  /** To be called when a request begins to wait. */
   wanted(): void {
     if (this.#parts.pool.setsApart && !this.#looked) this.#look()
   }
@@ -425,9 +431,9 @@ export class Relief {
       if (connection === undefined || !pool.setApart(connection)) break
       wanted -= 1
     }
-    // The first that becomes old enough has room there, and gives its place on.
+    // The next request that becomes old enough has room there, and gives its place on.
     if (pool.hasRoomApart(key)) return
-    // What does not last gives its place back by itself.
+    // Requests that do not last give their places back by themselves.
     const soon = [...young.values()].flat().length
     const most = Math.max(mostEnded, Math.ceil(waiting.size / looksForAll))
     wanted = Math.min(most, Math.max(Math.min(wanted, waiting.size), wanted - soon))
@@ -435,7 +441,7 @@ export class Relief {
     for (let ended = 0; ended < wanted; ended += 1) {
       const own = largest(lasting)
       const newest = own.at(-1)
-      // Between clients that hold the same number it is no matter of fairness: then one gives way to another now and then.
+      // Between clients that hold the same number fairness demands nothing, so only one at a time gives its place to another.
       const equal = least > 0 && own.length <= least + 1
       if (newest === undefined || (ended > 0 && equal)) return
       own.pop()
@@ -443,7 +449,7 @@ export class Relief {
     }
   }
 
-  /** How many places those that wait shall get: each client one, or as many as it lacks of its share. */
+  /** The number of places for the waiting clients: one for each, or as many as it lacks of its share. */
   #wanted(
     key: string,
     waiting: ReadonlyMap<string, number>,

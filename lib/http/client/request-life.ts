@@ -1,28 +1,28 @@
 /**
- * The life of one try of a request to an origin: its states, and what each event makes of them. Pure. The request, its exchange and
- * the content of its response have one such life between them and ask it; none of them keeps a state of its own.
+ * The life of one try of a request to an origin: its states, and the next state after each event. The request, its exchange and the content
+ * of its response share one such life and ask it; none of them keeps a state of its own.
  *
  *     idle ──> queued ──> dialling ──> sending ──sent──> waiting ──head──> reading ──left──> draining ──> closed
  *
  * | State | Who acts | What ends it |
  * |---|---|---|
- * | idle | the request asks the pool, or has a connection of its own opened | |
+ * | idle | the request asks the pool, or opens a connection of its own | |
  * | queued | the pool: other requests have all connections | its turn; the deadline `queue` |
  * | dialling | the dialler: name, address, parent proxy, TLS | a connection, or a failure that says which step failed |
  * | sending | the exchange writes the request, and its content as the origin takes it | the last byte; a head that comes earlier; the deadline `send` |
  * | waiting | the origin | the head; the deadline `fields` |
- * | reading | the reader of the content; what it does not ask for stays in the kernel | the last byte; the deadline `content`, while a piece is asked for |
- * | draining | the content reads a small rest that is not wanted, so that the connection can be used again | the last byte; the deadline `content` |
- * | closed | the request needs no connection any more | |
+ * | reading | the reader of the content; bytes that it does not ask for stay in the kernel | the last byte; the deadline `content`, while a piece is asked for |
+ * | draining | the content reads a small unwanted rest, so that the connection can be used again | the last byte; the deadline `content` |
+ * | closed | the request needs its connection no longer | |
  *
  * # Who closes the connection
- * `ended`, with a response that lets the connection stay, gives it back to the pool. Every other way to `closed` destroys it, but
- * for `switched`: it is the caller's then. A client that leaves ends the request (`failed`), whichever state it is in; when only
- * the content is closed, a small rest is read (`left`) and more is not (`ended`, and the connection is destroyed).
+ * `ended`, with a response that lets the connection stay, gives it back to the pool. Every other way to `closed` destroys it, except
+ * `switched`: then the caller owns it. A client that disconnects ends the request (`failed`) in any state. When only the content is closed,
+ * a small rest is read (`left`); a larger one is not, and the connection is destroyed (`ended`).
  *
  * # Tries
- * A try that a kept connection swallowed is followed by another with a life of its own, so nothing that comes late from the connection
- * of the first is taken for the second. A response can come before the request is sent: the upload goes on beside it.
+ * When a kept connection closed without an answer, another try follows with a life of its own. So no late event of the first connection
+ * counts for the second. A response can come before the request is sent: then the upload continues beside it.
  */
 
 export type RequestState =
@@ -38,9 +38,9 @@ export type RequestState =
 /**
  * - wait: the pool has no connection for it now; dial: one is opened; connected: it has one
  * - sent: the kernel has the last byte of the request
- * - head: the final head is here, with content to come; switched: it changes the protocol
+ * - head: the final head has come, and content may follow; switched: the head changes the protocol
  * - left: the reader wants no more, and little is left; ended: the connection is needed no longer
- * - failed: it was broken off, by either side, a deadline or who asked
+ * - failed: either side, a deadline or the caller broke it off
  */
 export type RequestEvent =
   | 'wait'
@@ -53,7 +53,7 @@ export type RequestEvent =
   | 'ended'
   | 'failed'
 
-/** What each event makes of each state; where nothing stands, the state stays: what comes late changes nothing. */
+/** The next state for each state and event. An event without an entry comes too late and changes nothing. */
 const transitions: Readonly<
   Record<RequestState, Readonly<Partial<Record<RequestEvent, RequestState>>>>
 > = {

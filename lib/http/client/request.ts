@@ -1,6 +1,6 @@
 /**
- * A request for an origin, the message it becomes on the wire, and the response: Host, framing (RFC 9112 section 6) and the
- * fields of one hop (RFC 9110 section 7.6.1) are written here and nowhere else.
+ * A request for an origin, the message it becomes on the wire, and the response. Only this file writes Host, framing (RFC 9112 section 6)
+ * and the fields of one hop (RFC 9110 section 7.6.1).
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
@@ -16,81 +16,81 @@ import { type Parent, proxyAuthorization } from './dialling/parents.ts'
 import { OriginFailure } from './errors.ts'
 
 export interface OriginDeadlines extends DialDeadlines {
-  /** For a connection to become free when the origin has as many as it may. */
+  /** Time for a connection to become free when the origin has as many as it may. */
   readonly queue: Milliseconds
-  /** For the origin to take each piece of the request. */
+  /** Time for the origin to take each piece of the request. */
   readonly send: Milliseconds
-  /** From the request's last byte to the end of the response head, interim responses included. */
+  /** Time from the request's last byte to the end of the response head, interim responses included. */
   readonly fields: Milliseconds
-  /** The longest silence within the content, while we are reading. */
+  /** The longest silence within the content while it is read. */
   readonly content: Milliseconds
 }
 
-/** Which of the connections to an origin; those of one line are never used by the other. */
+/** A group of connections to an origin. A request of one line never uses a connection of the other. */
 export type ConnectionLine = 'shared' | 'passed'
 
 export interface OriginRequest {
   readonly method: string
-  /** Its userinfo is not sent. */
+  /** The target. Its userinfo is not sent. */
   readonly uri: TargetUri
-  /** End-to-end fields. Host, Connection, framing and the fields of one hop are written here; any given are left out. */
+  /** End-to-end fields. The client writes Host, Connection, framing and the fields of one hop, and leaves out any given ones. */
   readonly fields: Fields
   readonly content?: Content
   /**
-   * Credentials of ours for the origin alone, the value of Authorization. The request fails where a parent proxy could read them. They take
-   * the place of a field of that name.
+   * Our credentials for the origin, the value of Authorization, which replaces a field of that name. The request fails where a parent proxy
+   * could read them.
    */
   readonly authorization?: string | undefined
-  /** Ends the request in whatever phase it is, its content included. */
+  /** Ends the request in any phase, its content included. */
   readonly signal?: AbortSignal | undefined
-  /** The same without the cost of a signal: its end is the request's end. */
+  /** Does the same without the cost of a signal: the request ends when this lifetime ends. */
   readonly within?: Lifetime | undefined
-  /** Whether the host is listed by name and may be at any address, or only at public ones. */
+  /** Whether the host is listed by name and may be at any address. Any other host may be at public addresses only. */
   readonly trusted: boolean
   /**
-   * Whose connections it uses: the shared ones unless told. A client that reads slowly what is `passed` to it alone keeps its
-   * connection for as long, and must not keep it from the others. Nor may strangers, of whom a gateway knows no session.
+   * The line whose connections it uses; undefined: `shared`. A client that slowly reads a response `passed` to it alone keeps its
+   * connection for as long, and must not take it from others. The same holds for clients of a gateway without a session.
    */
   readonly line?: ConnectionLine
-  /** Whether only a new connection will do: behind the name of an origin each may lead to another server. */
+  /** Whether it needs a new connection, because each connection to the name may lead to another server. */
   readonly fresh?: boolean | undefined
-  /** IP address of the client that asks, so that clients take turns at connections; undefined: all are one. */
+  /** IP address of the client that asks, so that clients take turns at connections. Requests without one count as those of one client. */
   readonly client?: string | undefined
-  /** Whom a connection belongs to that authentication binds; without one it is closed after the response. */
+  /** The owner of a connection that authentication binds. Without an owner the connection is closed after the response. */
   readonly owner?: ConnectionOwner | undefined
   readonly deadlines?: Partial<OriginDeadlines> | undefined
-  /** Host field, when it is to differ from the host of the URI: a gateway hands on the one it was asked for. */
+  /** Host field when it differs from the host of the URI: a gateway passes on the one it received. */
   readonly host?: string | undefined
-  /** Whether trailer fields of the response are of use (RFC 9110 section 10.1.4). */
+  /** Whether the caller uses trailer fields of the response (RFC 9110 section 10.1.4). */
   readonly trailers?: boolean
-  /** The longest wait for 100 (Continue) before the content is sent all the same; undefined: it is sent at once, without Expect. */
+  /** The longest wait for 100 (Continue), after which the content is sent. Undefined: it is sent at once, without Expect. */
   readonly awaitContinue?: Milliseconds | undefined
   readonly onInterim?: SendInterim | undefined
 }
 
 /** The content of a response. */
 export interface OriginSource extends Source {
-  /** All of it, when it came with the head and is small, but not nothing; asking for it reads it. */
+  /** All bytes, once, if the content came with the head, is small and is not empty. */
   whole?(): Buffer | undefined
 }
 
 /** The head as it came, fields of the connection included, and the content to come. */
 export interface OriginResponse extends ResponseHead {
-  /** Bytes of content to come, 0 for HEAD, 204 and 304; undefined when only the end will tell. */
+  /** Bytes of content to come, 0 for HEAD, 204 and 304; undefined when only the end shows the length. */
   readonly length: number | undefined
-  /** Read it to its end or close it: until then the connection may be taken. Breaks off with an OriginFailure. */
+  /** The caller reads it to its end or closes it: until then it may hold the connection. Reading fails with an OriginFailure. */
   readonly content: OriginSource
   /** Trailer fields, once the content has been read to its end. */
   readonly trailers: (() => Fields) | undefined
   /** IP address of the origin, or of the parent proxy. */
   readonly address: string
-  /** Host and port of the parent proxy by which it came; undefined when it came directly. */
+  /** Host and port of the parent proxy that passed it on; undefined when it came directly. */
   readonly parent: string | undefined
   /** Whether it came over a connection that an earlier request had used. */
   readonly reused: boolean
 }
 
-/** A connection whose protocol the origin has changed (101); bytes behind the response are the first to be read from it. */
+/** A connection whose protocol the origin has changed (101). Bytes after the response are the first to be read from it. */
 export interface OriginSwitched extends DialledConnection {
   /** Fields of the 101 response. */
   readonly fields: Fields
@@ -101,14 +101,14 @@ export interface WireRequest extends Pick<OriginRequest, 'method' | 'awaitContin
   /** Request line and fields, latin1. */
   readonly head: string
   readonly content: Content
-  /** Whether a change of protocol (101) is asked for; it is an error otherwise. */
+  /** Whether it asks for a change of protocol (101). Without this a change is an error. */
   readonly upgrade: boolean
   /** Whether it has credentials that authenticate the connection, for the origin or for the parent proxy. */
   readonly binds: boolean
 }
 
-/** The message as the next hop is to get it; `upgrade` asks for WebSocket. Throws a TypeError for what cannot be written. */
-export function onWire(
+/** The message for the next hop. `upgrade` asks for WebSocket. Throws a TypeError for a message that cannot be written. */
+export function wireRequestOf(
   asked: OriginRequest,
   via: Parent | undefined,
   upgrade: boolean,
@@ -132,7 +132,7 @@ export function onWire(
   return { method, head, content, awaitContinue, onInterim, upgrade, binds }
 }
 
-/** Most requests have the host of the one before. */
+/** Most requests have the same host as the one before. */
 function hostField(host: string): Fields {
   if (host !== last.host) last = { host, fields: Fields.lasting(['Host', host]) }
   return last.fields
@@ -155,23 +155,23 @@ function ownFields(asked: OriginRequest, parent: Parent | undefined, upgrade: bo
   return Fields.fromFlat(flat)
 }
 
-/** What most requests have. */
+/** The fields of most requests. */
 const KEEP_ALIVE = Fields.lasting(['Connection', 'keep-alive'])
 
 function isTheirs(name: string): boolean {
   return name.length > LONGEST_OURS || !OURS.has(name.toLowerCase())
 }
 
-/** Fields of one hop, of framing, and those we write ourselves. Expect is ours to write when we wait. */
+/** Fields of one hop, of framing, and others that this file writes. It writes Expect when it waits for 100 (Continue). */
 const OURS: ReadonlySet<string> = new Set([
   ...['host', 'connection', 'keep-alive', 'proxy-connection', 'proxy-authorization', 'te'],
   ...['transfer-encoding', 'trailer', 'upgrade', 'content-length', 'expect'],
 ])
 
-/** Copies in lower case of a megabyte of names take milliseconds. */
+/** The longest of these names. Lower-case copies of a megabyte of names would take milliseconds. */
 const LONGEST_OURS = Math.max(...[...OURS].map(name => name.length))
 
-/** RFC 9112 section 6; methods that define content for requests say so when there is none (RFC 9110 section 8.6). */
+/** RFC 9112 section 6. Methods that define content for requests announce a length of 0 when there is none (RFC 9110 section 8.6). */
 function framing(method: string, content: Content): string[] {
   const length = lengthOf(content)
   if (length === undefined) return ['Transfer-Encoding', 'chunked']
@@ -179,40 +179,39 @@ function framing(method: string, content: Content): string[] {
   return implied ? [] : ['Content-Length', String(length)]
 }
 
-/** Whom a bound connection belongs to. */
+/** The owner of a bound connection. */
 export interface ConnectionOwner {
-  /** The client's connection, which ends when that is closed. */
+  /** The client's connection, which ends when it closes. */
   readonly connection: Lifetime
-  /** Who asks on it, the same text for the same user alone; undefined when that is not known. */
+  /** The user of the connection: equal texts for the same user only; undefined when the user is unknown. */
   readonly identity: string | undefined
 }
 
 /**
- * Schemes that authenticate the connection: of IIS and SharePoint NTLM, Negotiate and its relatives (Nego2, MS-N2HT), of WinRM Kerberos and
- * CredSSP besides. HAProxy, too, takes all that begin with Nego or NTLM. Basic, Digest, Bearer and the like are looked at in each request.
+ * Schemes that authenticate the connection. IIS and SharePoint have NTLM, Negotiate and its relatives (Nego2, MS-N2HT); WinRM also has
+ * Kerberos and CredSSP. HAProxy, too, takes all schemes that begin with Nego or NTLM. Servers check Basic, Digest, Bearer and the like in
+ * each request.
  */
 const SCHEME = '(?:(?:nego|ntlm)[a-z0-9]*|kerberos|credssp)'
 const SCHEMES = new RegExp(`(?:^|[\\s,])${SCHEME}(?=$|[\\s,])`, 'i')
 
 /**
- * Which credentials and challenges authenticate a connection, and whom such a connection belongs to. Pure.
+ * Whether credentials (RFC 9110 section 11.4) authenticate the connection on which they are sent.
  *
  * # Facts
- * - NTLM, Negotiate (RFC 4559), Kerberos and CredSSP authenticate a connection, against RFC 9110 section 11: what is asked on it
- *   afterwards is answered for the user who shook hands there. Nothing in those later requests shows it.
+ * - NTLM, Negotiate (RFC 4559), Kerberos and CredSSP authenticate a connection, against RFC 9110 section 11: the server answers later
+ *   requests on it for the user whose handshake it was. Those requests do not show it.
  * - A handshake takes two or three requests on one connection: a 401 with a token in WWW-Authenticate asks for the next of them.
- * - A client that has shaken hands sends its further requests over the same connection of its own, without credentials.
+ * - After a handshake a client sends its further requests over the same connection, without credentials.
  * - A proxy in front of us sends requests of many users over one connection.
- *
- * Whether credentials (RFC 9110 section 11.4) authenticate the connection they are sent on.
  */
 export function bindsConnection(credentials: string | undefined): boolean {
   return credentials !== undefined && SCHEMES.test(credentials)
 }
 
 /**
- * Whether credentials are a step of a handshake, and nothing besides: the server looks at who asks anew. Of `Basic YQ==, Negotiate` it
- * may read the first alone, and answer for the user it knows the connection by.
+ * Whether credentials are a step of a handshake and nothing more, so that the server checks the user again. Of `Basic YQ==, Negotiate` it
+ * may read only the first, and answer for the user of the connection.
  */
 export function isHandshakeStep(credentials: string | undefined): boolean {
   return credentials !== undefined && STEP.test(credentials)
@@ -225,7 +224,8 @@ export function offersBinding(fields: Fields): boolean {
   return (
     bindsConnection(fields.get('WWW-Authenticate')) ||
     bindsConnection(fields.get('Proxy-Authenticate')) ||
-    // The server says that it knows the user by the connection from now on, whatever the scheme was called (MS-N2HT section 3.2.5).
+    // With this the server says that it knows the user by the connection from now on, whatever the name of the scheme (MS-N2HT section
+    // 3.2.5).
     /^\s*true\s*$/i.test(fields.get('Persistent-Auth') ?? '')
   )
 }

@@ -1,6 +1,6 @@
 /**
- * The content of a request onto the wire to an origin: after 100 (Continue) where that is asked for, piece by piece under the
- * origin's pressure, with trailer fields where the framing has room for them.
+ * Sends the content of a request to an origin: after 100 (Continue) if the client asked for that, piece by piece as the origin takes it,
+ * with trailer fields where the framing has room for them.
  */
 import type { Piece } from '../../bytes/piece.ts'
 import { type WriteListener, writeNow, writeSoon } from '../../bytes/small-writes.ts'
@@ -11,13 +11,13 @@ import { chunkEnd, chunkStart, lastChunk } from '../wire/framing.ts'
 import type { Transport } from './connection.ts'
 
 export interface UploadOwner {
-  /** The origin is to take something now. */
+  /** Called when the origin has to take bytes next. */
   onWriting(): void
-  /** The source of the content is to say something now. */
+  /** Called when the source of the content has to give a piece next. */
   onWaiting(): void
-  /** The kernel has the last byte. */
+  /** Called when the kernel has the last byte. */
   onSent(): void
-  /** Ends the exchange: the source of the content broke off, or gave more or less than was announced. */
+  /** Ends the exchange: the source of the content failed, or gave more or fewer bytes than announced. */
   cancel(cause: unknown): void
 }
 
@@ -25,11 +25,11 @@ export class Upload {
   readonly #transport: Transport
   readonly #content: StreamedContent
   readonly #owner: UploadOwner
-  /** The request's head, until it is written: it leaves with the first piece. */
+  /** The request's head until it is written. It leaves with the first piece. */
   #head: string
   #source: Source | undefined
   #written = 0
-  /** `held`: it waits for 100 (Continue). */
+  /** `held`: the content waits for 100 (Continue). */
   #state: 'held' | 'sending' | 'written' | 'stopped' = 'held'
 
   constructor(transport: Transport, head: string, content: StreamedContent, owner: UploadOwner) {
@@ -39,17 +39,17 @@ export class Upload {
     this.#owner = owner
   }
 
-  /** Whether the source of the content has said all. */
+  /** Whether the source of the content has given all of it. */
   get written(): boolean {
     return this.#state === 'written'
   }
 
-  /** Sends the head and holds the content back (RFC 9110 section 10.1.1). */
+  /** Sends the head without the content (RFC 9110 section 10.1.1). */
   hold(): void {
     this.#write([], () => {})
   }
 
-  /** Sends the content; further calls do nothing. */
+  /** Sends the content. Further calls do nothing. */
   go(): void {
     if (this.#state !== 'held') return
     this.#state = 'sending'
@@ -57,12 +57,12 @@ export class Upload {
     this.#ask()
   }
 
-  /** Content that is still held back is not wanted any more. */
+  /** To be called at the response head: content that still waits is not sent any more. */
   onHead(): void {
     if (this.#state === 'held') this.#state = 'stopped'
   }
 
-  /** Nothing more is written. */
+  /** Stops: no further byte is written. */
   stop(): void {
     if (this.#state !== 'written') this.#state = 'stopped'
     this.#source?.close()
@@ -109,15 +109,17 @@ export class Upload {
     this.#write(last, () => this.#owner.onSent())
   }
 
-  /** One write for the kernel, behind the head if that has not left. `taken` is told when it is over, and if it broke. */
+  /**
+   * Writes parts in one call, after the head if that has not left. `taken` is called when the write has ended, with an error if it failed.
+   */
   #write(parts: ReadonlyArray<string | Buffer>, taken: WriteListener): void {
     const head = this.#head
     this.#head = ''
-    if (head !== '') writeSoon(this.#transport.socket, [head, ...parts], taken, mostCopied)
-    // Each piece waits until the one before is taken; not for the end of a turn as well.
+    if (head !== '') writeSoon(this.#transport.socket, [head, ...parts], taken, mostCopiedBytes)
+    // Each piece waits until the one before is taken, so it need not wait for the end of the turn as well.
     else writeNow(this.#transport.socket, parts, taken)
   }
 }
 
-/** A request, or a message in a tunnel, with more bytes than this does not wait for the end of the turn, and is not copied. */
-export const mostCopied = 4096
+/** A request, or a message in a tunnel, with more bytes than this is written at once, without a copy. */
+export const mostCopiedBytes = 4096

@@ -5,7 +5,7 @@
 import type { Seconds } from '../../async/clock.ts'
 
 /** Why the cache forwarded a request (RFC 9211 section 2.2). */
-export type ForwardReason =
+type ForwardReason =
   | 'bypass'
   | 'method'
   | 'uri-miss'

@@ -16,7 +16,7 @@ import {
   weakMatch,
 } from './validator.ts'
 
-export interface SelectedRepresentation {
+interface SelectedRepresentation {
   /** Validators of the current representation; undefined when there is none. */
   readonly validators: Validators | undefined
   /** A cache leaves If-Match and If-Unmodified-Since to the origin server (RFC 9111 section 4.3.2). */

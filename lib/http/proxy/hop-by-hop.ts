@@ -3,8 +3,8 @@
  *
  * # Facts
  * - Connection names further fields of the same message that are not forwarded. The sender of the message writes it, and so can aim at a
- *   field that a server behind the proxy relies on: Content-Length, to change where the message ends; Host or Authorization, to change who
- *   is asked or who asks; X-Forwarded-For, to look like the proxy itself.
+ *   field that a server behind the proxy relies on: Content-Length, to change where the message ends; Host or Authorization, to change the
+ *   origin or the user; X-Forwarded-For, to look like the proxy itself.
  * - The RFC says that a proxy drops the named fields, and also that a sender must not name fields meant for all recipients.
  *
  * # Rule
@@ -58,7 +58,7 @@ const LENGTHS: ReadonlySet<number> = new Set([...HOP_BY_HOP].map(name => name.le
 const PROTECTED: ReadonlySet<string> = new Set([
   // These say where the message ends and what it carries.
   ...['content-length', 'content-type', 'content-encoding', 'content-range'],
-  // These say who is asked, by whom, and on whose behalf.
+  // These name the origin, the user and the hops before.
   ...['host', 'authorization', 'www-authenticate', 'cookie', 'set-cookie', 'via', 'forwarded'],
   // These say what may be stored, and what a stored answer is compared with.
   ...['age', 'cache-control', 'date', 'etag', 'expires', 'last-modified', 'pragma', 'range'],

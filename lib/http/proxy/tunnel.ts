@@ -14,7 +14,7 @@ import { Landing } from '../../bytes/landing.ts'
 import type { Pace } from '../../bytes/pace.ts'
 import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Reader, Transport } from '../client/connection.ts'
-import { mostCopied } from '../client/upload.ts'
+import { mostCopiedBytes } from '../client/upload.ts'
 import { leaveReads, takeReads } from '../server/connections.ts'
 
 /** Why a tunnel ended: both sides ended, no byte moved, a connection broke, or the signal fired. */
@@ -115,7 +115,7 @@ class Tunnel implements Reader {
     const { client } = this.#options
     const bytes = this.#landing.landed(count)
     this.#held = this.#options.pace?.take(count, this.#paid) === false
-    if (count <= mostCopied) {
+    if (count <= mostCopiedBytes) {
       this.#untaken += count
       writeSoon(client, [bytes], error => this.#taken(count, count, error))
       return this.#wantsMore
@@ -180,7 +180,7 @@ class Tunnel implements Reader {
       if (this.#untakenUp < mostUntakenUp && client.isPaused()) client.resume()
     }
     this.#untakenUp += length
-    if (length <= mostCopied) writeSoon(far.socket, [bytes], taken)
+    if (length <= mostCopiedBytes) writeSoon(far.socket, [bytes], taken)
     else writeNow(far.socket, [Buffer.from(bytes)], taken)
     if (this.#untakenUp >= mostUntakenUp) client.pause()
     return length >= mostUntakenUp

@@ -24,7 +24,7 @@ export interface ClientLimits {
   readonly rate?: number | undefined
 }
 
-export interface ClientsOptions {
+interface ClientsOptions {
   readonly clock: Clock
   /** The limits of an address at this moment; undefined when it has none. */
   readonly limitsOf: (address: string) => ClientLimits | undefined

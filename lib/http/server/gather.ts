@@ -40,7 +40,7 @@ export interface GatherLimits {
   readonly time: Milliseconds
 }
 
-export type GatheredContent = Buffer | 'too-large' | 'late' | 'no-room'
+type GatheredContent = Buffer | 'too-large' | 'late' | 'no-room'
 
 class TooSlow extends Error {}
 

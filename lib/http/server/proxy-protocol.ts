@@ -29,7 +29,7 @@ const TCP6 = 0x21
 /** The introduction of a connection of the balancer itself. */
 export const localIntroduction: Buffer = Buffer.concat([SIGNATURE, Buffer.from([0x20, 0, 0, 0])])
 
-export type Introduction =
+type Introduction =
   /** `client` is undefined for a connection of the balancer itself. The client's own bytes begin at `end`. */
   | { readonly client: Peer | undefined; readonly end: number }
   | { readonly problem: string }

@@ -39,6 +39,12 @@ export function router<Context = undefined>(
   }
 }
 
+/** Answers GET, and HEAD as GET without the content. Other methods get a response with status 405. */
+export function readOnlyResponse(request: Request, answer: () => Response): Response {
+  if (request.method === 'GET') return answer()
+  return request.method === 'HEAD' ? withoutContent(answer()) : methodNotAllowed(['GET', 'HEAD'])
+}
+
 /** A response with status 405 that lists the allowed methods. */
 export function methodNotAllowed(allowed: readonly string[]): Response {
   const list = allowed.join(', ')

@@ -21,7 +21,7 @@ const LF = 0x0a
 const SEMICOLON = 0x3b
 
 /** Called with the position of content in the given bytes. */
-export type OnContent = (from: number, to: number) => void
+type OnContent = (from: number, to: number) => void
 
 export class ChunkReader {
   /** The part to which the next byte belongs. */

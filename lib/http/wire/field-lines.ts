@@ -139,9 +139,10 @@ export function byteTable(characters: string): Uint8Array {
   return table
 }
 
-export const alphanumeric = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+export const alphanumericCharacters =
+  '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 /** tchar (RFC 9110 section 5.6.2) */
-const tokenBytes = byteTable(`${alphanumeric}!#$%&'*+-.^_\`|~`)
+const tokenBytes = byteTable(`${alphanumericCharacters}!#$%&'*+-.^_\`|~`)
 
 /** The bytes that a value may have: field-vchar with obs-text, spaces and tabs (RFC 9110 section 5.5). */
 export const valueBytes = byteTable('\t').fill(1, 0x20, 0x7f).fill(1, 0x80)

@@ -45,7 +45,7 @@ function codingProblem(coding: string): Problem {
 }
 
 /** Whether the server keeps the connection after this response (section 9.3). Content that ends with the connection is not considered. */
-export function persists({ version, fields }: ResponseHead): boolean {
+export function keepsConnection({ version, fields }: ResponseHead): boolean {
   const connection = fields.get('Connection')?.toLowerCase()
   if (connection === undefined || connection === 'keep-alive') {
     return version === '1.1' || connection !== undefined

@@ -16,7 +16,7 @@
  */
 import { Fields, isToken, trimWhitespace } from '../message/field.ts'
 import { parseHost, type Target, type TargetReader } from '../message/target.ts'
-import { alphanumeric, byteTable, FieldLines, LastBlock } from './field-lines.ts'
+import { alphanumericCharacters, byteTable, FieldLines, LastBlock } from './field-lines.ts'
 import type { VaryingLine } from './varying-line.ts'
 
 /** The methods of plain requests, the most frequent ones first. */
@@ -39,7 +39,7 @@ export interface PlainHead {
 /** `other`: not a plain request. `incomplete`: a beginning without a fault so far. */
 type Undone = 'incomplete' | 'other'
 
-export interface PlainLimits {
+interface PlainLimits {
   /** The most bytes of a head. */
   readonly head: number
   readonly heads: HeadLimits
@@ -191,7 +191,7 @@ const NOT_HERE: ReadonlySet<string> = new Set([
 ])
 
 /** unreserved, sub-delims, gen-delims but "#", and "%" (RFC 3986 section 2). */
-const IN_TARGET = byteTable(`${alphanumeric}-._~!$&'()*+,;=:@/?[]%`)
+const IN_TARGET = byteTable(`${alphanumericCharacters}-._~!$&'()*+,;=:@/?[]%`)
 /** Visible ASCII and spaces. */
 const plainValues = byteTable('').fill(1, 0x20, 0x7f)
 

@@ -25,18 +25,18 @@ export interface ResponseHead {
 }
 
 /** Why the bytes are not the head of a response. With `tooLarge` they may be one that exceeds the limits. */
-export interface HeadProblem {
+interface HeadProblem {
   readonly problem: string
   readonly tooLarge: boolean
 }
 
 /** A whole head, and how many of the last given bytes belong to it. */
-export interface WholeHead {
+interface WholeHead {
   readonly head: ResponseHead
   readonly used: number
 }
 
-export interface ResponseHeadLimits {
+interface ResponseHeadLimits {
   readonly bytes: number
   readonly lines: number
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { KeptForms } from '../../../lib/auth/form-preservation/kept-forms.ts'
+import { KeptForms } from '../../../lib/auth/login/kept-forms.ts'
 import { tokensIn } from '../../../lib/auth/session/cookie.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { cpuTimeOf } from '../../fixtures/time/cpu-time.ts'

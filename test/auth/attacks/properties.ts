@@ -5,16 +5,11 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
+import { isOwnCookie, ownCookies, withoutOwnCookies } from '../../../lib/auth/access/own-cookies.ts'
 import { flowIdIn } from '../../../lib/auth/login/login-state.ts'
 import { safeReturn } from '../../../lib/auth/login/parts.ts'
 import { readPost } from '../../../lib/auth/login/post.ts'
-import {
-  isOwnCookie,
-  ownCookies,
-  tokensIn,
-  withoutOwnCookies,
-  writeToken,
-} from '../../../lib/auth/session/cookie.ts'
+import { tokensIn, writeToken } from '../../../lib/auth/session/cookie.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { Allowance } from '../../../lib/http/server/gather.ts'
 import { readRedirect } from '../../../lib/saml/binding/redirect.ts'

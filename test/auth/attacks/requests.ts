@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { isIdentityField } from '../../../lib/auth/identity/field-names.ts'
+import { isIdentityField } from '../../../lib/auth/config/field-names.ts'
 import { arranged } from '../../fixtures/gateway/attacked.ts'
 import { domain } from '../../fixtures/gateway/gateway.ts'
 

@@ -2,7 +2,7 @@
  * What is wrong or doubtful about rules of access, with the place in the file.
  */
 import t from 'tap'
-import { configCheck } from '../../../lib/auth/config/load-config.ts'
+import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 
 const least = `domain: app.example.org

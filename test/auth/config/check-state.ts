@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { inForce, needRestart } from '../../../lib/auth/config/config.ts'
-import { configCheck } from '../../../lib/auth/config/load-config.ts'
+import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
 import { ownDirectory } from '../../fixtures/gateway/whole-gateway.ts'
 
 const check = (state: Readonly<Record<string, unknown>>, more = {}) =>

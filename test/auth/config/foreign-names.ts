@@ -1,6 +1,6 @@
 import t from 'tap'
 import { foreignNames } from '../../../lib/auth/config/foreign-names.ts'
-import { configCheck } from '../../../lib/auth/config/load-config.ts'
+import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
 import { settings } from '../../../lib/auth/config/settings.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { manualPages } from '../../../lib/config/settings.ts'

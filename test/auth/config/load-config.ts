@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { variableOf } from '../../../lib/auth/config/environment.ts'
-import { configCheck, loadConfig } from '../../../lib/auth/config/load-config.ts'
+import { configCheck, loadConfig } from '../../../lib/auth/config/loading/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 
 const least = `domain: app.example.org

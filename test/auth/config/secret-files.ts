@@ -6,7 +6,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { tokenDigest } from '../../../lib/auth/access/passthrough.ts'
-import { loadConfig } from '../../../lib/auth/config/load-config.ts'
+import { loadConfig } from '../../../lib/auth/config/loading/load-config.ts'
 import { ownDirectory } from '../../fixtures/gateway/whole-gateway.ts'
 
 const token = 'A-token-that-no-one-guesses-42'

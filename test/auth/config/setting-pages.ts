@@ -1,5 +1,5 @@
 import t from 'tap'
-import { configCheck } from '../../../lib/auth/config/load-config.ts'
+import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
 
 const least = {
   domain: 'app.example.org',

@@ -3,7 +3,8 @@
  */
 import t from 'tap'
 import { tokenDigest } from '../../../lib/auth/access/passthrough.ts'
-import { contracts, type Edge, edges } from '../../../lib/auth/forward-auth/contract.ts'
+import { type Edge, edges } from '../../../lib/auth/config/setting-forward-auth.ts'
+import { contracts } from '../../../lib/auth/forward-auth/contract.ts'
 import { type CheckSettings, readCheck } from '../../../lib/auth/forward-auth/read-check.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { parseTarget } from '../../../lib/http/message/target.ts'

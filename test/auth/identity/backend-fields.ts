@@ -1,10 +1,6 @@
 import t from 'tap'
+import { fieldNames, isIdentityField, strippedNames } from '../../../lib/auth/config/field-names.ts'
 import { backendFields } from '../../../lib/auth/identity/backend-fields.ts'
-import {
-  fieldNames,
-  isIdentityField,
-  strippedNames,
-} from '../../../lib/auth/identity/field-names.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { withoutForwarding } from '../../../lib/http/proxy/forwarded.ts'
 import { seeded } from '../../fixtures/chance/seeded-random.ts'

@@ -9,7 +9,7 @@ import {
   canonicalRequest,
   digestOfNothing,
   escapedPath,
-  type Unsigned,
+  type UnsignedRequest,
 } from '../../../lib/cache/shared/s3/sigv4.ts'
 
 const s3 = {
@@ -37,7 +37,7 @@ const suiteFields = [
 ] as const
 
 t.test('requests of the S3 API reference have the signatures that stand there', async t => {
-  const rows: ReadonlyArray<readonly [Unsigned, string]> = [
+  const rows: ReadonlyArray<readonly [UnsignedRequest, string]> = [
     [
       {
         method: 'GET',
@@ -90,11 +90,11 @@ t.test('requests of the S3 API reference have the signatures that stand there', 
 })
 
 t.test('requests of the test suite have its signatures', async t => {
-  const of = (more: Partial<Unsigned>): Unsigned => ({
+  const of = (more: Partial<UnsignedRequest>): UnsignedRequest => ({
     ...{ method: 'GET', path: '/', fields: suiteFields, digest: digestOfNothing },
     ...more,
   })
-  const rows: ReadonlyArray<readonly [string, Unsigned, string]> = [
+  const rows: ReadonlyArray<readonly [string, UnsignedRequest, string]> = [
     ['get-vanilla', of({}), '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31'],
     [
       'get-vanilla-query-order-key-case',
@@ -142,7 +142,12 @@ t.test('requests of the test suite have its signatures', async t => {
 })
 
 t.test('another day, region or secret makes another key', async t => {
-  const request: Unsigned = { method: 'GET', path: '/', fields: [host], digest: digestOfNothing }
+  const request: UnsignedRequest = {
+    method: 'GET',
+    path: '/',
+    fields: [host],
+    digest: digestOfNothing,
+  }
   const signatures = [
     s3,
     { ...s3, moment: s3.moment + 86_400_000 },

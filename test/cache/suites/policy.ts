@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import type { Generation, Signature } from '../../../lib/cache/suites/generation.ts'
-import { acceptable, type ReleaseFacts, suitePolicy } from '../../../lib/cache/suites/policy.ts'
+import { type ReleaseFacts, refusalReason, suitePolicy } from '../../../lib/cache/suites/policy.ts'
 import { config as configOf } from '../../fixtures/cache/cache-config.ts'
 
 const day = 24 * 3600 * 1000
@@ -57,7 +57,7 @@ t.test('what each policy says', async t => {
     const found = (['require', 'prefer'] as const).map(verify => {
       const generation = before && { ...adopted, ...before }
       const policy = { verify, keyrings: [] }
-      return acceptable({ ...release, ...changes }, { policy, adopted: generation, now })
+      return refusalReason({ ...release, ...changes }, { policy, adopted: generation, now })
     })
     t.strictSame(
       found.map(because => because === undefined),

@@ -4,7 +4,7 @@ import { systemClock } from '../../../lib/async/clock.ts'
 import { type ControlParts, control } from '../../../lib/cache/control/control.ts'
 import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import { Evictor, evictFrom, readEvictRequest } from '../../../lib/cache/verify/remove-wrong.ts'
-import type { Wrong } from '../../../lib/cache/verify/report.ts'
+import type { WrongFile } from '../../../lib/cache/verify/report.ts'
 import { VerificationSchedule } from '../../../lib/cache/verify/schedule.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
@@ -19,7 +19,7 @@ const unasked = {} as Pick<
   'sources' | 'negative' | 'builds' | 'missing' | 'rules' | 'updates' | 'delayed'
 >
 
-const wrongOf = (digest: string, because: Wrong['because'] = 'content'): Wrong => ({
+const wrongOf = (digest: string, because: WrongFile['because'] = 'content'): WrongFile => ({
   key,
   digest,
   because,

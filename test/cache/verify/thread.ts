@@ -2,7 +2,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../lib/cache/store/disk/disk.ts'
-import type { Progress, Wrong } from '../../../lib/cache/verify/report.ts'
+import type { Progress, WrongFile } from '../../../lib/cache/verify/report.ts'
 import { verifyInThread } from '../../../lib/cache/verify/thread.ts'
 import { Archive, noArchive } from '../../fixtures/archive/archive.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
@@ -26,7 +26,7 @@ t.test('an archive as archives are made, checked in a thread', { skip: noArchive
   const { directory, spoil } = await stored(t, files)
   const log = createMemoryLog()
   const progress: Progress[] = []
-  const told: Wrong[] = []
+  const told: WrongFile[] = []
   const options = {
     directory,
     rate: 0,
@@ -34,7 +34,7 @@ t.test('an archive as archives are made, checked in a thread', { skip: noArchive
     signal: never,
     log,
     onProgress: (one: Progress) => progress.push(one),
-    onWrong: (one: Wrong) => told.push(one),
+    onWrong: (one: WrongFile) => told.push(one),
   }
   const report = await verifyInThread(options)
   t.match(report, { wrong: [], unread: [], files: files.size, repositories: { length: 3 } })

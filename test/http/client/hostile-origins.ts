@@ -9,7 +9,7 @@ import { iterate } from '../../../lib/bytes/source.ts'
 import { defaultOriginDeadlines } from '../../../lib/http/client/client.ts'
 import { OriginConnection, Transport } from '../../../lib/http/client/connection.ts'
 import { OriginExchange } from '../../../lib/http/client/exchange.ts'
-import { onWire } from '../../../lib/http/client/request.ts'
+import { wireRequestOf } from '../../../lib/http/client/request.ts'
 import { RequestLife } from '../../../lib/http/client/request-life.ts'
 import { ResponseHeadReader } from '../../../lib/http/wire/response-head.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
@@ -83,7 +83,7 @@ t.test('what is said ahead of the request is no response to it', async t => {
     { transport, address: '' },
     { clock: systemClock, heads },
   )
-  const message = onWire(asking(origin.url('/')), undefined, false)
+  const message = wireRequestOf(asking(origin.url('/')), undefined, false)
   const life = new RequestLife()
   life.on('connected')
   const failure = await new Promise((onFailure, onHead) => {

@@ -1,12 +1,12 @@
 /** What a request looks like on the wire, whatever was asked before it. */
 import t from 'tap'
-import { onWire } from '../../../lib/http/client/request.ts'
+import { wireRequestOf } from '../../../lib/http/client/request.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
 function headFor(host: string | undefined, name = 'origin.test'): string {
   const uri = { scheme: 'http', host: name, port: 8080, path: '/' } as const
   const asked = { method: 'GET', uri, host, fields: Fields.empty, trusted: true }
-  return onWire(asked, undefined, false).head
+  return wireRequestOf(asked, undefined, false).head
 }
 
 function lines(host: string): string {

@@ -40,6 +40,7 @@ t.test(
       t.match(answer.fields.get('Connection'), /close/, name)
       t.ok(await client.ended, `${name} ends the connection`)
     }
+    t.ok(exchanges.length > 0)
     t.ok(exchanges.every(({ response }) => response.status !== 200))
     t.ok(exchanges.every(({ response }) => response.facts?.['because'] === 'malformed'))
   },

@@ -115,6 +115,7 @@ t.test(
       t.notMatch(rest.toString(), /1234/, `${path} stays inside its length`)
     }
     t.equal(contentErrors.length, 4)
+    t.equal(exchanges.length, 4)
     t.ok(exchanges.every(exchange => !exchange.complete))
   },
 )

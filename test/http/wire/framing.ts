@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { framingOf, keepAliveTime, persists } from '../../../lib/http/wire/framing.ts'
+import { framingOf, keepAliveTime, keepsConnection } from '../../../lib/http/wire/framing.ts'
 import type { ResponseHead } from '../../../lib/http/wire/response-head.ts'
 
 function head(lines: string, options: Partial<ResponseHead> = {}): ResponseHead {
@@ -86,7 +86,7 @@ t.test('whether the connection stays, and for how long', t => {
     ['Connection: X-A', '1.1', true],
     ['Connection: keep-alive\nConnection: close', '1.1', false],
   ] as const) {
-    t.equal(persists(head(lines, { version })), stays, lines)
+    t.equal(keepsConnection(head(lines, { version })), stays, lines)
   }
   t.equal(keepAliveTime(Fields.of(['Keep-Alive', 'max=9, timeout=5'])), 5000)
   t.equal(keepAliveTime(Fields.of(['Keep-Alive', 'timeout=0'])), 0)

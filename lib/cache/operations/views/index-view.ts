@@ -74,16 +74,18 @@ function isUnused({ activity, statistics }: OperationsSources): boolean {
 export function liveFigures({ clock, activity, history }: OperationsSources) {
   const now = clock.now()
   const { lastDay, problemsToday } = history()
-  const last = lastDay.reduce(sumOfHours)
-  const requests = requestsOf(last)
+  const sum = (name: keyof Hour) => lastDay.reduce((all, hour) => all + hour[name], 0)
+  const hits = sum('hits')
+  const requests = hits + sum('misses') + sum('tunnel')
+  const saved = trafficSaved({ traffic_up: sum('traffic_up'), traffic_down: sum('traffic_down') })
   const { started, rates, connections, arriving, clientsToday } = activity()
   return {
     uptime: elapsedText(now - started),
     requestRate: rate(rates.requests),
     byteRate: size(Math.round(rates.bytes)),
-    dayRate: requests === 0 ? 'none' : percent(hitRate({ requests, hits: last.hits })),
+    dayRate: requests === 0 ? 'none' : percent(hitRate({ requests, hits })),
     dayRequests: countOf(requests, 'request'),
-    daySaved: size(trafficSaved(last)),
+    daySaved: size(saved),
     clientsToday: count(clientsToday),
     problemsToday: count(problemsToday),
     connections: countOf(connections, 'connection'),
@@ -91,31 +93,13 @@ export function liveFigures({ clock, activity, history }: OperationsSources) {
   }
 }
 
-function requestsOf({ hits, misses, tunnel }: Hour): number {
-  return hits + misses + tunnel
-}
-
-function sumOfHours(a: Hour, b: Hour): Hour {
-  return {
-    from: b.from,
-    hits: a.hits + b.hits,
-    misses: a.misses + b.misses,
-    tunnel: a.tunnel + b.tunnel,
-    refused: a.refused + b.refused,
-    failed: a.failed + b.failed,
-    problems: a.problems + b.problems,
-    traffic_up: a.traffic_up + b.traffic_up,
-    traffic_down: a.traffic_down + b.traffic_down,
-  }
-}
-
 /** The hit rate of each hour as a line. `line` is false when there was no request. */
 function rateLine(
   hours: readonly Hour[],
 ): { readonly line: false } | { readonly line: SparkView & { readonly range: string } } {
-  const rates = hours.map(hour => {
-    const requests = requestsOf(hour)
-    return requests === 0 ? undefined : hitRate({ requests, hits: hour.hits })
+  const rates = hours.map(({ hits, misses, tunnel }) => {
+    const requests = hits + misses + tunnel
+    return requests === 0 ? undefined : hitRate({ requests, hits })
   })
   const known = rates.filter(rate => rate !== undefined)
   if (known.length === 0) return { line: false }

@@ -1,6 +1,7 @@
 /**
- * Who fetches a key: an object that only one node can make (`PUT If-None-Match: *`). It lasts ten seconds and is renewed while the fetch
- * runs: when a node dies, the others go on after so long. One that has lapsed is taken over by the version it has (`If-Match`), so that of several nodes one gets it.
+ * Leases: an object in the bucket says which node fetches a key. Only one node can make the object (`PUT If-None-Match: *`). A lease lasts ten
+ * seconds and is renewed while the fetch runs, so that the other nodes go on ten seconds after a node has died. A node takes over a lapsed lease
+ * by its version (`If-Match`), so that only one of several nodes gets it.
  */
 import { hash, randomBytes } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
@@ -16,15 +17,15 @@ import {
   readLease,
   types,
 } from '../objects.ts'
-import type { Bucket, Put } from '../s3/bucket.ts'
-import { type Lease, patience } from '../shared-store.ts'
+import type { Bucket, ObjectWrite } from '../s3/bucket.ts'
+import { type Lease, sharedPatience } from '../shared-store.ts'
 import { mayBeNode } from './peer-addresses.ts'
 
-/** How long a lease lasts, and after which time its holder renews it. */
+/** How long a lease lasts, and how often its holder renews it. */
 const term: Milliseconds = 10_000
 const renewal: Milliseconds = 3000
 
-/** What a lease may last longer than we would give it, for clocks are a second off. */
+/** A lease of another node may last this much longer than `term`, because clocks differ. */
 const slack: Milliseconds = 3000
 
 interface LeaseParts {
@@ -48,23 +49,23 @@ const none: Lease = { kind: 'none' }
 
 export class Leases {
   readonly #parts: LeaseParts
-  /** By their names. */
+  /** The leases of this node by their names; undefined while a lease is being asked for. */
   readonly #held = new Map<string, Held | undefined>()
-  /** Whether another node has our name. */
+  /** Whether another node has the name of this node. */
   #hasTwin = false
 
   constructor(parts: LeaseParts) {
     this.#parts = parts
   }
 
-  /** `whenReleased` is awaited between the release by the fetch and the release in the bucket. */
+  /** Asks for the lease of a key. `whenReleased` is awaited between the release by the fetch and the release in the bucket. */
   async ask(key: string, whenReleased: () => Promise<unknown>): Promise<Lease> {
     const name = leaseName(key)
     if (this.#held.has(name)) return none
     this.#held.set(name, undefined)
-    // Three requests may be needed, and a client waits for all of them no longer than for one.
+    // Three requests may be needed, but a client waits only `patience` for all of them.
     const asking = this.#ask({ id: randomBytes(12).toString('hex'), name, etag: '', stop() {} })
-    const found = await resultInTime(asking, this.#parts.clock, patience)
+    const found = await resultInTime(asking, this.#parts.clock, sharedPatience)
     if (found === undefined) {
       void asking.then(late => this.#forget(name, late))
       return none
@@ -85,19 +86,19 @@ export class Leases {
     }
   }
 
-  /** Lets go of all of them, as far as there is time. */
+  /** Releases all leases of this node. */
   async close(): Promise<void> {
     await Promise.all([...this.#held.values()].map(held => held && this.#letGo(held)))
   }
 
-  /** The lease when it is ours now, or what there is in its place. */
+  /** The lease when this node got it, or the lease of another node, or none. */
   async #ask(ours: Held): Promise<Held | Lease> {
     const { bucket } = this.#parts
     const { name } = ours
     if (await this.#put(ours, 'new')) return ours
     if (ours.etag === 'refused') return none
     const there = await bucket.read(name, { most: mostBytes.lease })
-    // Its holder has just let go of it: what was fetched is in the bucket, or can be fetched.
+    // The holder has just released the lease, so the file is in the bucket or this node may fetch it.
     if (there === 'unchanged' || there.outcome !== 'done') return none
     const record = readLease(there.bytes)
     if (record?.id === ours.id) return { ...ours, etag: there.etag }
@@ -107,20 +108,20 @@ export class Leases {
     return none
   }
 
-  /** The node that has the lease, unless it names a place where none can be. */
+  /** The URL of the node that has the lease; undefined when no node can be at its address. */
   #peerOf({ peer }: LeaseRecord): LeaseRecord['peer'] {
     const { peer: own } = this.#parts
     return peer && mayBeNode(peer.host, own && peerOf(own)?.host) ? peer : undefined
   }
 
-  /** For how long a lease lasts still. One that lasts too long has a wrong time, and ours are from before a restart. */
+  /** The remaining time of a lease. It is 0 for a lease with a wrong time, and for a lease of this node from before a restart. */
   #left({ node, until }: LeaseRecord): Milliseconds {
     const left = until - this.#parts.bucket.now()
     return node === this.#parts.node || left > term + slack ? 0 : left
   }
 
-  /** Whether the lease is ours; `etag` is then its version, and 'refused' when not another node was first but the store refuses. */
-  async #put(lease: Held, only: NonNullable<Put['only']>): Promise<boolean> {
+  /** Writes a lease. Answers whether this node has it; `etag` is then its version. `etag` is 'refused' when the store refuses the write. */
+  async #put(lease: Held, only: NonNullable<ObjectWrite['only']>): Promise<boolean> {
     const { bucket, node, peer } = this.#parts
     const bytes = leaseBytes({ node, peer, id: lease.id, until: bucket.now() + term })
     const written = await bucket.put({
@@ -137,12 +138,12 @@ export class Leases {
 
   #hold(lease: Held): void {
     this.#held.set(lease.name, lease)
-    // Without its version it cannot be renewed, and lapses.
+    // A lease without a version cannot be renewed and lapses.
     if (lease.etag === '') return
     lease.stop = repeat(this.#parts.clock, renewal, async () => {
       const { etag } = lease
       if (await this.#put(lease, { etag })) return
-      // Another node has taken it over after it had lapsed; or the store is away for now.
+      // Another node has taken the lapsed lease, or the store does not answer now.
       lease.lost = lease.etag === ''
       if (!lease.lost) {
         lease.etag = etag
@@ -153,7 +154,7 @@ export class Leases {
     })
   }
 
-  /** A node takes over at once what a run of its own before has left. So two nodes with one name take each other's. */
+  /** Finds out whether another node has this node's name. A node takes over leases of its own name at once, so two such nodes take each other's. */
   async #noteLost({ name, id }: Held): Promise<void> {
     const { bucket, node, log } = this.#parts
     if (this.#hasTwin) return
@@ -165,7 +166,7 @@ export class Leases {
     log.warn('another node has the same shared_store.peer_url: both fetch the same files', { node })
   }
 
-  /** The answer came when the client waited no longer. */
+  /** Releases a lease whose answer came after the client had stopped waiting. */
   async #forget(name: string, late: Held | Lease): Promise<void> {
     if ('etag' in late) this.#held.set(name, late)
     if ('etag' in late) return this.#letGo(late)

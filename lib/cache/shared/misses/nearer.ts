@@ -1,14 +1,14 @@
 /**
- * What the other nodes of a bucket have of a file: first the bucket is asked, for the content by the digest that a signed index or the name
- * gives, else for what a node has noted under the key. Then it is found out whether another node is fetching the file, whose growing copy is
- * read along; or whether this node is the one to fetch it.
+ * Finds a file that the other nodes of a bucket have. First it asks the bucket: for the content by the digest that a signed index or the name
+ * gives, else for the entry of the key. Then it asks for the lease of the key. When another node is fetching the file, this node reads the growing
+ * content from it; else this node fetches the file.
  *
- * # What is believed
- * - A content that an index or its name promises is held to that digest, wherever it comes from.
- * - Where nothing promises a digest, the entry in the bucket is the word of a node, and counts as one in our own store does: only the operator's
- *   nodes may write to the bucket. Its content is held to the digest in the entry. Its fields are those that an origin's answer may leave in an
- *   entry, its moments do not lie in the future, and what it says was verified is not believed.
- * - Another node is read along only for what a digest promises.
+ * # Trust
+ * - A content with a digest from an index or from its name is compared with that digest, from any source.
+ * - Without such a digest the entry in the bucket counts like one in the local store, because only the operator's nodes may write to the bucket.
+ *   The content is compared with the digest in the entry. The entry keeps only fields that an origin's answer may leave in an entry, its moments
+ *   are not in the future, and its `verified` is dropped.
+ * - This node reads from another node only when a digest is known.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { pause, resultInTime } from '../../../async/deadline.ts'
@@ -18,12 +18,12 @@ import type { TargetUri } from '../../../http/message/target.ts'
 import type { Logger } from '../../../log/log.ts'
 import { suiteOfRelease } from '../../archive/path.ts'
 import {
-  expectedOf,
+  expectedContent,
   isSuperseded,
+  type NearAnswer,
   type NearContent,
-  type Nearer,
-  type Nearest,
   type NearQuestion,
+  type NearSources,
   type StaleContent,
   type WantedFile,
 } from '../../fetch/found.ts'
@@ -35,35 +35,40 @@ import {
   draftEntry,
   type EntryDraft,
   keptFields,
-  unstorable,
+  unstorableReason,
 } from '../../rfc9111/stored-response.ts'
 import type { Entry } from '../../store/entry.ts'
 import { isShareable, type SharingRules } from '../shareable.ts'
-import { type Lease, patience, type SharedContent, type SharedStore } from '../shared-store.ts'
+import {
+  type Lease,
+  type SharedContent,
+  type SharedStore,
+  sharedPatience,
+} from '../shared-store.ts'
 import type { Peers } from './peers.ts'
 
 interface SharedNearerParts extends SharingRules {
   readonly shared: SharedStore
   readonly peers: Pick<Peers, 'ask'>
-  /** The pointer of a suite, as far as this node has not found that it cannot be used. */
+  /** The pointer of a suite; undefined when this node has found that it cannot be used. */
   readonly pointer: (at: string) => ReturnType<SharedStore['suite']>
   readonly rules: () => Rules
-  /** Called with what is taken as the bucket has it: it need not be offered again. */
+  /** Called with the entry of a content that was taken from the bucket and need not be offered again. */
   readonly onTaken: (entry: Pick<Entry, 'key' | 'digest'>) => void
-  /** Called with the digest of a content that was taken and turns out to be another: the right one has to be offered. */
+  /** Called with the digest of a content that was taken and has another digest, so that the right one must be offered. */
   readonly onWrong: (digest: string) => void
   readonly clock: Clock
   readonly log: Logger
 }
 
 /**
- * How long a file is waited for that another node fetches and does not let us read, and how often is asked. apt gives up after 30 seconds
- * without a byte.
+ * A client waits at most `longestWait` for a file that another node fetches and does not give. The bucket is asked again after each
+ * `betweenQuestions`. apt gives up after 30 seconds without a byte.
  */
 const longestWait: Milliseconds = 12_000
 const betweenQuestions: Milliseconds = 1000
 
-/** A file that is wanted, and what is known of it before anything was asked. */
+/** A wanted file with the facts that are known before the bucket is asked. */
 interface Sought {
   readonly wanted: WantedFile
   readonly key: string
@@ -72,7 +77,7 @@ interface Sought {
   readonly question: NearQuestion
 }
 
-export class SharedNearer implements Nearer {
+export class SharedNearer implements NearSources {
   readonly #parts: SharedNearerParts
 
   constructor(parts: SharedNearerParts) {
@@ -81,19 +86,19 @@ export class SharedNearer implements Nearer {
 
   serves(wanted: WantedFile): boolean {
     if (wanted.stored !== undefined && !isSuperseded(wanted)) return false
-    const isPromised = expectedOf(wanted) !== undefined || wanted.awaited !== undefined
-    // What waits to take the place of a Release file was asked of the origin.
+    const isPromised = expectedContent(wanted) !== undefined || wanted.awaited !== undefined
+    // The key of a new Release file, before it replaces the old one, has a `#`. Such a file is fetched from the origin.
     if (!isPromised && wanted.key.includes('#')) return false
     return isShareable(wanted.uri, this.#parts)
   }
 
-  async find(wanted: WantedFile, question: NearQuestion): Promise<Nearest> {
+  async find(wanted: WantedFile, question: NearQuestion): Promise<NearAnswer> {
     const [key = ''] = wanted.key.split('#', 1)
     const sought: Sought = { wanted, key, promised: sha256Of(wanted), question }
     const stored = await this.#inBucket(sought)
     if (stored === 'late') return { kind: 'origin' }
     if (stored !== undefined) return stored
-    if (wanted.onlyNear === true || expectedOf(wanted) === undefined) return { kind: 'origin' }
+    if (wanted.onlyNear === true || expectedContent(wanted) === undefined) return { kind: 'origin' }
     return this.#byLease(sought)
   }
 
@@ -102,14 +107,14 @@ export class SharedNearer implements Nearer {
     this.#parts.shared.wrong(digest)
   }
 
-  /** What the bucket has, if it says so in time. */
+  /** The content in the bucket, or `late` when the bucket does not answer in time. */
   async #inBucket(sought: Sought): Promise<NearContent | StaleContent | 'late' | undefined> {
     let late = false
     const asked = this.#askBucket(sought).then(found => {
       if (late && found?.kind === 'content') found.answer.response.content.close()
       return found ?? 'nothing'
     })
-    const found = await resultInTime(asked, this.#parts.clock, patience)
+    const found = await resultInTime(asked, this.#parts.clock, sharedPatience)
     late = found === undefined
     return found === 'nothing' ? undefined : (found ?? 'late')
   }
@@ -117,7 +122,7 @@ export class SharedNearer implements Nearer {
   async #askBucket(sought: Sought): Promise<NearContent | StaleContent | undefined> {
     const { promised, wanted, question } = sought
     if (promised === undefined) return this.#byEntry(sought)
-    // The entry gives all nodes the same date and the fields that the origin sent.
+    // From the entry all nodes take the same date and the fields that the origin sent.
     const begins = question.first === 0
     const [content, entry] = await Promise.all([
       this.#blob(sought, promised, wanted.claim?.size),
@@ -135,8 +140,9 @@ export class SharedNearer implements Nearer {
     if (entry === undefined) return undefined
     const draft = this.#draft(sought, entry)
     const open = (of: EntryDraft) => this.#opened(sought, entry, of)
-    // What an index promises by another digest than SHA-256 is held to that.
-    if (expectedOf(wanted) !== undefined || wanted.archive.kind === 'release') return open(draft)
+    // A content with a digest other than SHA-256 from an index is compared with that digest later.
+    if (expectedContent(wanted) !== undefined || wanted.archive.kind === 'release')
+      return open(draft)
     const { freshness } = this.#parts.rules().config
     const now = this.#parts.clock.now()
     const circumstances = { settings: freshness, now }
@@ -146,7 +152,7 @@ export class SharedNearer implements Nearer {
     return { kind: 'stale', entry: known, givenStale, open }
   }
 
-  /** The entry of another node; of a Release file, that of the generation which the nodes give to clients. */
+  /** The entry of another node. For a Release file it is the entry in the pointer of the suite. */
   async #entry({ wanted, key }: Sought): Promise<Entry | undefined> {
     const { shared, pointer } = this.#parts
     if (wanted.archive.kind !== 'release') return shared.entry(key)
@@ -180,7 +186,7 @@ export class SharedNearer implements Nearer {
   ): NearContent {
     const now = this.#parts.clock.now()
     const times = { requested: now, received: now }
-    const expected = expectedOf(wanted) ?? {
+    const expected = expectedContent(wanted) ?? {
       size,
       digest: { algorithm: 'sha256', hex: digest },
     }
@@ -207,7 +213,7 @@ export class SharedNearer implements Nearer {
     }
   }
 
-  /** What an entry of another node leaves in ours. */
+  /** The entry that this node makes from an entry of another node. */
   #draft({ wanted, question }: Sought, entry: Entry): EntryDraft {
     const now = this.#parts.clock.now()
     const fields = keptFields(Fields.of(...entry.fields))
@@ -225,8 +231,8 @@ export class SharedNearer implements Nearer {
     }
   }
 
-  /** Finds out which node fetches the file. */
-  async #byLease(sought: Sought): Promise<Nearest> {
+  /** Asks for the lease and waits for the node that fetches the file, or answers that this node must fetch it. */
+  async #byLease(sought: Sought): Promise<NearAnswer> {
     const { clock } = this.#parts
     const { lifetime } = sought.question
     const until = clock.elapsed() + longestWait
@@ -251,27 +257,27 @@ export class SharedNearer implements Nearer {
       if (late && lease.kind === 'held') lease.release()
       return lease
     })
-    const lease = await resultInTime(asked, this.#parts.clock, patience)
+    const lease = await resultInTime(asked, this.#parts.clock, sharedPatience)
     late = lease === undefined
     return lease ?? { kind: 'none' }
   }
 
-  /** There is no lease to be had. While leases work, that is so when its holder has just let go of it, having stored the file. */
-  async #withoutLease(sought: Sought): Promise<Nearest> {
+  /** Called when no lease is given. While leases work, the holder has probably just stored the file and released the lease, so the bucket is asked. */
+  async #withoutLease(sought: Sought): Promise<NearAnswer> {
     const { leases, resting } = this.#parts.shared.state
     const stored = leases === 'on' && resting === undefined && (await this.#inBucket(sought))
     return typeof stored === 'object' ? stored : { kind: 'origin' }
   }
 
-  /** This node fetches, unless another has stored the file since the bucket was asked. */
-  async #held(sought: Sought, lease: Extract<Lease, { kind: 'held' }>): Promise<Nearest> {
+  /** Has this node fetch the file, unless another node has stored it since the bucket was asked. */
+  async #held(sought: Sought, lease: Extract<Lease, { kind: 'held' }>): Promise<NearAnswer> {
     const stored = await this.#inBucket(sought)
     if (stored === undefined || stored === 'late') return { kind: 'origin', lease }
     lease.release()
     return stored
   }
 
-  /** The content as it comes to the node that fetches it; undefined when that node does not give it. */
+  /** Reads the growing content from the node that fetches it; undefined when that node does not give it. */
   async #along(
     { wanted, question }: Sought,
     { peer }: Extract<Lease, { kind: 'taken' }>,
@@ -285,10 +291,10 @@ export class SharedNearer implements Nearer {
     try {
       const response = await peers.ask(peer, { uri: wanted.uri, first, lifetime })
       const { status, fields, length, content } = response
-      const expected = expectedOf(wanted) ?? {}
+      const expected = expectedContent(wanted) ?? {}
       const left = expected.size === undefined ? length : expected.size - first
       const fits = status === (first === 0 ? 200 : 206) && (length ?? left) === left
-      if (fits && unstorable(first === 0 ? fields : Fields.empty) === undefined) {
+      if (fits && unstorableReason(first === 0 ? fields : Fields.empty) === undefined) {
         const times = { requested, received: clock.now() }
         return {
           kind: 'content',
@@ -308,9 +314,9 @@ export class SharedNearer implements Nearer {
   }
 }
 
-/** The SHA-256 that a file must have. */
+/** The SHA-256 that a file must have; undefined when none is known. */
 function sha256Of(wanted: WantedFile): string | undefined {
-  const { digest } = expectedOf(wanted) ?? {}
+  const { digest } = expectedContent(wanted) ?? {}
   return digest?.algorithm === 'sha256' ? digest.hex : undefined
 }
 
@@ -318,5 +324,5 @@ function answerOf({ uri }: WantedFile, response: OriginResponse, near: NearPlace
   return { response, place: uri, source: uri, others: false, certain: true, near }
 }
 
-/** The fields of a content of which no node has said more. */
+/** The fields of a content without an entry. */
 const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])

@@ -1,12 +1,13 @@
 /**
- * Asks other nodes for what they are fetching, or have stored. A node answers such a request from its store or from a fetch under way, and
+ * Asks other nodes for files that they are fetching or have stored. A node answers such a request from its store or from a fetch under way, and
  * asks no origin for it, so nodes cannot wait for each other in a circle (RFC 9111 section 5.2.1.7, `only-if-cached`).
  *
  * # Facts
- * - What another node sends is held to the digest that this node knows, exactly as what an origin sends is. So the address of a node, which
- *   stands in the bucket, need not be trusted. A request to it has no credentials and tells no more than the name of a file. No request goes
- *   to this machine itself or to an address at which clouds give credentials, see peer-addresses.ts.
- * - A node is asked as a proxy. By https it is asked with a URL prefix, because a parent proxy is spoken to by http.
+ * - A content from another node is compared with the digest that this node knows, like a content from an origin. So the address of a node in the
+ *   bucket need not be trusted. A request to it has no credentials and only tells the name of a file. No request goes to this machine itself or to
+ *   an address at which clouds give credentials (peer-addresses.ts).
+ * - A node with an http URL is asked as a proxy. A node with an https URL is asked with a URL prefix, because our client speaks only http to a
+ *   proxy.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
@@ -16,7 +17,7 @@ import type { Source } from '../../../bytes/source.ts'
 import { Failure } from '../../../errors.ts'
 import { OriginClient, type OriginResponse } from '../../../http/client/client.ts'
 import { resolveBySystem } from '../../../http/client/dialling/name-lookup.ts'
-import { onlyBy } from '../../../http/client/dialling/parents.ts'
+import { singleParent } from '../../../http/client/dialling/parents.ts'
 import { OriginFailure } from '../../../http/client/errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
@@ -29,32 +30,32 @@ interface PeersParts {
   readonly blocks: BlockPool
   /** The `peer_url` of this node. */
   readonly own: () => TargetUri | undefined
-  /** Our name in Via, by which a node that is asked finds that the request comes from itself. */
+  /** The name of this node in Via, by which a node recognises a request from itself. */
   readonly pseudonym: string
 }
 
-export interface PeerQuestion {
+interface PeerQuestion {
   readonly uri: TargetUri
-  /** The first byte that is wanted. */
+  /** The position of the first byte to read. */
   readonly first: number
   readonly lifetime: Lifetime
 }
 
-/** Time until a node has taken the connection. */
+/** The longest time until a node has accepted the connection. */
 const connecting: Milliseconds = 2000
-/** Time without a head, or without a byte of content: the origin of that node may be slow. */
+/** The longest time without a response head or without a byte of content. It is long, because the origin of that node may be slow. */
 const silence: Milliseconds = 10_000
 const mostPeers = 64
-/** How long a node is not asked whose content came too slowly: an origin may be faster. */
+/** A node whose content came too slowly is not asked for this time, because an origin may be faster. */
 const slowTime: Milliseconds = 60_000
 const perPeer = 32
 
-/** Fields of an answer that was asked for with a URL prefix, which concern our own address. */
+/** Fields in an answer to a request with a URL prefix. They concern the address of the node and are dropped. */
 const ofPrefix = ['Content-Security-Policy', 'X-Content-Type-Options']
 
 export class Peers {
   readonly #parts: PeersParts
-  /** Until when nodes that were too slow are not asked, by `elapsed`. */
+  /** The moment by `elapsed` until which a slow node is not asked, by the name of the node. */
   readonly #slow = recentEntries<string, Milliseconds>(mostPeers)
   readonly #clients = new LRUCache<string, OriginClient>({
     max: mostPeers,
@@ -65,7 +66,7 @@ export class Peers {
     this.#parts = parts
   }
 
-  /** The answer of a node, with a status of any kind. Throws the client's failures. */
+  /** The answer of a node, with any status. Throws the failures of the client. */
   async ask(peer: TargetUri, question: PeerQuestion): Promise<OriginResponse> {
     const { uri, first, lifetime } = question
     const { clock, pseudonym } = this.#parts
@@ -120,7 +121,7 @@ export class Peers {
       },
       parents:
         peer.scheme === 'http'
-          ? onlyBy({ host: peer.host, port: peer.port, credentials: undefined })
+          ? singleParent({ host: peer.host, port: peer.port, credentials: undefined })
           : undefined,
       deadlines: {
         lookup: connecting,
@@ -141,7 +142,7 @@ function nameOf(peer: TargetUri): string {
   return `${peer.scheme}://${formatAuthority(peer)}`
 }
 
-/** A target as clients ask a proxy for it: an https origin by `http://HTTPS///`. */
+/** A target in the form in which clients ask a proxy for it. An https origin becomes `http://HTTPS///`. */
 function asked(uri: TargetUri): TargetUri {
   if (uri.scheme === 'http') return uri
   return { scheme: 'http', host: 'https', port: 80, path: `//${authority(uri)}${uri.path}` }
@@ -152,7 +153,7 @@ function prefixed({ scheme, host, port }: TargetUri, uri: TargetUri): TargetUri 
   return { scheme, host, port, path: `${https}/${authority(uri)}${uri.path}` }
 }
 
-/** Host and port: with the port a name without a dot is no directory. */
+/** Host and port. The port is always written, because a host name without a dot would else be taken as a directory. */
 function authority({ host, port }: TargetUri): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }

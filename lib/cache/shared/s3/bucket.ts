@@ -1,18 +1,18 @@
 /**
- * A bucket of an object store that speaks the protocol of Amazon S3: the few requests that are needed, over our own client for origins, so
- * that its pool, deadlines and back-pressure hold. What comes of a request is a value; no method rejects.
+ * A bucket of an object store with the protocol of Amazon S3. It sends the few needed requests with our own client for origins, which has a pool,
+ * deadlines and back-pressure. The outcome of a request is a value; no method rejects.
  *
  * # Facts
- * - A redirect is never followed: it would carry credentials to a place that the operator has not named.
- * - The time in a signature may be off by 15 minutes. The store's clock is known by the Date of its answers, and we sign by that clock.
- * - 404 is also said of a bucket that is not there, and 403 of an object that is not there, by stores that do not let us list. The code in
- *   the content tells them apart. HEAD has no content.
- * - A store that cannot do conditional writes says 501 (Swift), or 400 with NotImplemented, or does the write all the same.
- * - A copy may say 200 and have an error in its content.
- * - Amazon says 400 of credentials whose time is over, and of a region that is another.
- * - A server between may compress contents (Content-Encoding). Their bytes are not those that were stored. It may also change
- *   Accept-Encoding on its way, so that is not signed.
- * - Engines close connections that are unused. A request with content over such a connection fails and is sent once more.
+ * - A redirect is never followed, because it would send credentials to a server that the operator has not named.
+ * - The time in a signature may be wrong by 15 minutes. The Date of the store's answers shows its clock, and we sign with that clock's time.
+ * - A store also answers 404 for a missing bucket. A store that does not allow listing answers 403 for a missing object. The code in the content
+ *   tells them apart, but HEAD has no content.
+ * - A store without conditional writes answers 501 (Swift), or 400 with NotImplemented, or ignores the condition and writes.
+ * - A copy may answer 200 and have an error in its content.
+ * - Amazon answers 400 for expired credentials and for a wrong region.
+ * - A server between may compress contents (Content-Encoding), so that their bytes are not the stored ones. It may also change Accept-Encoding,
+ *   so that field is not signed.
+ * - Engines close unused connections. A request with content over such a connection fails and is sent once more.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { Lifetime } from '../../../async/lifetime.ts'
@@ -30,7 +30,7 @@ import { Fields } from '../../../http/message/field.ts'
 import { type Content, lengthOf, noContent } from '../../../http/message/message.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
 import { pacedSource } from '../pace.ts'
-import { patience, type SharedOperation, type SharedOutcome } from '../shared-store.ts'
+import { type SharedOperation, type SharedOutcome, sharedPatience } from '../shared-store.ts'
 import {
   type AwsCredentials,
   amzDate,
@@ -39,8 +39,8 @@ import {
   escapedPath,
 } from './sigv4.ts'
 
-export interface BucketPlace {
-  /** Path style: the first segment of the path is the bucket. Host style: the first label of the host is. What follows is a prefix of names. */
+interface BucketPlace {
+  /** In path style the first segment of the path is the bucket, in host style the first label of the host. The rest of the path is a prefix of all names. */
   readonly uri: TargetUri
   readonly style: 'path' | 'host'
   readonly region: string
@@ -50,44 +50,48 @@ export interface BucketParts {
   readonly clock: Clock
   readonly client: OriginClient
   readonly place: BucketPlace
-  /** Asked for each request, so that a reload counts. */
+  /** The credentials, which are asked for before each request, so that a reload counts. */
   readonly credentials: () => AwsCredentials
-  /** Told what came of each request. */
-  readonly onOutcome: (operation: SharedOperation, outcome: SharedOutcome, reason: Reason) => void
+  /** Called with the outcome of each request. */
+  readonly onOutcome: (
+    operation: SharedOperation,
+    outcome: SharedOutcome,
+    reason: OutcomeReason,
+  ) => void
 }
 
-/** Why a request came to what it came to. */
-export interface Reason {
-  /** For the log; "" when it did what it was asked. */
+/** The reason for the outcome of a request. */
+export interface OutcomeReason {
+  /** The reason in words for the log; "" for a success. */
   readonly because: string
-  /** Whether that says something of the store, and not of us, of who asked, or of one object. */
+  /** Whether the outcome concerns the store, and not this node, the reader, or one object. */
   readonly telling: boolean
 }
 
-/** Anything but success, and why, in words for the log. */
+/** An outcome other than success, with the reason in words for the log. */
 export interface BucketRefusal {
   readonly outcome: Exclude<SharedOutcome, 'done'>
   readonly because: string
 }
 
-/** An object whose content is to come. */
-export interface FoundObject extends ObjectFacts {
+/** An object whose content the caller reads from `source`. */
+interface FoundObject extends ObjectFacts {
   readonly outcome: 'done'
   readonly first: number
   readonly source: Source
 }
 
-export interface ObjectFacts {
+interface ObjectFacts {
   /** Bytes of the whole object. */
   readonly size: number
-  /** What the store calls this version of it; "" when it does not say. */
+  /** The entity tag of this version; "" when the store gives none. */
   readonly etag: string
-  /** When it was written, by the store's clock; undefined when it does not say. */
+  /** When it was written, by the store's clock; undefined when the store does not say. */
   readonly modified: Milliseconds | undefined
 }
 
 /** A small object that was read whole. */
-export interface SmallObject extends ObjectFacts {
+interface SmallObject extends ObjectFacts {
   readonly outcome: 'done'
   readonly bytes: Buffer
 }
@@ -97,13 +101,14 @@ interface Done {
   readonly etag: string
 }
 
-export interface Put {
+/** An object to write. */
+export interface ObjectWrite {
   readonly name: string
   /** SHA-256 of the content, lower-case hex. */
   readonly digest: string
   readonly content: Content
   readonly type: string
-  /** Only where there is none: `If-None-Match: *`; or only where this version is. */
+  /** The condition of the write: the object must not exist (`If-None-Match: *`), or must have this version (`If-Match`). */
   readonly only?: 'new' | { readonly etag: string }
 }
 
@@ -112,12 +117,12 @@ interface Asked {
   readonly method: string
   readonly name: string
   readonly fields?: ReadonlyArray<readonly [name: string, value: string]>
-  readonly put?: Pick<Put, 'digest' | 'content'>
-  /** Whether it depends on what is there. */
+  readonly put?: Pick<ObjectWrite, 'digest' | 'content'>
+  /** Whether the request has a condition about the present object. */
   readonly conditional?: boolean
-  /** From its begin to the head of the response, or to its end when it is read whole. */
+  /** The longest time from the beginning to the head of the response, or to its end when it is read whole. */
   readonly patience?: Milliseconds
-  /** Most bytes of a response that is read whole. */
+  /** The most bytes of a response that is read whole; undefined when the caller reads the content. */
   readonly whole?: number
   readonly lifetime?: Lifetime
 }
@@ -125,31 +130,31 @@ interface Asked {
 interface Answered {
   readonly outcome: 'done'
   readonly response: OriginResponse
-  /** Of a response that was read whole; its content is closed. */
+  /** The content of a response that was read whole; empty for any other. */
   readonly bytes: Buffer
 }
 
 type Answer = Answered | BucketRefusal
 
-/** Bytes of an error that are looked at: its code stands at the beginning. */
+/** The number of bytes of an error that are read. Its code is at the beginning. */
 const errorBytes = 4096
 
-/** The longest wait for the store to take the content of an upload, and to say that it has it. */
+/** The longest time for a small upload, from its beginning to the answer of the store. */
 const uploadPatience: Milliseconds = 60_000
-/** Bytes of a large upload that have to go in each millisecond, on the whole. */
+/** A large upload gets one more millisecond for each `slowestUpload` bytes. */
 const slowestUpload = 50
 
-/** Bytes of an entity tag; one that is longer counts as none, because tags are remembered. */
+/** The longest entity tag. A longer one is dropped, because tags are kept in memory. */
 const longestTag = 256
 
 const deadlines: Partial<OriginDeadlines> = {
-  queue: patience,
-  lookup: patience,
-  connect: patience,
-  tls: patience,
+  queue: sharedPatience,
+  lookup: sharedPatience,
+  connect: sharedPatience,
+  tls: sharedPatience,
   send: 10_000,
   fields: uploadPatience,
-  content: patience,
+  content: sharedPatience,
 }
 
 export class Bucket {
@@ -164,22 +169,22 @@ export class Bucket {
     this.#base = escapedPath(decoded(parts.place.uri.path)).replace(/\/+$/, '')
   }
 
-  /** How far the store's clock is ahead of ours. */
+  /** The store's clock minus the clock of this node. */
   get ahead(): Milliseconds {
     return this.#ahead
   }
 
-  /** The moment by the store's clock. */
+  /** The present moment by the store's clock. */
   now(): Milliseconds {
     return this.#parts.clock.now() + this.#ahead
   }
 
-  /** Bytes of contents that came from it and went to it. */
+  /** Bytes of contents that were received from the bucket and sent to it. */
   get traffic(): { readonly received: number; readonly sent: number } {
     return { received: this.#received, sent: this.#sent }
   }
 
-  /** An object from byte `first` on. */
+  /** Reads an object from byte `first` on. */
   async get(
     name: string,
     { first = 0, lifetime }: { readonly first?: number; readonly lifetime: Lifetime },
@@ -198,7 +203,7 @@ export class Bucket {
     return { outcome: 'done', ...facts, size, first, source: this.#watched(content) }
   }
 
-  /** A small object whole; `unchanged` when it is still the version with `etag`. */
+  /** Reads a whole small object; `unchanged` when it still has the version `etag`. */
   async read(
     name: string,
     { most, etag = '' }: { readonly most: number; readonly etag?: string },
@@ -223,7 +228,7 @@ export class Bucket {
     return { outcome: 'done', ...factsOf(response), size }
   }
 
-  async put({ name, digest, content, type, only }: Put): Promise<Done | BucketRefusal> {
+  async put({ name, digest, content, type, only }: ObjectWrite): Promise<Done | BucketRefusal> {
     const answer = await this.#ask({
       operation: 'put',
       method: 'PUT',
@@ -232,7 +237,7 @@ export class Bucket {
       fields: [['Content-Type', type], ...conditionOf(only)],
       conditional: only !== undefined,
       whole: errorBytes,
-      patience: content.kind === 'stream' ? timeToSend(content) : patience,
+      patience: content.kind === 'stream' ? timeToSend(content) : sharedPatience,
     })
     return this.#etagOf(answer)
   }
@@ -254,7 +259,7 @@ export class Bucket {
     return this.#etagOf(await this.#ask(asked))
   }
 
-  /** Has the store copy an object onto itself, so that its age begins anew. */
+  /** Makes the store copy an object onto itself, so that its age begins anew. */
   async renew(name: string, type: string): Promise<Done | BucketRefusal> {
     const answer = await this.#ask({
       operation: 'copy',
@@ -277,16 +282,16 @@ export class Bucket {
     return { outcome: 'done', etag: '' }
   }
 
-  /** `/bucket/name`, whatever the style. */
+  /** The source of a copy: `/bucket/name` in both styles. */
   #copySource(name: string): string {
     const { uri, style } = this.#parts.place
     const path = `${this.#base}/${escapedPath(name)}`
     return style === 'path' ? path : `/${escapedPath(uri.host.replace(/\..*$/, ''))}${path}`
   }
 
-  /** Asks, and once more when the clocks differ or a kept connection had died. All of it in the time it may take. */
+  /** Sends a request, and sends it again when the clocks differ or an idle connection was dead. Both share the time of `patience`. */
   async #ask(asked: Asked): Promise<Answer> {
-    const { operation, lifetime, patience: longest = patience } = asked
+    const { operation, lifetime, patience: longest = sharedPatience } = asked
     const within = new Lifetime()
     const end = (reason: Error): void => within.end(reason)
     lifetime?.onceOver(end)
@@ -311,7 +316,7 @@ export class Bucket {
     }
   }
 
-  /** Throws what the client throws. */
+  /** Sends a request once. `again` when it may be sent a second time. Throws what the client throws. */
   async #send(
     asked: Asked,
     within: Lifetime,
@@ -323,7 +328,7 @@ export class Bucket {
       response = await this.#parts.client.request(this.#signed(asked, within, attempt))
     } catch (error) {
       const died = error instanceof OriginFailure && brokenOff.includes(error.code)
-      // A stream is read once.
+      // A stream can be read only once.
       if (died && attempt === 'first' && put !== undefined && put.content.kind !== 'stream')
         return 'again'
       throw error
@@ -386,12 +391,12 @@ export class Bucket {
     }
   }
 
-  /** A Date that is no date, or missing, changes nothing. */
+  /** Learns the store's clock from the Date of an answer. A missing or malformed Date has no effect. */
   #learn(date: string | undefined): void {
     const now = this.#parts.clock.now()
     const theirs = date === undefined ? undefined : parseDate(date, now)
     if (theirs === undefined || theirs < 0) return
-    // It has no parts of a second: what is less than two is no difference.
+    // Date has whole seconds, so a difference below two seconds counts as none.
     const ahead = theirs - now
     this.#ahead = Math.abs(ahead) < 2000 ? 0 : ahead
   }
@@ -421,20 +426,20 @@ export class Bucket {
   }
 
   #unusable(operation: SharedOperation, what: string): BucketRefusal {
-    // That may be the fault of who has written the one object.
+    // The node that wrote the object may have caused this, so it does not concern the store.
     return this.#refused(operation, 'failed', { because: `it sent ${what}`, telling: false })
   }
 
   #refused(
     operation: SharedOperation,
     outcome: BucketRefusal['outcome'],
-    { because, telling = true }: Partial<Reason> & Pick<Reason, 'because'>,
+    { because, telling = true }: Partial<OutcomeReason> & Pick<OutcomeReason, 'because'>,
   ): BucketRefusal {
     this.#tell(operation, outcome, { because, telling })
     return { outcome, because }
   }
 
-  #tell(operation: SharedOperation, outcome: SharedOutcome, reason: Reason): void {
+  #tell(operation: SharedOperation, outcome: SharedOutcome, reason: OutcomeReason): void {
     this.#parts.onOutcome(operation, outcome, reason)
   }
 }
@@ -445,46 +450,46 @@ function isSuccess(status: number): boolean {
   return (status >= 200 && status < 300) || status === 304
 }
 
-/** Whether its bytes are not those that were stored. `aws-chunked` is how an upload was sent, and some engines repeat it. */
+/** Whether the bytes of a response are not the stored ones. `aws-chunked` is the coding of an upload, and some engines repeat it. */
 function isCoded({ fields }: OriginResponse): boolean {
   const coding = fields.get('Content-Encoding')?.trim().toLowerCase() ?? ''
   return !['', 'identity', 'aws-chunked'].includes(coding)
 }
 
-/** The longest time for an upload, in which an engine that takes a byte now and then does not stand in the way of others. */
+/** The longest time for an upload, so that an engine that takes a byte now and then does not block other uploads. */
 function timeToSend(content: Content): Milliseconds {
   return uploadPatience + (lengthOf(content) ?? 0) / slowestUpload
 }
 
-/** Codes of a 400 that are about the credentials or the region. */
+/** The codes of a 400 that concern the credentials or the region. */
 const refusedCodes: readonly string[] = [
   ...['ExpiredToken', 'InvalidToken', 'TokenRefreshRequired'],
   ...['AuthorizationHeaderMalformed', 'InvalidRegion', 'IllegalLocationConstraintException'],
 ]
 
-/** Whether a refusal says something of the store, and not of the one object alone. */
+/** Whether a refusal concerns the store, and not only one object. */
 function tellsOfStore(operation: SharedOperation, status: number, code: string): boolean {
   if (code === 'NoSuchBucket' || status >= 500 || status === 429 || status === 408)
     return status !== 501
   if (refusedCodes.includes(code)) return true
-  // A store that does not let us list says so of objects that are not there. HEAD has no code.
+  // A store that does not allow listing answers 403 for missing objects. The answer to HEAD has no code.
   const reads = operation === 'get' || operation === 'head'
   if (status === 401 || status === 403) return !reads || !['', 'AccessDenied'].includes(code)
   return status >= 300 && status < 400
 }
 
-/** Why a request was ended that had no answer in time. */
+/** The reason with which a request is ended that had no answer in time. */
 const late = new Error('too late')
 
-/** The connection broke, rather than fell silent. */
+/** The codes of failures in which the connection broke. */
 const brokenOff: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
 
-/** Whether we have ended it ourselves: its reader has gone, or our disk does not give what is to be sent. */
+/** Whether this node ended the request itself: its reader left, or the local disk did not give the content to send. */
 function isEnded(error: unknown): boolean {
   return error instanceof OriginFailure && error.code === 'ORIGIN_ABORTED'
 }
 
-function conditionOf(only: Put['only']): ReadonlyArray<readonly [string, string]> {
+function conditionOf(only: ObjectWrite['only']): ReadonlyArray<readonly [string, string]> {
   if (only === undefined) return []
   return only === 'new' ? [['If-None-Match', '*']] : [['If-Match', only.etag]]
 }
@@ -493,12 +498,12 @@ function factsOf({ fields }: OriginResponse): Pick<ObjectFacts, 'etag' | 'modifi
   const modified = fields.get('Last-Modified')
   return {
     etag: etagIn(fields),
-    // Without two-digit years no present is needed.
+    // Only a date with a two-digit year would need the present moment.
     modified: modified === undefined ? undefined : parseDate(modified, 0),
   }
 }
 
-/** Bytes of the whole, of a part that begins where it was asked for and goes to the end; undefined for any other. */
+/** The size of the whole object, when the part begins at `first` and goes to the end; undefined for any other part. */
 function sizeOfRange({ fields, length }: OriginResponse, first: number): number | undefined {
   const [, from, to, all] =
     /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/.exec(fields.get('Content-Range') ?? '') ?? []
@@ -516,7 +521,7 @@ function lengthSent(put: Asked['put']): number {
   return put === undefined ? 0 : (lengthOf(put.content) ?? 0)
 }
 
-/** The code of an error, as far as it is one. */
+/** The code in an error of the store; "" when there is none. */
 function codeIn(text: string): string {
   return /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text)?.[1] ?? ''
 }
@@ -542,7 +547,7 @@ function outcomeOf(status: number, code: string, conditional: boolean): BucketRe
   return status === 401 || status === 403 || refusedCodes.includes(code) ? 'denied' : 'failed'
 }
 
-/** The first bytes of a content, as far as it has any; the rest is not read. */
+/** The first bytes of a content as text. The rest is not read. */
 async function beginning(source: Source): Promise<string> {
   let text = ''
   for await (const block of iterate(source)) {
@@ -552,7 +557,7 @@ async function beginning(source: Source): Promise<string> {
   return text
 }
 
-/** All of a content; undefined when it has more than `most` bytes. Rejects with what the source breaks off with. */
+/** The whole content; undefined when it has more than `most` bytes. Rejects with the error of the source. */
 async function atMost(source: Source, most: number): Promise<Buffer | undefined> {
   const blocks: Buffer[] = []
   let size = 0
@@ -564,7 +569,7 @@ async function atMost(source: Source, most: number): Promise<Buffer | undefined>
   return Buffer.concat(blocks)
 }
 
-/** What a path of the configuration names; a path that is no text of UTF-8 stays as it is. */
+/** Decodes a path of the configuration. A path that is not UTF-8 stays as it is. */
 function decoded(path: string): string {
   try {
     return decodeURIComponent(path)

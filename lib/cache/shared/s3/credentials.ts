@@ -1,15 +1,15 @@
 /**
- * The credentials for the bucket: from a file, a credential of systemd, or the variables that the programs of AWS read. A file has the form of
- * theirs: lines `aws_access_key_id = …`, `aws_secret_access_key = …` and, for credentials that are for a time, `aws_session_token = …`, in the
- * profile `[default]` or without one. No message quotes what stands there.
+ * Reads the credentials for the bucket from a file, a credential of systemd, or the environment variables of the AWS programs. A file has the
+ * format of those programs: lines `aws_access_key_id = …`, `aws_secret_access_key = …` and, for temporary credentials, `aws_session_token = …`, in
+ * the profile `[default]` or without a profile. No message quotes the file.
  */
 import { privateSecret } from '../../../config/secret-place.ts'
 import type { AwsCredentials } from './sigv4.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
-export type BucketCredentials = AwsCredentials | { readonly problem: string }
+type BucketCredentials = AwsCredentials | { readonly problem: string }
 
-/** Reads them anew. */
+/** Reads the credentials at `place`, or those of the environment when there is no place. */
 export function bucketCredentials(
   place: string | undefined,
   environment: Environment,
@@ -30,7 +30,7 @@ function fromEnvironment(environment: Environment): BucketCredentials {
   return credentialsOf(members) ?? { problem }
 }
 
-/** Reads the text of such a file. */
+/** Reads the text of a credentials file. */
 export function parseCredentials(text: string): BucketCredentials {
   const members = new Map<string, string>()
   let profile = 'default'
@@ -42,7 +42,7 @@ export function parseCredentials(text: string): BucketCredentials {
       continue
     }
     const [, name, value] = /^\s*([A-Za-z_]{1,64})\s*=\s*(.*?)\s*$/.exec(line) ?? []
-    // The line may be half of a secret: it is not quoted.
+    // The message does not quote the line, because it may be a part of a secret.
     if (name === undefined || value === undefined) {
       return { problem: `has something else than NAME = VALUE on line ${index + 1}` }
     }
@@ -57,7 +57,7 @@ function credentialsOf(members: ReadonlyMap<string, string>): AwsCredentials | u
   const keyId = members.get('aws_access_key_id') ?? ''
   const secret = members.get('aws_secret_access_key') ?? ''
   const token = members.get('aws_session_token') ?? ''
-  // They stand in a field of the request: the ID between commas and slashes, the token alone.
+  // A field of the request has the key ID between commas and slashes, and another field has the token.
   if (
     !/^[\x21-\x2b\x2d\x2e\x30-\x7e]{1,256}$/.test(keyId) ||
     !/^[\x21-\x7e]{1,1024}$/.test(secret)

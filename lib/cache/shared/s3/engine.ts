@@ -1,21 +1,22 @@
 /**
- * Tries what the engine of a bucket can do: whether `If-None-Match: *` and `If-Match` decide on a write, with an object of this node alone.
+ * Tries the engine of a bucket with an object of this node. The trial finds out whether the engine obeys `If-None-Match: *` and `If-Match` in a
+ * write.
  */
 import { hash } from 'node:crypto'
 import { probeName, types } from '../objects.ts'
-import type { Bucket, BucketRefusal, Put } from './bucket.ts'
+import type { Bucket, BucketRefusal, ObjectWrite } from './bucket.ts'
 
-/** `because`: why it has no conditional writes. A refusal says nothing of them. */
-export type EngineTrial =
+/** The result of a trial. `because` says why the engine has no conditional writes. With a refusal this is not known. */
+type EngineTrial =
   | { readonly conditional: true }
   | { readonly conditional: false; readonly because: string }
   | BucketRefusal
 
-/** Writes an object, and tries to write it once more as new, and as another version than it is. */
+/** Writes an object. Then tries to write it again as a new object, and with a wrong version. */
 export async function tryEngine(bucket: Bucket, node: string): Promise<EngineTrial> {
   const name = probeName(node)
   const bytes = Buffer.from('{}\n')
-  const write = (only: Put['only']) =>
+  const write = (only: ObjectWrite['only']) =>
     bucket.put({
       name,
       digest: hash('sha256', bytes),
@@ -28,7 +29,7 @@ export async function tryEngine(bucket: Bucket, node: string): Promise<EngineTri
   const first = await write('new')
   const without = { conditional: false, because: 'it refuses conditional writes' } as const
   if (first.outcome === 'unsupported') return withPlainWrites(await write(undefined), without)
-  // What an earlier run of this node has left may be there still.
+  // An object of an earlier run of this node may still exist.
   if (first.outcome !== 'done' && first.outcome !== 'precondition') return first
   const second = await write('new')
   const third = await write({ etag: `"${'0'.repeat(32)}"` })

@@ -1,11 +1,11 @@
 /**
  * AWS Signature Version 4 in the Authorization field ("Authenticating Requests: Using the Authorization Header" of the Amazon S3 API).
- * Pure: knows no clock and no socket.
+ * This file is pure: it knows no clock and no socket.
  *
  * # Facts
- * - S3 signs the path as it is sent, escaped once. Other services of AWS escape it twice; none of them is asked here.
- * - The content is signed by its SHA-256, so the store compares what it got. Of a stored content that is its name.
- * - The key depends on the day, so a key made once serves for all requests of a day.
+ * - S3 signs the path as it is sent, escaped once. Other services of AWS escape it twice; this program uses none of them.
+ * - The content is signed by its SHA-256, so the store compares the received bytes. The SHA-256 of a stored content is its name.
+ * - The signing key depends on the day, so one key is enough for all requests of a day.
  */
 import { createHmac, hash } from 'node:crypto'
 import type { Milliseconds } from '../../../async/clock.ts'
@@ -13,40 +13,41 @@ import type { Milliseconds } from '../../../async/clock.ts'
 export interface AwsCredentials {
   readonly keyId: string
   readonly secret: string
-  /** Of credentials that are for a time only. */
+  /** The session token of temporary credentials. */
   readonly token?: string | undefined
 }
 
-export interface Unsigned {
+/** A request to sign. */
+export interface UnsignedRequest {
   readonly method: string
-  /** As it is sent, see `escapedPath`. */
+  /** The path as it is sent (`escapedPath`). */
   readonly path: string
-  /** Without "?", each parameter escaped, in any order. */
+  /** The query without "?". Each parameter is escaped; their order does not matter. */
   readonly query?: string
   /** The fields to sign, Host and those that begin with x-amz- among them. */
   readonly fields: ReadonlyArray<readonly [name: string, value: string]>
-  /** SHA-256 of the content, lower-case hex, or `UNSIGNED-PAYLOAD`. */
+  /** The SHA-256 of the content, lower-case hex, or `UNSIGNED-PAYLOAD`. */
   readonly digest: string
 }
 
 interface Scope {
   readonly region: string
-  /** `s3` unless told. */
+  /** The service; by default `s3`. */
   readonly service?: string
   readonly credentials: AwsCredentials
   readonly moment: Milliseconds
 }
 
-/** SHA-256 of nothing. */
+/** The SHA-256 of an empty content. */
 export const digestOfNothing = hash('sha256', '')
 
-/** The moment as X-Amz-Date has it: `20130524T000000Z`. */
+/** The moment in the format of X-Amz-Date: `20130524T000000Z`. */
 export function amzDate(moment: Milliseconds): string {
   return new Date(moment).toISOString().replace(/[-:]|\.\d{3}/g, '')
 }
 
-/** The value of Authorization. */
-export function authorization(request: Unsigned, scope: Scope): string {
+/** The value of the Authorization field. */
+export function authorization(request: UnsignedRequest, scope: Scope): string {
   const { region, service = 's3', credentials, moment } = scope
   const date = amzDate(moment)
   const day = date.slice(0, 8)
@@ -59,7 +60,7 @@ export function authorization(request: Unsigned, scope: Scope): string {
 }
 
 /** The text whose digest is signed, and the names of the fields in it. */
-export function canonicalRequest(request: Unsigned): {
+export function canonicalRequest(request: UnsignedRequest): {
   readonly text: string
   readonly signed: string
 } {
@@ -78,7 +79,7 @@ export function canonicalRequest(request: Unsigned): {
   return { text, signed }
 }
 
-/** A path of which each segment is escaped as S3 has it: all but the unreserved characters of RFC 3986. */
+/** A path whose segments are escaped as S3 requires: all characters except the unreserved ones of RFC 3986. */
 export function escapedPath(path: string): string {
   return path.split('/').map(escaped).join('/')
 }
@@ -90,7 +91,7 @@ function escaped(text: string): string {
   )
 }
 
-/** Parameters in the order of their escaped names, each with "=". */
+/** The parameters in the order of their escaped names, each with "=". */
 function canonicalQuery(query: string): string {
   const parameters = query.split('&').filter(one => one !== '')
   return parameters
@@ -99,7 +100,7 @@ function canonicalQuery(query: string): string {
     .join('&')
 }
 
-/** What a key is made of. */
+/** The parts from which a signing key is made. */
 interface KeyParts {
   readonly secret: string
   readonly day: string
@@ -107,7 +108,7 @@ interface KeyParts {
   readonly service: string
 }
 
-/** Four rounds of HMAC are dear beside the one of a request, so the last key is remembered. */
+/** The last signing key. It is remembered, because making it takes four rounds of HMAC and a request only one. */
 let last: KeyParts & { readonly key: Buffer } = {
   secret: '',
   day: '',

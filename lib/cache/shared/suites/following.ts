@@ -1,7 +1,7 @@
 /**
- * Has this node give the Release files that the other nodes of a bucket give: before a Release file is looked up, the pointer of its suite is
- * read, which is remembered for a second. When it names a newer one than is adopted here, that is taken as one of the origin would be
- * (`Updates.take`): it is verified, and so are the indexes it names.
+ * Makes this node give the same Release files as the other nodes of a bucket. Before a Release file is looked up, the pointer of its suite is
+ * read, which is remembered for a second. When the pointer names a newer Release file than the adopted one, this node takes it like one from the
+ * origin (`Updates.take`): it verifies the Release file and the indexes that it names.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { resultInTime } from '../../../async/deadline.ts'
@@ -23,25 +23,25 @@ interface FollowingParts {
   readonly store: Pick<Store, 'get'>
   readonly clock: Clock
   readonly log: Logger
-  /** How long a client waits for it; it goes on then. */
+  /** How long a client waits. The work goes on after that. */
   readonly wait: () => Milliseconds
 }
 
-/** How long a pointer that could not be followed is left alone. */
+/** A pointer that could not be followed is not tried again for this time. */
 const betweenTries: Milliseconds = 5000
-/** How often a pointer is tried whose files are not in the bucket. Then it is left, and no longer keeps a node from moving it. */
+/** A pointer whose files are not in the bucket is given up after this many tries. Then a node may move it. */
 const mostTries = 3
 const mostPaused = 1000
 
 interface Paused {
-  /** Until when it is not tried again, by `elapsed`. */
+  /** The moment by `elapsed` until which the pointer is not tried again. */
   readonly until: Milliseconds
   readonly tries: number
-  /** That of the Release file which the pointer names. */
+  /** The digest of the Release file that the pointer names. */
   readonly digest: string | undefined
 }
 
-export class Following {
+export class SuiteFollower {
   readonly #parts: FollowingParts
   readonly #flights = new SingleFlight<void>()
   /** Suites whose pointer could not be followed. */
@@ -51,7 +51,7 @@ export class Following {
     this.#parts = parts
   }
 
-  /** Has the Release file of the other nodes stand under this key. Undefined when its suite is not shared. Never rejects. */
+  /** Stores the Release file of the other nodes under this key. Undefined when its suite is not shared. Never rejects. */
   settle(key: string): Promise<void> | undefined {
     const { pointers, clock, wait } = this.#parts
     const at = suiteOfRelease(key)
@@ -68,7 +68,7 @@ export class Following {
     try {
       const pointer = await pointers.of(at)
       const [adopted] = suites.at(at)?.generations ?? []
-      // What a delay keeps has its own time here. A suite that was never adopted is fetched as any file is, from the bucket.
+      // A suite with a delay or a hold follows its own time on this node. A suite that was never adopted is fetched like any file.
       if (pointer === undefined || adopted === undefined || delays.restraint(at)) return
       const release = pointer.release.find(({ key }) => !key.endsWith('.gpg'))
       const entry = release && (await store.get(release.key))
@@ -82,7 +82,7 @@ export class Following {
       const tries = before?.digest === release?.digest ? (before?.tries ?? 0) + 1 : 1
       this.#paused.set(at, { until, tries, digest: release?.digest })
       if (taken.use !== 'again') return
-      // Its files have not reached the bucket, or are gone: the origin has them.
+      // The files are not in the bucket yet, or are gone, so the origin is asked.
       if (tries >= mostTries) pointers.noteUnfit(at, pointer)
       await updates.refresh(entry)
     } catch (error) {

@@ -1,13 +1,13 @@
 /**
- * Which Release file the nodes of a bucket give for each suite. A pointer in the bucket names it; the node that has verified a newer one moves
- * the pointer before its clients get it, and the others follow (answer/suite-updates.ts).
+ * Pointers: each suite has a pointer in the bucket, which names the Release file that all nodes give. The node that has verified a newer Release
+ * file moves the pointer before its clients get the file, and the other nodes follow (answer/suite-updates.ts).
  *
  * # Facts
- * - A pointer is the word of the bucket. A node gives what it names only after it has verified that as it verifies what an origin sends.
- *   A pointer that turns out not to name what it says is not followed, and does not keep a node from moving it.
- * - A pointer names files of its own suite alone. One that names others is none.
- * - Generations are ordered by their signed dates. One without a date is pointed to by none.
- * - What waits for a `delay` or a `hold` has not been adopted, so nothing points to it.
+ * - A node verifies the files that a pointer names like files from an origin, before its clients get them. A pointer to files that cannot be used
+ *   is unfit: a node does not follow it, and may move it.
+ * - A pointer names only files of its own suite. A pointer with other files is unfit.
+ * - Generations are ordered by their signed dates. No pointer names a generation without a date.
+ * - A generation that waits for a `delay` or a `hold` is not adopted, so no pointer names it.
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
@@ -18,7 +18,7 @@ import type { Entry } from '../../store/entry.ts'
 import type { Store } from '../../store/store.ts'
 import { releasesOf, type Suite } from '../../suites/generation.ts'
 import { isShareableKey, type SharingRules } from '../shareable.ts'
-import { patience, type SharedStore, type SuitePointer } from '../shared-store.ts'
+import { type SharedStore, type SuitePointer, sharedPatience } from '../shared-store.ts'
 
 interface PointersParts extends SharingRules {
   readonly shared: SharedStore
@@ -30,14 +30,14 @@ interface PointersParts extends SharingRules {
 }
 
 const mostUnfit = 1000
-/** Times in a row that another node may be first. */
+/** A node tries this many times to move a pointer when other nodes are faster. */
 const mostLost = 3
 
 export class Pointers {
   readonly #parts: PointersParts
-  /** Pointers that name something else than they say, by suite. */
+  /** The unfit pointer of a suite, by the suite. */
   readonly #unfit = recentEntries<string, string>(mostUnfit)
-  /** The Release file that was announced last, by suite: one that waits for its upload may have been overtaken. */
+  /** The Release files that were last announced, by suite. An earlier announcement may still wait for its upload. */
   readonly #announced = recentEntries<string, string>(mostUnfit)
 
   constructor(parts: PointersParts) {
@@ -52,14 +52,14 @@ export class Pointers {
   /** The pointer of the suite in the directory with this key, unless it was found unfit. Never rejects. */
   async of(at: string): Promise<SuitePointer | undefined> {
     const { shared, clock } = this.#parts
-    const pointer = await resultInTime(shared.suite(idOf(at)), clock, patience)
+    const pointer = await resultInTime(shared.suite(idOf(at)), clock, sharedPatience)
     if (pointer === undefined || this.#isUnfit(at, pointer)) return undefined
     if (isOfSuite(at, pointer)) return pointer
     this.noteUnfit(at, pointer)
     return undefined
   }
 
-  /** The pointer of a suite names what cannot be adopted. */
+  /** Notes that the Release file of a pointer cannot be adopted. */
   noteUnfit(at: string, { etag, release }: SuitePointer): void {
     this.#unfit.set(at, versionOf({ etag, release }))
     this.#parts.log.warn('the shared store points to a Release file that cannot be used', {
@@ -69,8 +69,8 @@ export class Pointers {
   }
 
   /**
-   * Points to the Release files that this node has verified, once the bucket has them. Waits two seconds at most, and not at all for a bucket
-   * that is away or takes nothing: it is pointed to them when it is back. Never rejects.
+   * Moves the pointer to the Release files that this node has verified, once the bucket has them. Waits at most two seconds, and not at all for a
+   * bucket that does not answer or takes no writes: the pointer moves when it works again. Never rejects.
    */
   async announce(
     at: string,
@@ -87,10 +87,11 @@ export class Pointers {
       return isLast && uploaded.every(Boolean) ? this.#move(at, release, date) : undefined
     })
     const { resting, unwritable } = shared.state
-    if (resting === undefined && unwritable === undefined) await resultInTime(told, clock, patience)
+    if (resting === undefined && unwritable === undefined)
+      await resultInTime(told, clock, sharedPatience)
   }
 
-  /** A suite was adopted: the bucket is to point to it, unless it points to something newer. */
+  /** Announces the adopted generation of a suite, unless the pointer already names it or a newer one. */
   async adopted({ at, generations: [generation] }: Suite): Promise<void> {
     if (generation === undefined || !this.shares(at)) return
     const { store } = this.#parts

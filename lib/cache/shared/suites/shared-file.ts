@@ -1,12 +1,12 @@
 /**
- * A file of the Release files that a pointer names, as it is asked for: no origin is asked. Pure.
+ * Makes the question for one of the Release files that a pointer names. No origin is asked for it. This file is pure.
  */
 import { parseUri } from '../../../http/message/target.ts'
 import { classify, parentOf } from '../../archive/path.ts'
 import type { WantedFile } from '../../fetch/found.ts'
 import type { SuiteRecord } from '../shared-store.ts'
 
-/** Undefined when the pointer names no such file. */
+/** The question for the file with this key; undefined when the pointer does not name it. */
 export function sharedFile(
   { release }: Pick<SuiteRecord, 'release'>,
   key: string,

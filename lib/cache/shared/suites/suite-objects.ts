@@ -1,37 +1,37 @@
 /**
- * Which generation each suite has, for all nodes: a pointer for each suite, which is replaced by comparing and swapping. What was read is
- * remembered for a second, and asked for again by the version it had.
+ * The pointers of suites as objects of the bucket: a pointer names the generation that all nodes have, and is replaced by compare and swap. A read
+ * pointer is remembered for a second, and then asked for by its version.
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { mostBytes, readSuite, suiteBytes, suiteName, types } from '../objects.ts'
 import type { Bucket } from '../s3/bucket.ts'
-import type { SuitePointer, SuiteRecord, Swapped } from '../shared-store.ts'
+import type { SuitePointer, SuiteRecord, SwapResult } from '../shared-store.ts'
 
-/** For how long a pointer is not asked for again. */
+/** A read pointer is not asked for again for this time. */
 const trust: Milliseconds = 1000
-/** Bytes of the pointers that are remembered. */
+/** The most bytes of the pointers that are remembered. */
 const mostRemembered = 16 * 1024 * 1024
 
 interface SuiteObjectParts {
   readonly clock: Clock
   readonly bucket: Bucket
-  /** Whether the store compares before it swaps. */
+  /** Whether the store has conditional writes. */
   readonly conditional: () => boolean
 }
 
 interface Known {
   readonly pointer: SuitePointer | undefined
-  /** The version of what is there, be it a pointer or not; "" for nothing. */
+  /** The version of the object, which need not be a valid pointer; "" when there is no object. */
   readonly etag: string
   /** When it was asked for, by `elapsed`. */
   readonly asked: Milliseconds
-  /** Bytes of what is there. */
+  /** Bytes of the object. */
   readonly size: number
 }
 
-/** `away` and the like are a failure of the store: nothing is known then. */
+/** A pointer that was read, or `away` when the store failed and nothing is known. */
 type Read = Known | 'away'
 
 export class SuiteObjects {
@@ -40,7 +40,7 @@ export class SuiteObjects {
     maxSize: mostRemembered,
     sizeCalculation: ({ size }) => Math.max(size, 100),
   })
-  /** Questions under way. */
+  /** The reads that are under way. */
   readonly #asked = new Map<string, Promise<Read>>()
 
   constructor(parts: SuiteObjectParts) {
@@ -60,11 +60,11 @@ export class SuiteObjects {
     return asking
   }
 
-  async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<Swapped> {
+  async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<SwapResult> {
     const { bucket, conditional, clock } = this.#parts
     const compares = conditional() && from?.etag !== ''
     if (!compares) {
-      // Two nodes that do this in the same moment do not see each other: the later one wins.
+      // Two nodes that swap at the same moment do not notice each other, and the later one wins.
       const now = await this.read(id, true)
       if (now === 'away') return 'away'
       if (!isSame(now.pointer, from)) return 'lost'
@@ -85,7 +85,7 @@ export class SuiteObjects {
       return 'swapped'
     }
     this.#known.delete(id)
-    // An object that was there and is not: its lifecycle has ended.
+    // `absent` means that the lifecycle rule has removed the object since it was read.
     return written.outcome === 'precondition' || written.outcome === 'absent' ? 'lost' : 'away'
   }
 

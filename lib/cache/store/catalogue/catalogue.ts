@@ -1,8 +1,8 @@
 /**
- * Entries by key: the log on disk, the table of them, and the decoded entries in demand.
+ * Entries by key: the log on disk, the table of its entries, and the decoded entries in demand.
  *
- * This part reads. It is all a process without the lock has: it looks at the log again before each answer and sees what the
- * owner has appended meanwhile. The owner's part is journal.ts.
+ * The catalogue only reads. A process without the lock has nothing more: it calls `refresh` before each answer and sees the entries that
+ * the owner has appended meanwhile. The owner has the `Journal` (journal.ts), which also writes.
  */
 
 import { endianness } from 'node:os'
@@ -16,7 +16,7 @@ import { DiskHung, type Surroundings } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
 import { nameOf } from '../key.ts'
 import {
-  type Durable,
+  type DurableMark,
   decodeRecord,
   EntryLog,
   isDigests,
@@ -27,20 +27,20 @@ import {
   seal,
   unseal,
 } from './entry-log.ts'
-import { dumpedWords, EntryTable, notWritten } from './entry-table.ts'
+import { dumpedWords, EntryTable, unwrittenOffset } from './entry-table.ts'
 
 /** An entry with the moment a client last asked for it. */
 export interface UsedEntry extends Entry {
   readonly lastUsed: Milliseconds
 }
 
-/** As much of an entry as a listing shows. */
+/** The properties of an entry that a listing shows. */
 export type ListedEntry = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
 
 interface Known {
   readonly entry: Entry
   readonly name: string
-  /** The last use that is in the table, seconds with their fraction. */
+  /** The last use as the table has it, seconds with their fraction. */
   used: number
 }
 
@@ -50,7 +50,7 @@ interface Unwritten {
   readonly line: Buffer | undefined
 }
 
-/** An entry as a walk finds it: in a line of the log, or not yet written. */
+/** An entry that a walk has found: `bytes` is its line in the log, `waiting` an entry that is not yet written. */
 interface Found {
   readonly key: string
   readonly row: number
@@ -62,9 +62,9 @@ const memoryBytes = 32 * 1024 * 1024
 
 export class Catalogue<Parts extends Surroundings = Surroundings> {
   table = new EntryTable()
-  /** Up to where contents survive a power cut, as the log says. */
-  durable: Durable = nothingDurable
-  /** The disk failed while the log was read: entries may be missing. */
+  /** The last mark of the log. */
+  durable: DurableMark = nothingDurable
+  /** Whether the disk failed while the log was read, so that entries may be missing. */
   incomplete = false
   protected readonly parts: Parts
   protected file: EntryLog | undefined
@@ -82,7 +82,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     this.parts = parts
   }
 
-  /** Reads the log and its snapshot. Throws what the file system throws when there is no opening it. */
+  /** Reads the snapshot and the log. Throws what the file system throws when the log cannot be opened. A reader needs no log. */
   async load(how: 'reading' | 'writing'): Promise<void> {
     const { disk, layout } = this.parts
     try {
@@ -99,7 +99,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     return this.memory.get(key)?.entry
   }
 
-  /** The entry: at once when it is in memory or not stored. Rejects when the disk fails. */
+  /** The entry, at once when it is in memory or not stored. Rejects when the disk fails. */
   get(key: string): Entry | undefined | Promise<Entry | undefined> {
     const known = this.memory.get(key)
     if (known !== undefined) return known.entry
@@ -110,7 +110,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     return this.#loads.run(key, () => this.#read(key, name))
   }
 
-  /** Every entry, in the order of the log. One that is replaced meanwhile may come twice. */
+  /** Every entry, in the order of the log. An entry that is replaced during the walk may come twice. */
   async *walk(): AsyncGenerator<UsedEntry> {
     for await (const found of this.#found()) {
       for (const { row, bytes, waiting } of found) {
@@ -121,7 +121,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     }
   }
 
-  /** The same, some at a time and without reading all of each. */
+  /** The same for a listing: some entries at a time, and only their keys are decoded. */
   async *list(): AsyncGenerator<readonly ListedEntry[]> {
     const { table } = this
     for await (const found of this.#found()) {
@@ -134,14 +134,14 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     }
   }
 
-  /** Takes notice of what the owner has written since; for a process that is not the owner. */
+  /** Reads what the owner has written since the last call. Only a process that is not the owner calls it. */
   async refresh(): Promise<void> {
     const { disk, layout } = this.parts
     const found = await disk.look(layout.log)
     if (found === undefined) return
     this.memory.clear()
     if (this.file?.inode === found.ino) return this.#follow(this.file)
-    // The entries of a walk stand in the old log.
+    // A walk that is under way still reads the old log.
     if (this.walks > 0) return
     this.file?.close()
     this.file = undefined
@@ -149,10 +149,10 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     await this.load('reading')
   }
 
-  /** The log has no entry where the table says that this one stands. The owner of the directory removes the row. */
+  /** Called when the log has no entry at the place that this row names. The journal of the owner removes the row. */
   protected lost(_row: number): void {}
 
-  /** Counts a walk: what it reads is not replaced until it ends. */
+  /** Counts a walk. The log is not replaced until the walk ends. */
   protected async beginWalk(): Promise<void> {
     this.walks += 1
   }
@@ -192,7 +192,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
         })
       }
       yield [...this.unwritten.values()].flatMap(({ entry }) =>
-        this.#foundAt(entry?.key, notWritten, { waiting: entry }),
+        this.#foundAt(entry?.key, unwrittenOffset, { waiting: entry }),
       )
     } finally {
       this.walks -= 1
@@ -245,7 +245,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
       if (waiting !== undefined) return waiting.key === key ? waiting : undefined
       const offset = this.table.offset(row)
       const record = await file.record(offset, this.table.length(row))
-      // It was replaced meanwhile, or moved.
+      // The entry was replaced or moved meanwhile.
       if (this.file !== file || this.table.find(name) !== row) continue
       if (this.table.offset(row) !== offset) continue
       if (record?.is !== 'entry' || nameOf(record.entry.key) !== name) {
@@ -282,7 +282,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
   }
 }
 
-const nothingDurable: Durable = { durable: 0, unproven: [], clean: false }
+const nothingDurable: DurableMark = { durable: 0, unproven: [], clean: false }
 
 function weigh({ entry }: Known): number {
   let weight = 700 + entry.key.length
@@ -290,8 +290,8 @@ function weigh({ entry }: Known): number {
   return weight
 }
 
-/** What is known beside the rows. */
-interface Covered extends Durable {
+/** The facts in the head of a snapshot. */
+interface Covered extends DurableMark {
   readonly generation: string
   readonly covered: number
 }
@@ -303,26 +303,24 @@ const rowBytes = dumpedWords * 4
 const inPiece = 16_384
 
 /**
- * The table of entries as a file, so that a start need not read the whole log.
+ * Writes the table of entries to a file, the snapshot, so that a start need not read the whole log. Throws what the file system throws.
  *
  * # Format
- * 4,096 bytes with a line of JSON and its checksum (entry-log.ts), then 64 bytes for each entry: the first sixteen words of
- * its row in the table (entry-table.ts), in this machine's byte order.
+ * The head has 4,096 bytes with a line of JSON and its checksum (entry-log.ts). Then come 64 bytes for each entry: the first sixteen words
+ * of its row in the table (entry-table.ts), in this machine's byte order.
  *
  *     {"snapshot":3,"order":"LE","generation":"8d41…","covered":81920,"durable":…,"rows":1000,"crc":…}
  *
- * It holds what the log of that generation says up to `covered`; what stands behind is read from the log. Rows may be newer:
- * the log says the same of them again. A snapshot that is torn, of another log, or covers more than
- * its log has is not used; the owner of the directory removes it.
- *
- * Writes the table down, in steps. Throws what the file system throws.
+ * The rows cover the log of that generation up to `covered`; a start reads the rest from the log. A row may be newer than that, and the
+ * rest of the log then repeats it. A snapshot that is torn, belongs to another log, or covers more than its log has is not used; the owner
+ * of the directory removes it.
  */
 export async function writeSnapshot(
   { disk, layout }: Pick<Surroundings, 'disk' | 'layout'>,
   table: EntryTable,
   covered: Covered,
 ): Promise<void> {
-  // So many digests to prove are too many for the head: a start reads the log instead.
+  // The head has no place for more digests, so the next start reads the log instead.
   if (covered.unproven.length > mostUnproven) return
   const temporary = `${layout.snapshot}.new`
   await disk.remove(temporary)
@@ -353,7 +351,7 @@ export async function writeSnapshot(
   }
 }
 
-/** Fills an empty table; undefined when there is no usable snapshot of this generation, and the table is then not to be used. */
+/** Fills an empty table. Undefined when there is no usable snapshot of this generation; the table must not be used then. */
 async function readSnapshot(
   { disk, layout }: Pick<Surroundings, 'disk' | 'layout'>,
   table: EntryTable,

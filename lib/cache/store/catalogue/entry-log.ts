@@ -1,8 +1,8 @@
 /**
- * The log of entries: as a file, appended to at a known position and read line by line, and as lines, each with its checksum.
+ * The log of entries: a file of lines, each with its checksum. Lines are appended at a known position and read in order.
  *
- * A failed append leaves the position where it was, and what it may have written is cut off before the next one. A log whose
- * last line is torn is not cut: the next line begins after a line feed. What cannot be decoded is for the caller to pass over.
+ * A failed append does not move the position, and the next append cuts off the bytes that it may have written. A torn last line of an
+ * earlier process is not cut off: the next line begins after a line feed. The caller passes over lines that cannot be decoded.
  */
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -17,21 +17,21 @@ export interface LogLine {
   readonly bytes: Buffer
 }
 
-/** How much is read at once: some milliseconds of decoding. */
+/** The number of bytes that are read at once; decoding them takes some milliseconds. */
 const pieceBytes = 256 * 1024
 
 export class EntryLog {
-  /** Where the next line will stand; also how far a reader has read. */
+  /** The position of the next line; in a reader, the position up to which it has read. */
   position = 0
-  /** Tells this log from the one that took its place: a number the file system gives, and what its first line says. */
+  /** The inode and the generation in the first line distinguish this log from one that replaces it. */
   inode = 0
   generation = randomBytes(8).toString('hex')
   readonly #file: DiskFile
-  /** Something may stand behind the position. */
+  /** Whether the file may have bytes of a failed append after the position. */
   #torn = false
-  /** The last line may be without its end. */
+  /** Whether the last line may lack its line feed. */
   #open = false
-  /** Lines are appended here, so that the log ends at the position: what stands behind is not yet part of it, or never. */
+  /** Whether this process appends lines. Then the log ends at the position, and later bytes do not belong to it. */
   #appending = false
   #closed = false
 
@@ -49,7 +49,7 @@ export class EntryLog {
     return log
   }
 
-  /** Appends lines. Answers where the first of them stands. Throws what the file system throws; nothing is there then. */
+  /** Appends lines and answers the position of the first. Throws what the file system throws; the log has none of the lines then. */
   async append(lines: readonly Buffer[]): Promise<number> {
     const { position } = this
     this.#appending = true
@@ -75,7 +75,7 @@ export class EntryLog {
     return (await this.#file.look()).size
   }
 
-  /** Reads on from the position to the last whole line, which is then the position. */
+  /** Visits the lines from the position on, and moves the position to the end of the last whole line. */
   async follow(
     visit: (line: LogLine) => void,
     unreadable: (error: unknown) => void,
@@ -88,7 +88,7 @@ export class EntryLog {
     }
   }
 
-  /** Moves the position to the end of the file, to append there. */
+  /** Moves the position to the end of the file, so that lines can be appended. */
   async toEnd(): Promise<void> {
     const size = await this.size()
     this.#open = size > this.position
@@ -97,8 +97,8 @@ export class EntryLog {
   }
 
   /**
-   * The lines from `from` to the end of the log, some at a time; also those that are appended meanwhile. Passes over what the
-   * disk cannot read and tells `unreadable`. Throws `DiskHung`, and when the log is closed before the end.
+   * The lines from `from` to the end of the log, some at a time, also lines that are appended meanwhile. Passes over a part that the disk
+   * cannot read and calls `unreadable`. Throws `DiskHung`, and the error of a log that is closed before the end.
    */
   async *lines(
     from: number,
@@ -117,7 +117,7 @@ export class EntryLog {
       })
       if (piece?.length === 0) return
       at += piece?.length ?? wanted
-      // What is longer than any line is none, and what is left of one that cannot be read is none either.
+      // Bytes that are longer than any line are not a line, nor is the rest of a line of which a part cannot be read.
       const before = piece === undefined || rest.length > maxLine ? Buffer.from('?') : rest
       const bytes = Buffer.concat([before, piece ?? Buffer.alloc(0)])
       const { lines, end } = split(bytes, at - bytes.length)
@@ -136,12 +136,12 @@ export class EntryLog {
   }
 }
 
-/** The whole lines in `bytes`, which stand at `offset`, and where the last of them ends. */
+/** The whole lines in `bytes`, which begin at `offset` of the log, and the end of the last line in `bytes`. */
 function split(bytes: Buffer, offset: number): { readonly lines: LogLine[]; readonly end: number } {
   const lines: LogLine[] = []
   let begin = 0
   for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, begin)) {
-    // An empty line parts a torn one from the next.
+    // An empty line is no error: `append` may begin with a line feed after a torn line.
     if (end > begin) lines.push({ offset: offset + begin, bytes: bytes.subarray(begin, end + 1) })
     begin = end + 1
   }
@@ -149,18 +149,18 @@ function split(bytes: Buffer, offset: number): { readonly lines: LogLine[]; read
 }
 
 /*
- * One line of the log of entries: written, and read while trusting nothing in it. Pure.
+ * One line of the log of entries: encoding, and decoding without any trust in the bytes. This part is pure.
  *
  * # Format
- * `<crc32 of the JSON, 8 hex digits> <JSON>\n`. JSON has no raw line feed: damage ends with its line.
+ * A line is `<crc32 of the JSON, 8 hex digits> <JSON>\n`. JSON has no raw line feed, so damage ends with its line.
  *
  *     {"log":2,"generation":"8d41…"}                     first line; a snapshot belongs to one generation
- *     {"entry":{…},"used":1735689600}                    an entry, in place of any before under its key
+ *     {"entry":{…},"used":1735689600}                    an entry, which replaces an earlier one of its key
  *     {"uses":[["3fa1c0…",1735689600],…]}                last uses by name, seconds since the epoch
  *     {"gone":["3fa1c0…",…]}                             entries that were removed
  *     {"durable":81920,"unproven":["e3b0…",…],"clean":false}
- *                                                        content named before this position survives a power cut,
- *                                                        but for these digests, whose bytes were not hashed yet
+ *                                                        contents that entries before this position name survive a
+ *                                                        power cut, except for these digests, which were not hashed yet
  *     {"durable":81920,"unproven":[],"clean":true}       as the last line: the log was closed in order
  *
  * A name is the first 16 digits of the SHA-256 of a key. Unknown properties are ignored.
@@ -171,16 +171,16 @@ export type LogRecord =
   | { readonly is: 'entry'; readonly entry: Entry; readonly used: Seconds }
   | { readonly is: 'uses'; readonly uses: readonly Use[] }
   | { readonly is: 'gone'; readonly gone: readonly string[] }
-  | ({ readonly is: 'durable' } & Durable)
+  | ({ readonly is: 'durable' } & DurableMark)
 
 export type Use = readonly [name: string, at: Seconds]
 
-/** Up to where contents survive a power cut. */
-export interface Durable {
+/** A mark of a checkpoint: contents that entries before the position `durable` name survive a power cut. */
+export interface DurableMark {
   readonly durable: number
-  /** Digests before that position that must be hashed before they are used. */
+  /** Digests that entries before the position name and that must be hashed before they are used. */
   readonly unproven: readonly string[]
-  /** Nothing was written after it: the log was closed in order. */
+  /** Whether the log was closed in order, with this mark as its last line. */
   readonly clean: boolean
 }
 
@@ -189,7 +189,7 @@ const logVersion = 2
 /** Longest line that is read, bytes. */
 export const maxLine = 1024 * 1024
 
-/** A line of the log. */
+/** The line of a record, with its checksum and line feed. */
 export function encodeRecord(record: LogRecord): Buffer {
   switch (record.is) {
     case 'header':
@@ -205,13 +205,13 @@ export function encodeRecord(record: LogRecord): Buffer {
   }
 }
 
-/** The record in a line, its line feed included; undefined when it is none. */
+/** The record in a line, which includes its line feed; undefined when the line is damaged or unknown. */
 export function decodeRecord(line: Buffer): LogRecord | undefined {
   const value = unseal(line)
   return value && recordOf(value)
 }
 
-/** The key in the line of an entry, for looking at many: only the checksum is compared. */
+/** The key in the line of an entry. It is faster than `decodeRecord`: the checksum is compared, and only the key is decoded. */
 export function keyInLine(line: Buffer): string | undefined {
   const key = PLAIN_ENTRY.exec(line.toString('latin1', 9, 2048))?.[1]
   if (key !== undefined) return isSealed(line) ? key : undefined
@@ -219,7 +219,7 @@ export function keyInLine(line: Buffer): string | undefined {
   return record?.is === 'entry' ? record.entry.key : undefined
 }
 
-/** How the JSON of an entry begins whose key needs no escapes: every one this program writes for a canonical key. */
+/** The beginning of an entry whose key needs no escapes in JSON, as no canonical key does. */
 const PLAIN_ENTRY = /^\{"entry":\{"key":"([\x20\x21\x23-\x5b\x5d-\x7e]+)",/
 
 /** A line of JSON with its checksum. */
@@ -228,7 +228,7 @@ export function seal(value: JsonObject): Buffer {
   return Buffer.from(`${crc32(json).toString(16).padStart(8, '0')} ${json}\n`)
 }
 
-/** What was sealed in a line, its line feed included; undefined for anything else. */
+/** The JSON object in a sealed line, which includes its line feed; undefined for any other line. */
 export function unseal(line: Buffer): JsonObject | undefined {
   if (!isSealed(line)) return undefined
   try {
@@ -239,7 +239,7 @@ export function unseal(line: Buffer): JsonObject | undefined {
   }
 }
 
-/** Whether a line has the checksum it begins with. */
+/** Whether the JSON of a line has the checksum with which the line begins. */
 export function isSealed(line: Buffer): boolean {
   if (line.length < 12 || line[8] !== 0x20 || line.at(-1) !== 0x0a) return false
   return Number.parseInt(line.toString('latin1', 0, 8), 16) === crc32(line.subarray(9, -1))

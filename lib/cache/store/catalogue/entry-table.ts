@@ -1,5 +1,5 @@
 /**
- * A compact table of the entries in memory: where each stands in the log, and which content it names.
+ * A compact table of the entries in memory: the place of each entry in the log, and the content that it names.
  *
  * # Representation
  * A row for each entry, 73 bytes in typed arrays:
@@ -7,7 +7,7 @@
  *     word   0..1   name: the first 64 bits of the SHA-256 of the key
  *            2..3   position of the entry's line in the log, a double; -1 while it is not written
  *            4..5   bytes of its content, a double
- *            6      bytes of the line; 0 in a row that is free
+ *            6      bytes of the line; 0 in a free row
  *            7      last use, seconds since the epoch
  *            8..15  SHA-256 of the content
  *            16     the next row of the same digest, or the next free one, plus one
@@ -15,19 +15,19 @@
  *
  * and a byte with the fraction of the second of the last use, in 1/256.
  *
- * Two hash tables lead to the rows: by the name of an entry, and by digest to the first of the rows that name it; rows of one
- * digest form a list. So a key that is not stored is known without touching the disk, as is the last reference to a content,
- * and totals are exact without any walk.
+ * One hash table finds a row by the name of its entry. Another one finds the first row of a digest, and the rows of one digest form a
+ * list. So the table knows without the disk that a key is not stored, and which reference to a content is the last, and its totals are
+ * exact without a walk.
  *
- * Two keys with the same name would replace each other in one row. The key stands in the entry, so a request for one never gets
- * the entry of the other.
+ * Two keys with the same name would replace each other in one row. The entry in the log has the whole key, so a request for one key never
+ * gets the entry of the other.
  */
 import type { Seconds } from '../../../async/clock.ts'
 
-/** An entry as the table knows it. */
+/** The facts of an entry that the table has. */
 export interface Row {
   readonly name: string
-  /** Where its line begins in the log, or `notWritten`. */
+  /** The position of its line in the log, or `unwrittenOffset`. */
   readonly offset: number
   /** Bytes of the line. */
   readonly length: number
@@ -37,10 +37,10 @@ export interface Row {
   readonly size: number
 }
 
-/** The place of an entry that is not yet in the log. */
-export const notWritten = -1
+/** The offset of an entry that is not yet in the log. */
+export const unwrittenOffset = -1
 
-/** Words of a row, and of those that say something outside this process. */
+/** A row has `rowWords` words, which are `rowDoubles` doubles. The first `dumpedWords` of them are valid also outside this process. */
 const rowWords = 18
 const rowDoubles = 9
 export const dumpedWords = 16
@@ -49,22 +49,22 @@ const digestAt = 32
 
 export class EntryTable {
   count = 0
-  /** Different contents, and their bytes. */
+  /** The number of different contents, and their bytes. */
   contents = 0
   bytes = 0
-  /** Bytes of the log that entries stand in. */
+  /** Bytes of the log's lines that have the entries of this table. */
   live = 0
   #memory = memoryFor(64)
-  /** By the low word of the name. */
+  /** The rows by the low word of their name. */
   readonly #names = new RowTable()
   /** The first row of each digest, by its first word. */
   readonly #digests = new RowTable()
   readonly #scratch = memoryFor(1)
-  /** Rows there have been, and the first of those that are free, plus one. */
+  /** The number of rows in use or freed, and the first free row plus one. */
   #end = 0
   #free = 0
 
-  /** Makes room for so many entries, to spare growing step by step. */
+  /** Reserves memory for this many entries, so that the table need not grow step by step. */
   reserve(entries: number): void {
     this.#names.reserve(entries)
     this.#digests.reserve(entries)
@@ -81,7 +81,7 @@ export class EntryTable {
     return this.#find(words[0] ?? 0, words[1] ?? 0)
   }
 
-  /** Adds or replaces an entry. Answers the digest that is referenced no more, if there is one. */
+  /** Adds or replaces an entry. Answers the digest that no entry names any more, if there is one. */
   put({ name, offset, length, used, digest, size }: Row): string | undefined {
     const { words, doubles, bytes } = this.#scratch
     bytes.write(name, 0, 8, 'hex')
@@ -113,13 +113,13 @@ export class EntryTable {
     return freed
   }
 
-  /** Writes the words of a row that mean something elsewhere. */
+  /** Copies the words of a row that are valid outside this process. */
   dump(row: number, into: Uint32Array, at: number): void {
     const from = row * rowWords
     into.set(this.#memory.words.subarray(from, from + dumpedWords), at)
   }
 
-  /** Takes an entry out. Answers the digest that is referenced no more, if there is one. */
+  /** Removes an entry. Answers the digest that no entry names any more, if there is one. */
   remove(row: number): string | undefined {
     this.live -= this.#onDisk(row)
     this.count -= 1
@@ -131,7 +131,7 @@ export class EntryTable {
     return freed
   }
 
-  /** All rows in use; what comes and goes meanwhile may or may not be among them. */
+  /** All rows in use. A row that is added or removed during the walk may come or not. */
   *rows(): Generator<number> {
     for (let row = 0; row < this.#end; row += 1) if (this.length(row) > 0) yield row
   }
@@ -160,33 +160,35 @@ export class EntryTable {
     return this.#word(row, 7)
   }
 
-  /** It was used at this moment, in seconds with their fraction. */
+  /** Sets the last use of an entry, seconds with their fraction. */
   use(row: number, at: number): void {
     this.#set(row, 7, Math.floor(at))
     this.#memory.fractions[row] = Math.floor((at % 1) * 256)
   }
 
-  /** The last use of an entry, in seconds with a fraction that a restart forgets. */
+  /** The last use of an entry, seconds with a fraction that a restart forgets. */
   exactUse(row: number): number {
     return this.used(row) + (this.#memory.fractions[row] ?? 0) / 256
   }
 
-  /** The last use of a content by any of its entries, as exactly. */
+  /** The last use of a content by any of its entries, seconds with their fraction. */
   recency(row: number): number {
     let latest = 0
     for (const one of this.sharing(row)) latest = Math.max(latest, this.exactUse(one))
     return latest
   }
 
-  /** Whether it is the first of the rows that name its content: of these there is one for each content. */
+  /** Whether this row is the first of the rows that name its content. Each content has one first row. */
   isFirst(row: number): boolean {
     return this.#word(row, 17) === 0
   }
 
+  /** This row and the rows after it in the list of its content: all of them when it is the first. */
   *sharing(row: number): Generator<number> {
     for (let one = row; one >= 0; one = this.#word(one, 16) - 1) yield one
   }
 
+  /** Sets the place of an entry's line in the log. */
   place(row: number, offset: number, length: number): void {
     this.live -= this.#onDisk(row)
     this.#memory.doubles[row * rowDoubles + 1] = offset
@@ -198,6 +200,7 @@ export class EntryTable {
     return this.#first(digest) !== undefined
   }
 
+  /** The rows that name a content. */
   referring(digest: string): readonly number[] {
     return [...this.sharing(this.#first(digest) ?? -1)]
   }
@@ -217,7 +220,7 @@ export class EntryTable {
     return true
   }
 
-  /** Joins the rows of its digest. Entries that disagree about the size count as the first does. */
+  /** Adds a row to the list of its digest. It takes the size of the first row, so that all rows of a digest have one size. */
   #link(row: number): void {
     const { words } = this.#scratch
     this.dump(row, words, 0)
@@ -279,7 +282,7 @@ export class EntryTable {
   }
 }
 
-/** Memory for so many rows: the same as words, as doubles and as bytes, and the fractions. */
+/** Memory for this many rows: one buffer seen as words, as doubles and as bytes, and the fractions. */
 function memoryFor(rows: number) {
   const memory = new ArrayBuffer(rows * rowWords * 4)
   return {
@@ -291,13 +294,13 @@ function memoryFor(rows: number) {
 }
 
 /**
- * A hash table of row numbers: finds the row with certain contents in constant time.
+ * A hash table of row numbers: finds a row by its hash in constant time.
  *
- * Open addressing with linear probing; a removal moves later rows back, so that no marks of removed ones pile up. A slot has
- * the row and its hash, 32 well-mixed bits of what the row holds, so that few rows are looked at and none when it grows.
+ * The table uses open addressing with linear probing. A removal moves later rows back, so the table needs no marks for removed rows. A
+ * slot has the row and its hash, 32 well-mixed bits, so that a search looks at few rows and growing looks at none.
  */
 export class RowTable {
-  /** Pairs of a row number plus one, 0 where a slot is empty, and a hash. The number of pairs is a power of two. */
+  /** Pairs of a row number plus one and a hash; the first is 0 in an empty slot. The number of pairs is a power of two. */
   #slots = new Uint32Array(2 * 64)
   #count = 0
 
@@ -313,7 +316,7 @@ export class RowTable {
     }
   }
 
-  /** The row with this hash of which `is` says that it is the one. */
+  /** The row with this hash that `is` accepts. */
   find(hash: number, is: (row: number) => boolean): number | undefined {
     const slots = this.#slots
     const mask = slots.length / 2 - 1
@@ -324,14 +327,14 @@ export class RowTable {
     }
   }
 
-  /** Adds a row; it must not be there. */
+  /** Adds a row, which must not be in the table. */
   add(row: number, hash: number): void {
     this.#count += 1
     this.reserve(this.#count)
     this.#insert(row, hash)
   }
 
-  /** Puts another row with the same hash in the place of this one, or with none empties it. */
+  /** Puts the row `by`, which has the same hash, in the place of this row, or removes the row when `by` is undefined. */
   replace(row: number, hash: number, by: number | undefined): void {
     const slots = this.#slots
     const mask = slots.length / 2 - 1

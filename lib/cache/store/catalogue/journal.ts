@@ -1,9 +1,9 @@
 /**
- * The catalogue of the process that owns the directory: changes are seen at once and written behind.
+ * The catalogue of the process that owns the directory: readers see a change at once, and the log gets it some milliseconds later.
  *
- * What changes waits by name, the latest state only, until it is in the log; everything that waits is written together. So a
- * disk that fails for hours costs one waiting line for each key that changed, and the order of changes does not matter. Appends, the
- * marks of a checkpoint and the last step of a compaction take turns at the log.
+ * Changes wait by name until they are in the log, only the latest for each name, and all waiting changes are written together. So a disk
+ * that fails for hours costs one waiting line for each changed key, and the order of changes does not matter. Appends, the marks of
+ * checkpoints and the last step of a compaction take turns at the log.
  */
 import { dirname } from 'node:path'
 import type { Milliseconds, Seconds } from '../../../async/clock.ts'
@@ -15,7 +15,7 @@ import type { StoreEvents } from '../events.ts'
 import { nameOf } from '../key.ts'
 import { Catalogue, writeSnapshot } from './catalogue.ts'
 import {
-  type Durable,
+  type DurableMark,
   decodeRecord,
   EntryLog,
   encodeRecord,
@@ -23,29 +23,29 @@ import {
   type LogLine,
   type Use,
 } from './entry-log.ts'
-import { type EntryTable, notWritten } from './entry-table.ts'
+import { type EntryTable, unwrittenOffset } from './entry-table.ts'
 
 interface JournalParts extends Surroundings {
-  /** Told when the disk did not take lines; they wait. */
+  /** Is called when the disk did not take lines, which then go on waiting. */
   readonly health: Pick<DiskHealth, 'failed'>
   readonly events: Pick<StoreEvents, 'tell'>
 }
 
-/** Of the uses in each period of so long one is written down: retention by age counts in days. */
+/** One use in each period of this length is written, because retention by age counts in days. */
 const usePeriod: Seconds = 6 * 60 * 60
-/** A use so soon after another is not noted in memory either. */
+/** A use within this time of the last one is not noted at all. */
 const sameUse: Seconds = 0.01
-/** Uses not yet written down: after so long, or so many. */
+/** Uses are written after this time, or when there are `mostUses` of them. */
 const flushInterval: Milliseconds = 60_000
 const mostUses = 1_000
 const linesAtOnce = 1_000
-/** What changes within so long is written together. */
+/** Changes within this time are written together. */
 const together: Milliseconds = 25
-/** So many bytes of log, or as many as the snapshot has, make a new snapshot worth while. */
+/** A new snapshot is written when the log has grown by this many bytes, or by the size of a snapshot when that is more. */
 const snapshotEvery = 16 * 1024 * 1024
 const snapshotRow = 64
 
-/** A smaller log is not worth being compacted. */
+/** A smaller log is not compacted. */
 const smallLog = 8 * 1024 * 1024
 
 export class Journal extends Catalogue<JournalParts> {
@@ -54,20 +54,20 @@ export class Journal extends Catalogue<JournalParts> {
   #cancelUses: (() => void) | undefined
   #writing: Promise<void> | undefined
   #cancelFlush: (() => void) | undefined
-  /** The name of the log survives a power cut. */
+  /** Whether the name of the log survives a power cut. */
   #named = false
-  /** The disk failed to flush the log: the kernel forgets what it could not write, and only a new file can be relied on. */
+  /** Whether a flush of the log failed. The kernel forgets the bytes that it could not write, so only a new file is reliable. */
   #spoiled = false
 
-  /** Reads what there is, to go on writing behind it. Throws what the file system throws. */
+  /** Reads the log and prepares to append to it. Throws what the file system throws. */
   async open(): Promise<void> {
     const { disk, layout } = this.parts
     await disk.remove(`${layout.log}.new`)
     await this.load('writing')
-    // A snapshot that goes further than its log would be believed as soon as the log has grown. The first mark flushes its removal.
+    // A snapshot that covers more than its log has would be used as soon as the log has grown. The first mark flushes the removal.
     if (this.covered === 0) await disk.remove(layout.snapshot)
     await this.#log.toEnd()
-    // What was read counts from now on, removals among it: a power cut must not bring back what was before.
+    // The lines that were read, also removals, count from now on. A power cut must not undo them.
     if (!this.durable.clean) await this.#log.sync()
   }
 
@@ -75,7 +75,7 @@ export class Journal extends Catalogue<JournalParts> {
     return this.#log.position
   }
 
-  /** Digests whose contents may not have survived the last stop. */
+  /** Digests of contents that may not have survived the last stop. */
   unproven(): ReadonlySet<string> {
     const { table } = this
     const { durable, unproven, clean } = this.durable
@@ -87,7 +87,7 @@ export class Journal extends Catalogue<JournalParts> {
     return digests
   }
 
-  /** Remembers an entry, in place of any before, as used now unless told. It is written soon. */
+  /** Remembers an entry and replaces an earlier one of its key. Its last use is `now`. The log gets it some milliseconds later. */
   put(entry: Entry, now: Seconds = this.parts.clock.now() / 1000): void {
     const name = nameOf(entry.key)
     const used = Math.floor(now)
@@ -97,7 +97,14 @@ export class Journal extends Catalogue<JournalParts> {
     const { events } = this.parts
     const before = table.find(name)
     const sizeBefore = before === undefined ? 0 : table.size(before)
-    const freed = table.put({ name, offset: notWritten, length: line.length, used, digest, size })
+    const freed = table.put({
+      name,
+      offset: unwrittenOffset,
+      length: line.length,
+      used,
+      digest,
+      size,
+    })
     table.use(before ?? table.find(name) ?? 0, now)
     this.unwritten.set(name, { entry, line })
     this.memory.set(entry.key, { entry, name, used: now })
@@ -107,13 +114,13 @@ export class Journal extends Catalogue<JournalParts> {
     if (freed !== undefined) events.tell('freed', { digest: freed, size: sizeBefore })
   }
 
-  /** The same for one that an operator changes, which is no use: retention counts as before. */
+  /** The same for an entry that an operator changes. It keeps its last use. */
   amend(entry: Entry): void {
     const row = this.table.find(nameOf(entry.key))
     this.put(entry, row === undefined ? undefined : this.table.exactUse(row))
   }
 
-  /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
+  /** Forgets an entry; with `digest`, only when it names that content. Answers whether it is gone. */
   remove(key: string, digest?: string): boolean {
     const row = this.table.find(nameOf(key))
     if (row !== undefined && digest !== undefined && this.table.digest(row) !== digest) return false
@@ -133,7 +140,7 @@ export class Journal extends Catalogue<JournalParts> {
     return freed
   }
 
-  /** Notes that it was used, now unless told. Costs nothing but a look-up most of the time. */
+  /** Notes that an entry was used, by default now. Most calls cost only a look-up. */
   touch(key: string, now: Seconds = this.parts.clock.now() / 1000): void {
     const known = this.memory.peek(key)
     if (known !== undefined && Math.abs(now - known.used) < sameUse) return
@@ -149,13 +156,13 @@ export class Journal extends Catalogue<JournalParts> {
     else this.#cancelUses ??= this.parts.clock.after(flushInterval, this.#flushUses)
   }
 
-  /** When it was used last; undefined for an entry that is not known. */
+  /** When an entry was last used; undefined for an unknown entry. */
   lastUsed(key: string): Milliseconds | undefined {
     const row = this.table.find(nameOf(key))
     return row === undefined ? undefined : this.table.exactUse(row) * 1000
   }
 
-  /** Resolves when all that waits now is in the log. Rejects when the disk fails; it goes on waiting then. */
+  /** Resolves when all waiting changes are in the log. Rejects when the disk fails; the changes go on waiting then. */
   flush(): Promise<void> {
     this.#writing ??= this.#writeAll().finally(() => {
       this.#writing = undefined
@@ -164,10 +171,10 @@ export class Journal extends Catalogue<JournalParts> {
   }
 
   /**
-   * Notes up to where contents survive a power cut, and makes the log itself do so. Rejects when the disk fails; after a failed
-   * flush also until `tidy` has written the log anew.
+   * Appends a mark and flushes the log. Rejects when the disk fails. After a failed flush it rejects until `tidy` has written the log
+   * anew.
    */
-  async mark(durable: Durable): Promise<void> {
+  async mark(durable: DurableMark): Promise<void> {
     if (this.#spoiled) throw new Error('the log of entries could not be flushed')
     await this.#turns.run('log', async () => {
       await this.#log.append([encodeRecord({ is: 'durable', ...durable })])
@@ -180,7 +187,7 @@ export class Journal extends Catalogue<JournalParts> {
     this.durable = durable
   }
 
-  /** Writes a snapshot or compacts the log, when it is time. Not while `mark` is under way. */
+  /** Writes a snapshot or compacts the log, when one of them is due. The caller must not run `mark` at the same time. */
   async tidy(): Promise<void> {
     const { position, table } = this
     const dead = position - table.live
@@ -197,7 +204,7 @@ export class Journal extends Catalogue<JournalParts> {
     this.covered = covered
   }
 
-  /** Writes the log anew without what is dead. Not when a part of it could not be read: that would be lost. */
+  /** Writes the log anew without its dead lines. A log of which a part could not be read stays, because that part would be lost. */
   async compact(): Promise<void> {
     if (this.incomplete) return
     const { disk, layout } = this.parts
@@ -223,7 +230,7 @@ export class Journal extends Catalogue<JournalParts> {
     await this.snapshot()
   }
 
-  /** Writes down all that waits, that the log was closed in order, and the table. Rejects when the disk fails. */
+  /** Writes all waiting changes and a snapshot. Rejects when the disk fails. */
   async close(): Promise<void> {
     this.#cancelUses?.()
     this.#cancelFlush?.()
@@ -235,7 +242,7 @@ export class Journal extends Catalogue<JournalParts> {
     }
   }
 
-  /** Not while a new log takes the place of the one that is read. */
+  /** A walk does not begin while a new log replaces the old one. */
   protected override beginWalk(): Promise<void> {
     return this.#turns.run('walks', () => super.beginWalk())
   }
@@ -249,7 +256,7 @@ export class Journal extends Catalogue<JournalParts> {
     return this.file
   }
 
-  /** Answers the digest that no entry names any more, if there is one. */
+  /** Removes an entry. Answers the digest that no entry names any more, if there is one. */
   #remove(row: number): string | undefined {
     const name = this.table.name(row)
     const size = this.table.size(row)
@@ -319,51 +326,51 @@ interface CompactionParts {
   readonly path: string
   readonly from: EntryLog
   readonly table: EntryTable
-  /** What the old log says of contents; nothing may change it meanwhile. */
-  readonly durable: Durable
+  /** The last mark of the old log. It must not change during the compaction. */
+  readonly durable: DurableMark
 }
 
-/** The new log, which has its name, and to which the table leads. */
+/** The new log. It has its final name, and the table has the places of its lines. */
 interface Compacted {
   readonly log: EntryLog
-  readonly durable: Durable
-  /** Rows of entries whose lines were damaged: they are not in it. */
+  readonly durable: DurableMark
+  /** Rows of entries whose lines were damaged. The new log does not have them. */
   readonly lost: readonly number[]
 }
 
-/** A line for the new log; of an entry with its row. */
+/** A line for the new log, with its row when it is an entry. */
 interface Copied {
   readonly bytes: Buffer
   readonly row: number | undefined
   readonly offset: number
 }
 
-/** So little is left to copy that appending may wait for it. */
+/** Appending may wait while this many bytes are copied. */
 const littleLeft = 1024 * 1024
 
-/** Two words for each row of the table: where its line stands in the new log, and how long it is. */
+/** Each row of the table has two words: the position of its line in the new log, and the length of the line. */
 const words = 2
 
 /**
- * Writes the log of entries anew without its dead lines, while it is being appended to.
+ * Writes the log of entries anew without its dead lines, while lines are appended to it.
  *
- * The old log is read from its beginning; what is live is copied with its last use, to a file of another name. Removals and
- * uses are copied only when they came after the beginning, for by then their entry may have been copied. What was appended
- * meanwhile follows, and at the end, while nothing is appended, the rest; the new file is flushed and takes the name. A crash
- * before that leaves the old log, and a file the next owner removes.
+ * The old log is read from its beginning, and its live lines are copied to a file of another name, with their last use. Removals and uses
+ * are copied only when they were appended after the compaction began, because their entry may have been copied before. Lines that are
+ * appended meanwhile follow. The last lines are copied while appending waits; then the new file is flushed and renamed. After an earlier
+ * crash the old log is still there, and the next owner removes the new file.
  *
- * One compaction: `begin`, `finish` and, whatever came of them, `close`. They throw what the disk throws.
+ * The caller calls `begin`, then `finish`, and `close` in any case. They throw what the disk throws.
  */
 class Compaction {
   readonly #parts: CompactionParts
   readonly #temporary: string
   #to: EntryLog | undefined
-  /** How far the old log has been read, and where it ended at the beginning. */
+  /** The position up to which the old log has been read, and the end of the old log when the compaction began. */
   #at = 0
   readonly #begun: number
   #incomplete = false
   #places = new Float64Array(1024)
-  /** Where the new log stood when the first line came that the old one does not call durable. */
+  /** The position in the new log of the first line that was after the last mark of the old log. */
   #durable: number | undefined
 
   constructor(parts: CompactionParts) {
@@ -372,7 +379,7 @@ class Compaction {
     this.#begun = parts.from.position
   }
 
-  /** Copies what is live; to be called first. */
+  /** Copies the live lines. It is called first. */
   async begin(): Promise<void> {
     const { disk } = this.#parts
     await disk.remove(this.#temporary)
@@ -381,8 +388,8 @@ class Compaction {
   }
 
   /**
-   * Copies the rest and puts the new log in place of the old one; to be called while nothing is appended. Undefined when the old
-   * one is to stay: a part of it could not be read, or `mayEnd` says so.
+   * Copies the rest and replaces the old log by the new one. No line may be appended meanwhile. Undefined when the old log stays, because
+   * a part of it could not be read or `mayEnd` forbids the change.
    */
   async finish(mayEnd: () => boolean): Promise<Compacted | undefined> {
     const { disk, path, durable } = this.#parts
@@ -446,7 +453,7 @@ class Compaction {
     this.#places[row * words + 1] = length
   }
 
-  /** Answers the rows of which no line was copied. */
+  /** Sets the new places in the table. Answers the rows of which no line was copied. */
   #place(): readonly number[] {
     const { table } = this.#parts
     const lost: number[] = []
@@ -460,7 +467,7 @@ class Compaction {
   }
 }
 
-/** The line of an entry with a use that came after it was written. */
+/** The line of an entry with its last use, which may be later than the line. */
 function withUse(bytes: Buffer, used: number): Buffer {
   if (bytes.toString('latin1', bytes.length - 32).endsWith(`,"used":${used}}\n`)) return bytes
   const record = decodeRecord(bytes)

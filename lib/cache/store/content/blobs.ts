@@ -1,25 +1,25 @@
 /**
- * Contents as files named by their SHA-256: how they get their names, and how they go when no entry names them. Owns the state of
- * each content (content-life.ts), except what the table of entries shows: which are named.
+ * Contents as files named by their SHA-256: gives them their names, and removes them when no entry names them. `Blobs` owns the state of
+ * each content (content-life.ts); only the table of entries says which contents are named.
  *
  * # Names and power cuts
- * A new content is not flushed when it gets its name: an entry that names it counts only after a checkpoint has flushed both,
- * or after its bytes were hashed. That holds as long as no entry from before a checkpoint names the same digest. Where one
- * does, or did until a checkpoint that is still to come, the content is flushed before it takes the name, and so is the name.
+ * A new content is not flushed when it gets its name: after a power cut an entry that names it counts only when a checkpoint has flushed
+ * both, or when the bytes have been hashed. This is safe as long as no durable entry names the same digest. When such an entry exists,
+ * or no checkpoint has run since its removal, the content is flushed before it takes the name, and its directory afterwards.
  *
  * # Small contents
- * Such a file is made under its name and written at once. What a crash leaves of it no entry names. It stays open until the
- * checkpoint, because opening it again costs as much as writing it.
+ * A small file is made under its final name and written at once. No entry names the part of it that a crash may leave. The file stays
+ * open until the checkpoint, because opening it again costs as much as writing it.
  *
  * # Turns
- * Naming and removing one content take turns. A removal forgets the digest before it begins, and from then on no entry is put
- * for it; a content that is named at the same time comes before and is then in demand, or after, and brings its own file. So
- * a content that an entry names is never removed.
+ * Naming and removing one content take turns. A removal changes the state before it removes the file, and from then on no entry is put
+ * for the digest. A content that is named before that is not removed; a content that is stored afterwards brings its own file. So the
+ * store never removes a content that an entry names.
  */
 import { dirname } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
-import { unlessMissing } from '../../../errors.ts'
+import { valueUnlessMissing } from '../../../errors.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import { type DiskFile, DiskHung, isForbidden, type Surroundings } from '../disk/disk.ts'
@@ -37,19 +37,19 @@ import {
 } from './content-life.ts'
 
 interface BlobsParts extends Surroundings {
-  /** Contents stay until an entry has named them. */
+  /** Contents are kept until an entry has named them. */
   readonly keepUnnamed?: boolean | undefined
-  /** Which contents entries name. */
+  /** The journal, which knows the contents that entries name. */
   readonly journal: Pick<Journal, 'removeRows'> & {
     readonly table: Pick<EntryTable, 'bytes' | 'references' | 'referring'>
   }
   readonly events: Pick<StoreEvents, 'tell'>
 }
 
-/** Contents that are not flushed; of some, the file is still open. */
+/** Contents that are not flushed, by digest, with the file where it is still open. */
 export type FreshContents = ReadonlyMap<string, DiskFile | undefined>
 
-/** Of so many contents that are not flushed the files stay open. */
+/** At most this many files of contents that are not flushed stay open. */
 const mostOpen = 512
 
 export class Blobs {
@@ -83,26 +83,26 @@ export class Blobs {
     return this.#fresh
   }
 
-  /** The same for a checkpoint that flushes them; what comes from now on is for the next one. */
+  /** Hands those contents to the checkpoint that flushes them. Contents that come later are for the next checkpoint. */
   takeFresh(): FreshContents {
     const fresh = this.#fresh
     this.#fresh = new Map()
     return fresh
   }
 
-  /** The next checkpoint flushes it, without opening the file again when it is given. */
+  /** Has the next checkpoint flush a content. An open `file` spares the checkpoint an open, and belongs to this object from now on. */
   flushLater(digest: string, file?: DiskFile): void {
     const open = this.#fresh.get(digest) ?? (this.#fresh.size < mostOpen ? file : undefined)
     this.#fresh.set(digest, open)
     if (file !== open) file?.close()
   }
 
-  /** An entry names it. */
+  /** Notes that an entry names the content. */
   named(digest: string): void {
     this.#live(digest, 'named')
   }
 
-  /** The last entry that named it is gone. */
+  /** Notes that the last entry that named the content is gone. */
   freed(digest: string, size: number): void {
     this.#live(digest, 'freed', { size })
   }
@@ -114,7 +114,7 @@ export class Blobs {
     )
   }
 
-  /** Contents whose files could not be removed: nothing is served from them. */
+  /** Contents whose files could not be removed. Clients do not get them. */
   staying(): readonly UnnamedContent[] {
     return this.#in('staying')
   }
@@ -124,7 +124,7 @@ export class Blobs {
     return this.#in('removed')
   }
 
-  /** A checkpoint came after these were removed. */
+  /** Notes that a checkpoint has run since these contents were removed. */
   marked(removed: readonly UnnamedContent[]): void {
     for (const content of removed) {
       if (this.#lives.get(content.digest) === content) this.#live(content.digest, 'marked')
@@ -132,9 +132,9 @@ export class Blobs {
   }
 
   /**
-   * Makes the file of a content under its name and has `write` write it: nothing reads it before an entry names it. Answers
-   * whether it is there. Not where all was not taken, nor where such a file is or was until lately: a finished one must take its
-   * place. Rejects when the disk fails.
+   * Makes the file of a content under its final name and has `write` write it; no client reads it before an entry names it. Answers
+   * whether the content is stored. It is not when `write` could not write all bytes, nor when a file of that name exists or a durable
+   * entry may name it: then `commit` must give a finished file the name. Rejects when the disk fails.
    */
   place(
     { digest, size }: { digest: string; size: number },
@@ -144,7 +144,7 @@ export class Blobs {
     return this.#turns.run(digest, async () => {
       if (mayBeNamedAfterCut(this.state(digest))) return false
       const path = layout.blob(digest)
-      const file = await unlessMissing(disk.open(path, 'creating'), ['EEXIST'])
+      const file = await valueUnlessMissing(disk.open(path, 'creating'), ['EEXIST'])
       if (file === undefined) return false
       let whole = false
       try {
@@ -162,7 +162,7 @@ export class Blobs {
     })
   }
 
-  /** Gives a finished file its name, in place of any that has it. Rejects when the disk fails. */
+  /** Gives a finished file its final name and replaces any file of that name. Rejects when the disk fails. */
   async commit(
     file: DiskFile,
     { path, digest, size }: { path: string; digest: string; size: number },
@@ -186,7 +186,10 @@ export class Blobs {
     })
   }
 
-  /** Removes a content unless it was named meanwhile. Answers whether it is gone. Where the disk refuses, it is not used any more. */
+  /**
+   * Removes a content unless its state has changed meanwhile. Answers whether it is gone. Rejects when the disk fails; the content is
+   * then `staying` and clients do not get it.
+   */
   remove(unnamed: UnnamedContent): Promise<boolean> {
     const { digest, size, since } = unnamed
     return this.#turns.run(digest, async () => {
@@ -198,7 +201,7 @@ export class Blobs {
         return true
       } catch (error) {
         const { layout } = this.#parts
-        // It counts again while it is found out why.
+        // The content counts as stored again while `#whyStays` asks the disk.
         this.#live(digest, 'refused', { size, since, why: { because: diskProblem(error) } })
         const why = await this.#whyStays(error, dirname(layout.blob(digest)))
         this.#live(digest, 'refused', { size, since, why })
@@ -207,7 +210,7 @@ export class Blobs {
     })
   }
 
-  /** Serves nothing from contents whose files are to be removed later, because the disk fails now. */
+  /** Marks contents as `staying`, because the disk failed with `error` and their files must be removed later. */
   async setAside(contents: readonly UnnamedContent[], error: unknown): Promise<void> {
     const why = await this.#whyStays(error, this.#parts.layout.root)
     for (const unnamed of contents) {
@@ -218,11 +221,11 @@ export class Blobs {
     }
   }
 
-  /** `directory` is the one in which the disk did not let this process do something. */
+  /** Why a file stays. `directory` is the one in which the disk refused the operation. */
   async #whyStays(error: unknown, directory: string): Promise<WhyStays> {
     const because = diskProblem(error)
     if (!isForbidden(error)) return { because }
-    // What lies in a directory that this process may not enter cannot be looked at: the one above can.
+    // A process that may not enter the directory cannot look at it, but can look at its parent.
     for (const at of [directory, dirname(directory)]) {
       const found = await this.#parts.disk.look(at).catch(() => undefined)
       if (found !== undefined) return { because, owner: found.uid }
@@ -230,7 +233,7 @@ export class Blobs {
     return { because }
   }
 
-  /** Removes a file of content that neither an entry nor this process knows of. */
+  /** Removes the file of a content that neither an entry nor this process knows. Answers whether it removed it. */
   removeStray(digest: string): Promise<boolean> {
     return this.#turns.run(digest, async () => {
       if (this.has(digest)) return false
@@ -240,8 +243,9 @@ export class Blobs {
   }
 
   /**
-   * Makes a content survive a power cut. One that is gone meanwhile needs no more. Rejects when the disk fails; what it
-   * failed to take is then removed, for the kernel forgets what it could not write and says of the next flush that all is well.
+   * Flushes a content, so that it survives a power cut; a content that is gone is passed over. Rejects when the disk fails. It then
+   * removes the content, because the kernel forgets the bytes that it could not write and reports success for the next flush. A content
+   * stays when the disk hung.
    */
   async flush(digest: string, open?: DiskFile): Promise<void> {
     const { disk, layout } = this.#parts
@@ -257,8 +261,8 @@ export class Blobs {
   }
 
   /**
-   * Removes a content that is not what it says, and the entries that name it, unless verified content takes its place
-   * meanwhile. Its readers go on.
+   * Removes a content whose bytes do not have its digest, and the entries that name it. The file stays when a verified one takes its
+   * place meanwhile. Readers of the wrong file go on.
    */
   discard(digest: string): Promise<void> {
     const { disk, layout, journal } = this.#parts
@@ -270,7 +274,7 @@ export class Blobs {
       if (state !== 'wrong' && state !== 'staying') return
       this.#changed(digest)
       await disk.removeTree(layout.blob(digest))
-      // It stays `wrong`, without a file: what comes under this digest next is flushed before it takes the name.
+      // The state stays `wrong`, so that the next file of this digest is flushed before it takes the name.
       this.#live(digest, 'emptied', { size: 0 })
     })
   }
@@ -282,8 +286,9 @@ export class Blobs {
   }
 
   /**
-   * Takes an event into the life of a content. Its size and why it stays are as before unless they are given. The store is told of each
-   * that comes to be, or still is, without an entry, so that its upkeep looks for it.
+   * Applies an event to the state of a content; `size` and `why` keep their old values when they are not given. A content that may have a
+   * file and has no entry afterwards is reported as `unused`, unless the disk just refused to remove it, so that the upkeep of the store
+   * looks at it.
    */
   #live(
     digest: string,

@@ -1,21 +1,21 @@
 /**
- * Checks that contents are what they say: downloads while they arrive (`Expectation`), and stored contents when they are read, at
- * the first reading after a start, and again when the last check is old. A regular verification (cache/verify) counts as a check
- * of what it has read, and what it finds damaged goes the same way.
+ * Checks the bytes of contents against their digests: downloads while they arrive (`Expectation`), and stored contents when they are
+ * read for the first time after a start and again when the last check is old (`Checks`). A regular verification (cache/verify) counts
+ * as a check of the contents that it has read.
  *
- * A content's name is its digest, so bytes that have rotted on the disk are found by hashing them. Small content is hashed when
- * it is read, before its first byte leaves. Large content is read and hashed beside the clients that read it, once however many
- * they are, from the file they have open. A client that reads up to the end waits for the digest before it gets the last bytes,
- * ten seconds at most, for a file that is right is better than none. After that its last bytes go and the check goes on. On a
- * mismatch the content goes with its entries, so that the next request fetches it.
+ * The name of a content is its digest, so hashing finds bytes that have rotted on the disk. A small content is hashed when it is read,
+ * before its first byte is sent. A large content is hashed while clients read it, once for all of them, from the file that they have
+ * open. A client that reads up to the end waits for the digest before it gets the last bytes, but at most ten seconds, so that a slow
+ * check does not keep a right file from it. After that it gets the last bytes while the check goes on. On a mismatch the content and its
+ * entries are removed, so that the next request fetches it.
  *
- * A content of which clients read other parts, and one whose last check will soon be too old, is hashed in the background.
+ * A content of which clients read only other parts, or whose last check will soon be too old, is hashed in the background.
  *
  * # Which checks run at once
- * A check that a client waits for runs in one of four lanes: two are for contents of up to 16 MiB, two for larger ones. In each
- * pair the smallest content goes first, so a package never waits for an image. A check no client waits for runs in a fifth
- * lane, at 64 MiB a second, and stands still while one of the others runs. When the last client has left a check that another
- * one wants the lane of, it begins anew in the background.
+ * A check that a client waits for runs in one of four lanes: two are for contents of up to 16 MiB, two for larger ones. In each pair the
+ * smallest content goes first, so that a package never waits for an image. A check that no client waits for runs in a fifth lane, at
+ * 64 MiB a second, and pauses while a check in another lane runs. A check whose last client has left gives its lane to a waiting check
+ * and begins anew in the background.
  */
 import { createHash, type Hash, hash } from 'node:crypto'
 import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
@@ -36,20 +36,22 @@ interface ChecksParts {
   readonly events: Pick<StoreEvents, 'tell'>
 }
 
-/** How many contents are remembered by the time of their last check; of others it is unknown. */
+/** The times of the last checks of this many contents are remembered. */
 const remembered = 65_536
 
-/** A background check begins when this part of the time has passed. */
+/** A background check begins when this share of `maxAge` has passed since the last check. */
 const aheadShare = 3 / 4
 
 export class Checks {
+  /** A check that is older than this does not count any more. */
   maxAge: Milliseconds = day
+  /** The number of contents that were found damaged since the start. */
   damaged = 0
   /** Digests whose contents must be hashed before they are used. */
   readonly unproven = new Set<string>()
   readonly #parts: ChecksParts
   readonly #last = recentEntries<string, Milliseconds>(remembered)
-  /** Checks that are not over, of the contents as they are now. */
+  /** Checks that wait or run, by digest. A check of a file that has been replaced is not among them. */
   readonly #checks = new Map<string, Check>()
   readonly #queue: CheckQueue
 
@@ -58,7 +60,7 @@ export class Checks {
     this.#queue = new CheckQueue(parts.clock, check => this.#examine(check))
   }
 
-  /** The content under this digest has just been hashed, for a reader or by the regular verification. */
+  /** Notes that the content under this digest has just been hashed and is right. */
   passed(digest: string): void {
     const { clock, blobs, events } = this.#parts
     this.#last.set(digest, clock.elapsed())
@@ -67,7 +69,7 @@ export class Checks {
     events.tell('proven', digest)
   }
 
-  /** The file has changed or goes. A check under way goes on for the readers of the file as it was. */
+  /** Forgets the checks of a file that has been replaced or is being removed. A check goes on when readers of the old file wait for it. */
   forget(digest: string): void {
     this.#last.delete(digest)
     this.unproven.delete(digest)
@@ -76,22 +78,25 @@ export class Checks {
     if (check?.readers === 0) this.#queue.drop(check)
   }
 
-  /** Whether all of it must be hashed before it is known to be right. */
+  /** Whether the content must be hashed, because its last check is older than `maxAge` or unknown. */
   due(digest: string): boolean {
     return this.#age(digest) >= this.maxAge
   }
 
-  /** Whether these bytes, just read, are the content; they are hashed if it is due. */
+  /** Whether these bytes, just read, are the content. They are hashed if a check is due. */
   async accepts(digest: string, bytes: Buffer): Promise<boolean> {
     if (!this.due(digest)) return true
     const right = hash('sha256', bytes) === digest
     if (right) this.passed(digest)
-    // Verified content may have taken the place of the file these bytes are from: what is there now decides.
+    // A verified file may have replaced the one that these bytes are from, so the present file is checked.
     else await this.check(digest, bytes.length)
     return right
   }
 
-  /** How to read a part of a content that `open` opens, so that a client who waits never gets all of a damaged one. */
+  /**
+   * Answers how to read a part of a content that `open` opens. A reader of the last part is held back until the check is over, so that
+   * it does not get all bytes of a damaged content, unless the check takes too long.
+   */
   guard(wanted: ContentPart, open: Opener): () => Source {
     const { digest, size, first, end } = wanted
     return () => {
@@ -119,7 +124,7 @@ export class Checks {
     }
   }
 
-  /** Whether the content is what it says, from reading all of it. What is wrong is removed. */
+  /** Reads and hashes the whole content and answers whether it is right. A wrong content is removed. */
   check(digest: string, size: number): Promise<boolean> {
     const check = this.#checkOf(digest, size)
     check.readers += 1
@@ -145,7 +150,7 @@ export class Checks {
     return check
   }
 
-  /** Reads and hashes a content, and does what follows of it. Undefined when the check is to begin anew later. */
+  /** Reads and hashes a content, and removes it when it is damaged. Undefined when the check must begin anew later. */
   async #examine(check: Check): Promise<boolean | undefined> {
     const { digest, size } = check
     check.source ??= this.#parts.files.read({ digest, size, first: 0, end: size })
@@ -158,7 +163,7 @@ export class Checks {
         return this.#checks.get(digest) === check ? undefined : false
       }
     } catch (error) {
-      // What the disk says when it hangs, or when it is busy, says nothing of the content.
+      // An error of a disk that hangs or is busy says nothing about the content.
       const lost = error instanceof ShortFile || systemCode(error) === 'EIO'
       wrong = lost ? explainError(error) : ''
     } finally {
@@ -171,7 +176,7 @@ export class Checks {
       if (current) this.passed(digest)
       return true
     }
-    // Of a file that took its place this says nothing.
+    // The result says nothing about a file that has replaced the checked one.
     if (!current || wrong === '') return false
     const { log, blobs } = this.#parts
     const because = wrong ?? `its bytes hash to ${found}`
@@ -199,9 +204,9 @@ class Check {
   readonly size: number
   readonly right: Promise<boolean>
   readers = 0
-  /** What is hashed; when it is there before the check begins, the file stays open for it. */
+  /** The bytes to hash. A source that is set before the check begins keeps the file open for it. */
   source: Source | undefined
-  /** Where it waits or runs. */
+  /** The lane in which the check waits or runs. */
   lane: Lane | undefined
   running = false
   wake: (() => void) | undefined
@@ -227,13 +232,13 @@ class CheckQueue {
   readonly #running = new Set<Check>()
   #closed = false
 
-  /** `examine` answers whether the content is right; undefined when it was broken off and is to wait again. */
+  /** `examine` answers whether the content is right; undefined when the check was broken off and must wait again. */
   constructor(clock: Clock, examine: (check: Check) => Promise<boolean | undefined>) {
     this.#clock = clock
     this.#examine = examine
   }
 
-  /** The check is wanted, or wanted by one more client. */
+  /** Queues a check, or notes that one more client waits for it. */
   add(check: Check): void {
     if (this.#closed) return check.settle(false)
     if (check.running) return check.readers > 0 ? check.wake?.() : undefined
@@ -241,13 +246,14 @@ class CheckQueue {
     this.#put(check, check.readers > 0 ? small : 'background')
   }
 
-  /** No client waits for it any more. */
+  /** Notes that no client waits for the check any more: it moves to the background, unless it runs. */
   leave(check: Check): void {
     if (check.running || check.lane === undefined) return
     this.#letGo(check)
     this.#put(check, 'background')
   }
 
+  /** Takes a check that does not run yet out of the queue and settles it as not right. */
   drop(check: Check): void {
     if (check.running) return
     this.#letGo(check)
@@ -255,7 +261,7 @@ class CheckQueue {
     check.settle(false)
   }
 
-  /** Told of the bytes that were read. Waits as long as the check must; answers whether it goes on. */
+  /** Called after each reading of `bytes`. Waits as long as the check must pause, and answers whether it goes on. */
   goesOn(check: Check, bytes: number): boolean | Promise<boolean> {
     if (this.#closed) return false
     if (check.readers > 0) return true
@@ -310,7 +316,7 @@ class CheckQueue {
     return [...this.#running].some(({ lane }) => lane !== 'background')
   }
 
-  /** A background check rests after each reading, and until no other check runs. */
+  /** Pauses a background check after a reading, until its rate allows the next one and no other check runs. */
   #pause(check: Check, bytes: number): Promise<boolean> {
     return new Promise(resolve => {
       let rested = false
@@ -330,7 +336,7 @@ class CheckQueue {
   }
 }
 
-/** The check whose turn it is: the smallest, but in the background the one that came first. */
+/** The next check of a lane: the smallest one, or in the background the one that was queued first. */
 function firstOf(checks: ReadonlySet<Check>, lane: Lane): Check | undefined {
   let [found] = checks
   if (found === undefined || lane === 'background') return found
@@ -338,22 +344,25 @@ function firstOf(checks: ReadonlySet<Check>, lane: Lane): Check | undefined {
   return found
 }
 
-/** How long a client waits for a check at the end of what it reads. */
+/** How long a client waits for a check before it gets the last bytes. */
 const longestHeldBack: Milliseconds = 10_000
 
 interface Guarded {
-  /** Bytes of the source, up to the end of the content. */
+  /** The number of bytes of the source, which ends at the end of the content. */
   readonly length: number
   readonly right: Promise<boolean>
   readonly clock: Clock
   readonly left: () => void
 }
 
-/** The source, which fails as soon as the check has, at the latest before its end unless the check takes too long. */
+/**
+ * Wraps a source so that it fails as soon as the check has failed. The source keeps its last bytes back until the check is over, but
+ * not longer than `longestHeldBack`.
+ */
 function heldBack(source: Source, { length, right, clock, left }: Guarded): Source {
   let outcome: 'open' | 'free' | 'wrong' = 'open'
   let closed = false
-  /** Bytes that may leave before the check is over. */
+  /** Bytes that may be sent before the check is over. */
   let free = Math.max(0, length - heldBytes)
   let kept: Piece | undefined
   let waiting: Take | undefined
@@ -424,35 +433,35 @@ function damaged(): Failure {
 }
 
 /*
- * Checks a download against its announced length and its promised size and digest. An index of the archive or a by-hash name
- * promises them. Hashes while it grows; knows no files.
+ * `Expectation` checks a download against its announced length and its promised size and digest. An index of the archive or a by-hash
+ * name promises them. It hashes the bytes while they arrive and knows no files.
  */
 
 export interface ExpectedContent {
-  /** Bytes, as a signed index names them. */
+  /** The size in bytes, as an index promises it. */
   readonly size?: number
   readonly digest?: {
     readonly algorithm: 'md5' | 'sha1' | 'sha256' | 'sha512'
-    /** Lower-case hex; of a SHA-512 perhaps the first half. */
+    /** Lower-case hex. The text of a SHA-512 may be its first half. */
     readonly hex: string
   }
-  /** An index that may promise a size and a SHA-256 or SHA-512 is still being read: `promise` tells what it says. */
+  /** An index that may promise a size and a SHA-256 or SHA-512 is still being read; `promise` sets them later. */
   readonly later?: boolean
 }
 
-/** Most bytes at the end kept from readers until the digest is known to be right. */
+/** At most this many bytes at the end are held back from readers until the digest is known to be right. */
 const heldBytes = 64 * 1024
 
 export class Expectation {
   #length: number | undefined
   #digest: ExpectedContent['digest']
   #later: boolean
-  /** Readers may have the beginning of a content that is no longer than what is kept from them. */
+  /** Whether readers may have the first half of a content that is so small that all of it was held back. */
   #shown = false
   readonly #sha256 = createHash('sha256')
   readonly #other: Hash | undefined
 
-  /** Throws a Failure when the announced length is not the expected size: no byte need be fetched to know. */
+  /** Throws a Failure when the announced length is not the expected size, before any byte is fetched. */
   constructor(expected: ExpectedContent, length: number | undefined) {
     if (length !== undefined && expected.size !== undefined && length !== expected.size) {
       throw wrongSize(length, expected.size)
@@ -460,7 +469,7 @@ export class Expectation {
     this.#length = expected.size ?? length
     this.#digest = expected.digest
     this.#later = expected.later === true
-    // Of a later promise the algorithm is not known yet.
+    // The algorithm of a later promise is SHA-256 or SHA-512, so both are computed.
     const algorithm = this.#later ? 'sha512' : (this.#digest?.algorithm ?? 'sha256')
     if (algorithm !== 'sha256') this.#other = createHash(algorithm)
   }
@@ -470,8 +479,8 @@ export class Expectation {
   }
 
   /**
-   * What was expected later: nothing more, or a size and a SHA-256 or SHA-512. Throws a Failure when the announced length is another, or the
-   * `size` bytes that have come are more.
+   * Sets the expected size and digest later: both may be missing, and the digest is a SHA-256 or SHA-512. Throws a Failure when the
+   * announced length differs, or when the `size` bytes that have arrived are more.
    */
   promise({ size: promised, digest }: ExpectedContent, size: number): void {
     if (digest !== undefined && digest.algorithm !== 'sha256' && digest.algorithm !== 'sha512') {
@@ -486,22 +495,22 @@ export class Expectation {
     this.#length = promised
   }
 
-  /** Takes the next bytes. Throws a Failure when `size`, with them, is more than there may be. */
+  /** Takes the next bytes. `size` is the sum with them. Throws a Failure when it is more than the expected length. */
   update(block: Buffer, size: number): void {
     if (this.length !== undefined && size > this.length) throw wrongSize(size, this.length)
     this.#sha256.update(block)
     this.#other?.update(block)
   }
 
-  /** From now on at most half of a content is kept from readers: they have waited long enough for the first byte of a small one. */
+  /** From now on at most half of a content is held back, because readers have waited long enough for the first byte of a small one. */
   show(): void {
     this.#shown = true
   }
 
   /**
-   * How far readers may see while `size` bytes are here and nothing is verified: everything, unless a digest is expected or may be
-   * promised later. Then the last block stays back, at least one byte, so that no client ever gets the whole of wrong content. All of a
-   * small content stays back until `show`.
+   * The position up to which readers may read while `size` bytes have arrived and nothing is verified. Nothing is held back unless a
+   * digest is expected or may be promised later. Then the last bytes are held back, so that no client ever gets the whole of a wrong
+   * content. All of a small content is held back until `show`.
    */
   visible(size: number): number {
     if (this.#digest === undefined && !this.#later) return size
@@ -510,12 +519,12 @@ export class Expectation {
     return Math.max(0, Math.min(size, length - Math.min(heldBytes, most)))
   }
 
-  /** The SHA-256 of the bytes so far: what a second delivery of the same content must begin with. */
+  /** The SHA-256 of the bytes so far, lower-case hex. A second delivery of the same content must begin with the same bytes. */
   digestSoFar(): string {
     return this.#sha256.copy().digest('hex')
   }
 
-  /** The SHA-256 of all bytes. Throws a Failure when they are not what was expected. To be called once. */
+  /** The SHA-256 of all bytes. Throws a Failure when they are not the expected content. It may be called only once. */
   verify(size: number): string {
     if (this.#later) throw new Error('it is not known yet what the content must be')
     if (this.length !== undefined && size !== this.length) throw wrongSize(size, this.length)

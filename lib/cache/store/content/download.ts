@@ -1,18 +1,18 @@
 /**
- * A content while it arrives: many readers, the latest pieces in memory, a temporary file behind.
+ * A content while it arrives: it has many readers, keeps its latest pieces in memory, and is written to a temporary file.
  *
  * # How pieces flow
- * `take` hashes a piece, keeps it in the tail by reference, gives it to the readers who wait and has it written behind. It
- * answers that the origin is to wait when the disk is more than a little behind. A reader that keeps up reads the tail; one that
- * is late or slow reads the file and returns to the tail when it catches up.
+ * `take` hashes a piece, appends it to the tail by reference, gives it to the waiting readers and has it written. It answers that the
+ * origin must wait when the disk has too much left to write. A fast reader reads the tail. A late or slow reader reads the file and
+ * returns to the tail when it catches up.
  *
  * # When the disk fails
- * No reader notices. The download passes through: what the file already has stays readable, the rest lives in the tail alone,
- * and the origin waits for the slowest reader, but for none that stands still longer than half a minute.
+ * No reader notices. The bytes in the file stay readable and the tail alone keeps the rest. The origin then waits for the slowest reader,
+ * but not for a reader that takes nothing for half a minute while others wait.
  *
  * # The end
- * `complete` verifies at once and shows the last bytes; flushing and naming the file come behind it. Readers in the middle keep
- * what they read from; readers that come when all of them have gone read the stored content.
+ * `complete` verifies at once and shows the last bytes; the file gets its name afterwards. Readers that have begun go on with the tail
+ * and the temporary file. A reader that begins when no other reader is left reads the stored content.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
@@ -26,7 +26,7 @@ import type { OpenContent, SharedBlocks } from './open-content.ts'
 import type { Contents } from './stored-contents.ts'
 import { type Destination, Tail, WriteBehind } from './write-behind.ts'
 
-/** Whether something was stored, and if not, why; the disk's failures are answers here, never errors. */
+/** Whether a content or an entry was stored, and if not, why. Failures of the disk are answers here, not errors. */
 export type PutResult =
   | { readonly stored: true }
   | { readonly stored: false; readonly because: string }
@@ -34,7 +34,7 @@ export type PutResult =
 interface Completed {
   readonly digest: string
   readonly size: number
-  /** Never rejects: what became of it on disk. */
+  /** Resolves with what became of the content on disk. Never rejects. */
   readonly kept: Promise<PutResult>
 }
 
@@ -48,11 +48,11 @@ interface DownloadParts {
   readonly checks: Pick<Checks, 'passed'>
   readonly expectation: Expectation
   readonly to: Destination
-  /** Told at once when the content is whole and verified. */
+  /** Called at once when the content is whole and verified. */
   readonly onWhole: (download: Download, digest: string) => void
-  /** Called once, when it is complete or has failed and its file is dealt with. */
+  /** Called once, when the download is complete or has failed and its file has been stored or removed. */
   readonly onEnd: (download: Download) => void
-  /** Bytes kept for readers at most; more than is ever held back. */
+  /** Most bytes that the tail keeps for readers. It must be more than is ever held back from them. */
   readonly most?: number | undefined
 }
 
@@ -92,7 +92,7 @@ export class Download {
     }
   }
 
-  /** Bytes so far, also those that are still held back. */
+  /** Bytes that have arrived, also those that are still held back from readers. */
   get size(): number {
     return this.#tail.end
   }
@@ -101,22 +101,22 @@ export class Download {
     return this.#parts.expectation.length
   }
 
-  /** More may come: it is neither complete nor failed. */
+  /** Whether more bytes may come: the download is neither complete nor failed. */
   get growing(): boolean {
     return this.#state === 'growing'
   }
 
-  /** The SHA-256 of the bytes so far, lower-case hex. Only while it grows. */
+  /** The SHA-256 of the bytes so far, lower-case hex. It may be asked only while the download grows. */
   digestSoFar(): string {
     return this.#parts.expectation.digestSoFar()
   }
 
-  /** How many read it now: when there are none and it is not stored, fetching on serves no client. */
+  /** The number of readers. Without readers, fetching the rest of a download that is not stored serves no client. */
   get readers(): number {
     return this.#readers.size
   }
 
-  /** Whether the first reader may still come. */
+  /** Whether the first reader is still expected. */
   get awaited(): boolean {
     return this.#readers.awaited
   }
@@ -133,11 +133,12 @@ export class Download {
     return this.#file
   }
 
-  /** What becomes of it on disk, once it is complete. Never rejects. */
+  /** What becomes of the content on disk; undefined before the download is complete. Never rejects. */
   get kept(): Promise<PutResult> | undefined {
     return this.#kept
   }
 
+  /** Whether a new reader can begin at `offset`. */
   canJoin(offset: number): boolean {
     if (this.#state === 'failed') return false
     if (this.#stored !== undefined) return true
@@ -147,8 +148,8 @@ export class Download {
   }
 
   /**
-   * The content from `first` to `last` inclusive, or to the end, following the growth. It ends early when the content is
-   * shorter, and fails with the download, or at once when `canJoin(first)` is false.
+   * Reads the content from `first` to `last` inclusive, or to the end, while it grows. The source ends early when the content is
+   * shorter. It fails when the download fails, and at once when `canJoin(first)` is false.
    */
   open(first: number, last?: number): Source {
     if (!this.canJoin(first)) {
@@ -164,8 +165,8 @@ export class Download {
   }
 
   /**
-   * Takes a piece over. False: no more until `whenReady` says so. Throws a Failure when there are more bytes than expected,
-   * which fails the download, and what the download failed with before.
+   * Takes a piece and its ownership. False means that the caller must not send more until `whenReady` calls back. Throws a Failure
+   * and fails the download when there are more bytes than expected. Throws the earlier error when the download has failed.
    */
   take(piece: Piece): boolean {
     const { bytes } = piece
@@ -184,14 +185,14 @@ export class Download {
     return !this.#pressed
   }
 
-  /** Readers get the beginning of a content so small that all of it was kept from them. */
+  /** Lets readers have the beginning of a content that is so small that all of it was held back. */
   show(): void {
     if (!this.growing) return
     this.#parts.expectation.show()
     this.#readers.wake()
   }
 
-  /** What was expected later. When the content cannot be that, the download fails. */
+  /** Sets the expected size and digest that an index named only later. The download fails when the content cannot match. */
   promise(expected: ExpectedContent): void {
     if (!this.growing) return
     try {
@@ -202,16 +203,17 @@ export class Download {
     }
   }
 
-  /** Calls `act` once when the download takes more, or has failed. */
+  /** Calls `act` once when the download takes more pieces, or has failed. */
   whenReady(act: () => void): void {
     this.#ready = act
-    this.#file.write() // Blocks may have become scarce since: what holds the origin up is always being written.
+    // Blocks may have become scarce since the last piece, which makes smaller batches due: a write must be under way while the origin waits.
+    this.#file.write()
     this.#relieve()
   }
 
   /**
-   * Everything has arrived: verifies it, lets readers have the rest, and stores it behind the answer. Throws a Failure when it
-   * is not what was expected: then readers fail and nothing is stored.
+   * Verifies the content after its last byte, lets readers have the rest, and begins to store it (`kept`). Throws a Failure when the
+   * content is not the expected one: then readers fail and nothing is stored.
    */
   complete(): Completed {
     try {
@@ -227,13 +229,13 @@ export class Download {
     }
   }
 
-  /** Gives it up: readers fail with the reason, the temporary file goes. Does nothing after `complete` has verified. */
+  /** Gives the download up: readers fail with the reason, and the temporary file is removed. Does nothing after `complete`. */
   discard(reason: Error): void {
     if (this.growing) this.#fail(reason)
   }
 
   async #keep(digest: string): Promise<PutResult> {
-    // What the readers were given leaves first.
+    // The bytes that readers were just given are sent first.
     await new Promise(resolve => setImmediate(resolve))
     await this.#commit(digest).catch(error => this.#file.giveUp(error))
     if (!this.stored) await this.#file.remove()
@@ -290,7 +292,7 @@ export class Download {
     ready()
   }
 
-  /** What is in the file and larger than what may be kept goes as soon as every reader has taken it. */
+  /** Trims the tail. A content larger than the tail may be gives up each written piece as soon as every reader has taken it. */
   #trim(): void {
     const { size, needed } = this.#readers
     const large = (this.length ?? this.size) > this.#file.most
@@ -302,7 +304,7 @@ export class Download {
     return this.#state === 'verified' || this.#state === 'settled'
   }
 
-  /** It is over, no reader is in the middle of it, and no reader is awaited that could read it only here. */
+  /** Whether the download is settled, has no readers, and no first reader is expected that could read the content only here. */
   get #unread(): boolean {
     const awaited = !this.stored && this.awaited
     return this.#state === 'settled' && this.#readers.size === 0 && !awaited
@@ -313,14 +315,14 @@ export class Download {
     this.#relieve()
   }
 
-  /** Lets go of the file and the pieces as soon as no reader can need them. */
+  /** Closes the file and drops the pieces as soon as no reader can need them. */
   #release(): void {
     if (this.#state === 'failed' || this.#unread) {
       this.#tail.clear()
       this.#file.close()
       return
     }
-    // The tail begins behind the end of the file: no reader can begin in the file, and those that did have finished with it.
+    // The tail begins after the end of the file, so no new reader can begin in the file, and no present reader needs it.
     const { written } = this.#file
     if (!this.stored && this.#tail.start > written && this.#readers.needed >= written) {
       this.#file.close()
@@ -328,18 +330,18 @@ export class Download {
   }
 }
 
-/** What a reader sees of its download. */
+/** The view that a reader has of its download. */
 interface GrowingContent {
   readonly tail: Tail
   readonly failure: () => Error | undefined
-  /** What is in the file; undefined when there is none. */
+  /** The bytes in the temporary file; undefined when there is no file. */
   readonly behind: () => OpenContent | undefined
-  /** How far it may read, exclusive. */
+  /** The position up to which readers may read, exclusive. */
   readonly visible: () => number
-  /** No more will come, and all of it is verified. */
+  /** Whether the content is whole and verified. */
   readonly done: () => boolean
   readonly clock: Clock
-  /** Told that a reader took a piece. */
+  /** Called when a reader took a piece. */
   readonly moved: () => void
   readonly left: (reader: DownloadReader) => void
 }
@@ -362,7 +364,7 @@ class DownloadReader implements Source {
     this.movedAt = content.clock.elapsed()
   }
 
-  /** The oldest byte it still needs; infinite when it has all it asked for. */
+  /** Position of the oldest byte that this reader still needs; infinite when it has all bytes that it asked for. */
   get needs(): number {
     return this.position < this.#end ? this.position : Number.POSITIVE_INFINITY
   }
@@ -381,7 +383,7 @@ class DownloadReader implements Source {
     this.#content.left(this)
   }
 
-  /** There may be more, or an end: looks, if a piece is waited for and not already being read. */
+  /** Looks for the next piece or the end, if the consumer waits for a piece that is not being read yet. */
   wake(): void {
     if (this.#take === undefined) return
     const content = this.#content
@@ -397,7 +399,7 @@ class DownloadReader implements Source {
     else this.#fallBehind(end)
   }
 
-  /** Fails it from now on, for it has stood still for `stall` while others waited. */
+  /** Fails this reader, because it took nothing for `stall` while others waited. */
   drop(): void {
     this.#dropped = new Failure(`A reader took nothing for ${stall} ms while others waited.`, {
       code: 'reader-stalled',
@@ -408,7 +410,7 @@ class DownloadReader implements Source {
     this.wake()
   }
 
-  /** What the tail has let go is in the file, up to where the tail begins now; by then it may have moved on. */
+  /** Reads from the file the bytes that the tail has dropped, up to the present start of the tail. */
   #fallBehind(end: number): void {
     const behind = this.#content.behind()
     if (behind === undefined) {
@@ -435,7 +437,7 @@ class DownloadReader implements Source {
   #give(error: Error | undefined, piece: Piece | undefined): void {
     const take = this.#take
     this.#take = undefined
-    // It was told of a failure while the file was being read for it.
+    // The consumer got a failure while the file was being read.
     if (take === undefined) return piece?.release()
     if (piece !== undefined) {
       this.position += piece.bytes.length
@@ -446,7 +448,7 @@ class DownloadReader implements Source {
   }
 }
 
-/** How long a reader may stand still while the origin waits for it. */
+/** How long a reader may take nothing while the origin waits for it. */
 const stall: Milliseconds = 30_000
 
 /** All readers of a download. */
@@ -464,12 +466,12 @@ class Readers {
     return this.#readers.size
   }
 
-  /** Whether the first one may still come: it has not, and has not stayed away for `stall` either. */
+  /** Whether the first reader is still expected: none has come, and the origin has not waited `stall` for it either. */
   get awaited(): boolean {
     return this.#awaited
   }
 
-  /** The oldest byte that one of them still needs; infinite when none does. */
+  /** Position of the oldest byte that a reader still needs, 0 while the first reader is expected, infinite when no reader needs any. */
   get needed(): number {
     if (this.#awaited) return 0
     let needed = Number.POSITIVE_INFINITY
@@ -493,8 +495,8 @@ class Readers {
   }
 
   /**
-   * The origin waits for the readers that need bytes before `end`, or for the first reader. Fails those that stand still while others
-   * wait for them, and calls `then`. A reader that keeps no other waiting may be as slow as the server lets it.
+   * Watches while the origin waits for the readers that need bytes before `end`, or for the first reader. After `stall` it fails those
+   * of them that took nothing while other readers waited, and calls `then`. A reader that no other reader waits for may be slow.
    */
   watch(end: number, then: () => void): void {
     if (this.#watching) return
@@ -517,7 +519,7 @@ class Readers {
   }
 }
 
-/** The bytes asked for have passed. */
+/** The failure of a reader whose first byte is neither in memory nor on disk any more. */
 function tooLate(offset: number): Failure {
   return new Failure(`Byte ${offset} of the download has passed and was not stored.`, {
     code: 'too-late',

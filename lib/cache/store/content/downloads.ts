@@ -1,5 +1,5 @@
 /**
- * The downloads under way: begins them, continues them after a crash, finds those that can be read.
+ * The downloads under way: begins them, continues them after a crash, and finds those that clients can read.
  */
 import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
@@ -14,7 +14,7 @@ import {
   type Continuation,
   type Destination,
   isOf,
-  type Partial,
+  type PartialDownload,
   type Partials,
   savePartial,
   sidecarOf,
@@ -22,23 +22,23 @@ import {
 } from './write-behind.ts'
 
 export interface DownloadOptions {
-  /** With `fields`, those of the origin's response: a large download can be continued after a crash. */
+  /** The key of the target. With `fields`, the fields of the origin's response, a large download can be continued after a crash. */
   readonly key?: string
   readonly fields?: Entry['fields']
   readonly expected?: ExpectedContent | undefined
   readonly length?: number | undefined
-  /** Why the content must not be written to the disk; it then goes only to the clients that read it now. */
+  /** Why the content must not be written to the disk; only the clients that read it now get it then. */
   readonly passing?: string | undefined
 }
 
 /** The beginning of a download that a crash broke off. */
-export interface Resumable {
+export interface ResumableDownload {
   readonly size: number
   readonly length: number | undefined
   readonly fields: Continuation['fields']
   /**
-   * Reads them again. Undefined when they are not what was written. Rejects when the disk fails, and when
-   * the whole cannot be as long as is expected. What does not go on is removed.
+   * Hashes the bytes again and continues the download. Undefined when the bytes are not those that were written, or there is no room.
+   * Rejects when the disk fails, and when the length is not the expected size. A partial download that does not continue is removed.
    */
   resume(expected?: ExpectedContent): Promise<Download | undefined>
 }
@@ -53,31 +53,32 @@ interface DownloadsParts extends UpkeepParts {
   readonly events: Pick<StoreEvents, 'tell'>
 }
 
+/** What is needed when a download ends. */
 interface Ending {
   readonly continuation: Continuation | undefined
-  /** Of the content, once it is whole. */
+  /** The digest of the content, once it is whole. */
   digest: string | undefined
-  /** A crash now would leave something to be continued. */
+  /** Whether the download could be continued after a crash now. */
   saved: boolean
 }
 
 export class Downloads {
   /** Entries whose content is whole and not yet stored, by key. */
   readonly arriving = new Map<string, Entry>()
-  /** Keys of such entries, by the digest of their content; also of some that have gone meanwhile. */
+  /** Keys of such entries by the digest of their content; some of the entries may have been removed meanwhile. */
   readonly #keys = new Map<string, Set<string>>()
   readonly #parts: DownloadsParts
   readonly #underWay = new Map<Download, Ending>()
   readonly #whole = new Map<string, Download>()
   #closing: Error | undefined
-  /** Who waits until none is under way. */
+  /** Callbacks for the moment when no download is under way. */
   readonly #awaitIdle: Array<() => void> = []
 
   constructor(parts: DownloadsParts) {
     this.#parts = parts
   }
 
-  /** Begins one. Throws a Failure when the announced length is not the expected size. */
+  /** Begins a download. Throws a Failure when the announced length is not the expected size. */
   begin({ key, fields, expected, length, passing }: DownloadOptions): Download {
     const expectation = new Expectation(expected ?? {}, length)
     const to = passing === undefined ? this.#destination(expectation.length) : { because: passing }
@@ -90,8 +91,8 @@ export class Downloads {
     return this.#start(expectation, to, continuation)
   }
 
-  /** What there is of a download that a crash broke off. */
-  resumable(key: string): Resumable | undefined {
+  /** The partial download of a key; undefined when there is none. */
+  resumable(key: string): ResumableDownload | undefined {
     const partial = this.#parts.partials.get(key)
     if (partial === undefined) return undefined
     const { bytes, length, fields } = partial
@@ -102,7 +103,7 @@ export class Downloads {
     return this.#underWay.size
   }
 
-  /** Settles once the files of all of them have been dealt with. */
+  /** Resolves when no download is under way and their files have been stored or removed. */
   async idle(): Promise<void> {
     if (this.#underWay.size === 0) return
     await new Promise<void>(resolve => this.#awaitIdle.push(resolve))
@@ -126,7 +127,7 @@ export class Downloads {
     return begun.some(one => isOf(path, one))
   }
 
-  /** Makes those that are large enough continuable after a crash. Answers whether there may be more to save. */
+  /** Saves the downloads that are large enough, so that a crash lets them continue. Answers whether there may be more to save. */
   async save(): Promise<boolean> {
     let more = false
     for (const [download, { continuation }] of [...this.#underWay]) {
@@ -137,7 +138,7 @@ export class Downloads {
     return more
   }
 
-  /** Fails all of them, and those that still begin, with `reason`; waits until their files are dealt with. */
+  /** Fails all downloads with `reason`, also those that begin later. Resolves when their files have been stored or removed. */
   async close(reason: Error): Promise<void> {
     this.#closing = reason
     for (const download of [...this.#underWay.keys()]) download.discard(reason)
@@ -147,17 +148,17 @@ export class Downloads {
   #destination(length: number | undefined): Destination {
     const { disk, health, layout, log, room } = this.#parts
     if (disk.hung) return { because: 'the disk does not answer' }
-    // A trial tells within seconds that it takes writes again; until then a response must not say that it is stored.
+    // A trial finds out within seconds that the disk takes writes again. Until then a response must not say that it is stored.
     if (!health.state.writable) return { because: health.state.because }
     const because = room.refusal(length ?? 0)
     room.look()
     if (because === undefined) return { path: layout.temporaryFile(), refusal: this.#refusal }
-    // The disk did not fail: it still takes what fits.
+    // The disk did not fail: it still takes smaller contents.
     log.info('not stored', { because })
     return { because }
   }
 
-  /** Why a download of which so many bytes are here is not stored any more. */
+  /** Why a download of which `size` bytes have arrived must not be stored any more. */
   readonly #refusal = (size: number): string | undefined => {
     const { room } = this.#parts
     room.look()
@@ -204,7 +205,7 @@ export class Downloads {
     if (this.#underWay.size === 0) for (const resolve of this.#awaitIdle.splice(0)) resolve()
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
     if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
-    // The entries that wait for its content can be written, or are void.
+    // The entries that wait for this content are written when it is stored, and dropped when it is not.
     if (digest === undefined || (!download.stored && this.#whole.has(digest))) return
     const there = download.stored || blobs.has(digest)
     for (const key of this.#keys.get(digest) ?? []) {
@@ -229,7 +230,10 @@ export class Downloads {
     await savePartial(this.#parts.disk, { path, key, fields, length, bytes: size, sha256 })
   }
 
-  async #resume(partial: Partial, expected: ExpectedContent = {}): Promise<Download | undefined> {
+  async #resume(
+    partial: PartialDownload,
+    expected: ExpectedContent = {},
+  ): Promise<Download | undefined> {
     const { log, room, partials } = this.#parts
     const { key, fields, path, bytes, length } = partial
     if (!partials.take(partial)) return undefined

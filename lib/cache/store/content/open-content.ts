@@ -1,11 +1,11 @@
 /**
- * The open files of contents: each file and its readers, which share what they read, and which files stay open.
+ * The open files of contents: each file and its readers, which share the blocks that were read, and the files that stay open.
  *
  * # Representation
- * The file is read in chunks of one block, at multiples of the block's size, so that readers from different places meet in the
- * same chunks. Up to four chunks are read by one operation; the next four while the reader has two left. A chunk is dropped
- * when the only reader has taken it; with several readers it is kept for those behind (`SharedBlocks`). A short range, the
- * end of a file that still grows, and a reader for whom there is no block read what they want alone, into ordinary memory.
+ * The file is read in chunks of one block, at multiples of the block's size, so that readers from different places use the same chunks.
+ * One operation reads up to four chunks, and the next operation begins while the reader has two chunks left. A chunk is dropped when the
+ * only reader has taken it; with several readers it is kept for the slower ones (`SharedBlocks`). A reader reads alone, into ordinary
+ * memory, when its range is short, when it reaches the end of a file that still grows, or when no block is free.
  */
 
 import type { Milliseconds } from '../../../async/clock.ts'
@@ -14,7 +14,7 @@ import { Piece } from '../../../bytes/piece.ts'
 import type { Source, Take } from '../../../bytes/source.ts'
 import type { DiskFile, Surroundings } from '../disk/disk.ts'
 
-/** A file that ended before the length it should have. */
+/** The error of a file that is shorter than it should be. */
 export class ShortFile extends Error {
   constructor(position: number, end: number) {
     super(`the file ends at byte ${position} and should reach ${end}`)
@@ -22,19 +22,20 @@ export class ShortFile extends Error {
   }
 }
 
-/** How far a file may be read. */
+/** How many bytes of a file may be read, and whether the file is complete. */
 export interface Extent {
   readonly readable: number
   readonly whole: boolean
 }
 
-/** Chunks of one operation, and of how many left the next operation begins. */
+/** One operation reads `chunksAtOnce` chunks; the next operation begins when a reader has `chunksLeft` chunks left. */
 const chunksAtOnce = 4
 const chunksLeft = 2
 
+/** A range of at most this many bytes is read alone, and a reader that reads alone reads this many bytes at once. */
 const aloneBytes = 64 * 1024
 
-/** Told when a chunk was read; with an error, or with `alone` when the reader is to read by itself. */
+/** Called when a chunk was read, with an error, or with `alone` when the reader must read by itself. */
 type Waiting = (error: Error | undefined, alone: boolean) => void
 
 class Chunk implements KeptBlock {
@@ -54,7 +55,7 @@ class Chunk implements KeptBlock {
 }
 
 export class OpenContent {
-  /** No new reader may begin; those that read it now go on. */
+  /** Whether the file is forgotten: no new reader may begin, and the present readers go on. */
   closed = false
   readonly #file: DiskFile
   readonly #blocks: SharedBlocks
@@ -79,14 +80,17 @@ export class OpenContent {
     return this.#extent().readable
   }
 
-  /** The bytes from `first` up to and without `end`, which must be readable. `failed` is told why it broke off. */
+  /** Reads the bytes from `first` to `end`, exclusive, which must be readable. `failed` is called with the error when reading fails. */
   read(first: number, end: number, failed: (error: Error) => void = () => {}): Source {
     const reader = new ChunkReader(this, { first, end, failed })
     this.#readers.add(reader)
     return reader
   }
 
-  /** The chunk, perhaps still being read, and what follows it if it is time; undefined when it is to be read alone. */
+  /**
+   * Answers the chunk, which may still be in reading, and begins to read the following chunks when they are due. Undefined when the
+   * reader must read alone.
+   */
   want(number: number, last: number): Chunk | undefined {
     const ahead = this.#blocks.scarce ? number : number + chunksLeft
     let missing = number
@@ -119,7 +123,7 @@ export class OpenContent {
 
   left(reader: ChunkReader): void {
     if (!this.#readers.delete(reader)) return
-    // What was read ahead for it alone is not needed now.
+    // The chunks that were read ahead for the last reader are not needed any more.
     for (const chunk of [...this.#chunks.values()]) {
       if (this.#readers.size === 0) this.drop(chunk)
       else if (chunk.piece !== undefined) this.#blocks.keep(chunk)
@@ -134,7 +138,7 @@ export class OpenContent {
     if (this.#readers.size === 0) this.#file.close()
   }
 
-  /** Reads up to four chunks that are missing, from `number` on. */
+  /** Reads up to four missing chunks, from `number` on. */
   #read(number: number, last: number): void {
     const most = this.#blocks.scarce ? 1 : chunksAtOnce
     const blocks: Block[] = []
@@ -183,7 +187,7 @@ export class OpenContent {
     for (const tell of waiting) tell(error ?? undefined, chunk.piece === undefined)
   }
 
-  /** Bytes of a chunk; 0 when it is not yet whole. */
+  /** The number of bytes of a chunk; 0 when the growing file does not have all of it yet. */
   #length(number: number): number {
     const { readable, whole } = this.#extent()
     const length = Math.min(fileBlock, readable - number * fileBlock)
@@ -274,19 +278,19 @@ class ChunkReader implements Source {
   }
 }
 
-/** A block that was read, as its file keeps it. */
+/** A block that was read and that its file holds until it is dropped. */
 interface KeptBlock {
   drop(): void
 }
 
-/** 32 MiB. */
+/** At most this many blocks are kept: 32 MiB. */
 const mostKept = 64
 
 /**
- * Keeps blocks of files that the next reader may want, a bounded number for all files together.
+ * Keeps blocks of files for slower readers, a bounded number for all files together.
  *
- * Copying a block out of the page cache is two fifths of what it costs to send it, so readers of one file who are near each
- * other get the same block by reference. When blocks are scarce none is kept.
+ * Copying a block out of the page cache is two fifths of the cost of sending it, so readers at near positions of one file get the same
+ * block by reference. No block is kept when blocks are scarce.
  */
 export class SharedBlocks {
   readonly #pool: BlockPool
@@ -296,12 +300,12 @@ export class SharedBlocks {
     this.#pool = pool
   }
 
-  /** Few blocks are left: nothing is read ahead and nothing kept. */
+  /** Whether few blocks are left: then no block is read ahead or kept. */
   get scarce(): boolean {
     return this.#pool.scarce
   }
 
-  /** A block to read into; undefined when there is none, even for what is kept. */
+  /** A free block to read into. Evicts kept blocks for it; undefined when there is still none. */
   take(): Block | undefined {
     for (;;) {
       const block = this.#pool.take(fileBlock)
@@ -328,10 +332,10 @@ export class SharedBlocks {
 }
 
 /*
- * The open files of stored contents: one for all readers of a content, open a while after the last.
+ * The open files of stored contents. All readers of a content share one file, which stays open for a while after the last reader.
  */
 
-/** Files without readers that stay open, and for how long: the next client of a package in demand finds it open. */
+/** At most `mostIdle` files without readers stay open, each for `idleTime`, so that the next client of a package finds its file open. */
 const mostIdle = 64
 const idleTime: Milliseconds = 10_000
 
@@ -342,11 +346,11 @@ export interface ContentPart {
   readonly first: number
   /** Exclusive. */
   readonly end: number
-  /** Told when it turns out to be shorter in the middle. */
+  /** Called when reading shows that the file is shorter than `size`. */
   readonly broken?: (error: Error) => void
 }
 
-/** Reads an open file: the part that was wanted, or another. */
+/** Reads an open file: the part that was wanted, or the given one. */
 export type Opener = (part?: { readonly first: number; readonly end: number }) => Source
 
 interface OpenFilesParts extends Surroundings {
@@ -357,7 +361,7 @@ export class OpenFiles {
   readonly #parts: OpenFilesParts
   readonly #openings = new Map<string, Promise<OpenContent | undefined>>()
   readonly #files = new Map<string, OpenContent>()
-  /** Since when a file has no readers, the one that was left first in front. */
+  /** The moment since which a file has no readers, in the order of these moments. */
   readonly #idle = new Map<string, Milliseconds>()
   #tidying = false
 
@@ -384,7 +388,7 @@ export class OpenFiles {
     )
   }
 
-  /** The name no longer stands for this file: its readers go on, and the next one opens the file anew. */
+  /** Forgets the open file, because the digest may stand for another file now. Present readers go on. */
   forget(digest: string): void {
     this.#openings.delete(digest)
     this.#close(digest)
@@ -410,7 +414,7 @@ export class OpenFiles {
     }
   }
 
-  /** Opens the file and puts it among those that are open, unless it is forgotten meanwhile. */
+  /** Opens the file and adds it to the open files, unless it is forgotten meanwhile. */
   #open(digest: string): Promise<OpenContent | undefined> {
     const opening = this.#openNow(digest).then(opened => {
       if (this.#openings.get(digest) !== opening) opened?.close()

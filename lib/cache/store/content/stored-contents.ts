@@ -1,12 +1,12 @@
 /**
- * Reads stored contents: small ones in demand from memory, the others from open files.
+ * Reads stored contents: small contents in demand from memory, the others from open files.
  *
- * Content of at most 4 MiB is kept whole from its second reading on, not the first: a mirror run or an installer that reads
- * thousands of packages once would otherwise push out the indexes every machine asks for. What is forgotten while it is being
- * read is not kept: it may be the wrong bytes.
+ * A content of at most 4 MiB is kept in memory from its second reading on, not from the first: a mirror run or an installer that reads
+ * thousands of packages once would otherwise push out the indexes that every machine asks for. A content that is forgotten while it is
+ * being read is not kept, because its bytes may be wrong.
  *
- * Slow clients keep what they read in memory after the tier has released it. So what was read whole and is still
- * in use anywhere is counted, and beyond twice the memory of the tier content is streamed.
+ * Slow clients hold bytes in memory after this memory has released them. So the bytes of all contents that were read whole and are
+ * still in use are counted, and beyond twice the configured memory contents are streamed.
  */
 import { LRUCache } from 'lru-cache'
 import type { Source } from '../../../bytes/source.ts'
@@ -15,21 +15,21 @@ import type { Surroundings } from '../disk/disk.ts'
 import type { Checks } from './checks.ts'
 import type { ContentPart, OpenFiles } from './open-content.ts'
 
-/** Largest content that is kept in memory, and that is read whole even the first time. */
+/** The largest content that is kept in memory; one of at most `small` is read whole even the first time. */
 const mostInMemory = 4 * 1024 * 1024
 const small = 256 * 1024
 
-/** How many contents read once are remembered by name, waiting for their second reading. */
+/** The digests of this many contents that were read once are remembered, so that a second reading is noticed. */
 const remembered = 16_384
 
-/** What a content in memory costs beyond its bytes, roughly. */
+/** The approximate memory that a content costs beyond its bytes. */
 const perContent = 256
 
 interface ContentsParts extends Surroundings {
   readonly files: OpenFiles
-  /** Bytes for content in demand; 0 keeps none. */
+  /** Bytes of memory for contents in demand; 0 keeps none. */
   readonly memory: number
-  /** Hashes what is read from the disk; without it everything is taken as it is. */
+  /** Hashes contents that are read from the disk; without it no content is checked. */
   readonly checks?: Checks
 }
 
@@ -55,7 +55,7 @@ export class Contents {
     }
   }
 
-  /** The content: at once when it is in memory. Undefined when there is none of that size. Rejects when the disk fails. */
+  /** The content, at once when it is in memory. Undefined when there is none of that size. Rejects when the disk fails. */
   get(wanted: ContentPart): Content | Promise<Content | undefined> {
     const { digest, size } = wanted
     const bytes = this.#memory?.get(digest)
@@ -73,7 +73,7 @@ export class Contents {
     return this.#parts.files.read(wanted)
   }
 
-  /** The name no longer stands for these bytes: their readers go on, and the next one begins anew. */
+  /** Drops what is held of a content, because the digest may stand for another file now. Present readers go on. */
   forget(digest: string): void {
     this.#parts.checks?.forget(digest)
     this.#memory?.delete(digest)

@@ -1,9 +1,9 @@
 /**
- * The temporary file a large download grows into: written behind the tail in large batches, what happens when the disk will not take
- * it, and what a crash leaves of it (`Partials`).
+ * The pieces of a growing download: the latest ones stay in memory (`Tail`), large batches of them go to a temporary file (`WriteBehind`),
+ * and a download that a crash broke off can be continued (`Partials`).
  *
- * The file is made with the first batch: small content touches the disk only when all of it is there, and then goes straight to
- * the file that has its name. What was written stays readable until `close`, also after the disk has failed.
+ * `WriteBehind` makes the temporary file with the first batch. A content that is complete before that is written straight to the file
+ * with its final name. Readers can read the written bytes until `close`, also after the disk has failed.
  */
 
 import { basename, join } from 'node:path'
@@ -22,13 +22,13 @@ import type { DiskHealth } from '../disk/health.ts'
 import type { Expectation } from './checks.ts'
 import { OpenContent, type SharedBlocks } from './open-content.ts'
 
-/** Where the content goes, or why it does not go to the disk. */
+/** The path to which the content is written, or the reason why it is not written to the disk. */
 export type Destination =
   | {
       readonly path: string
-      /** Why content of which so many bytes are here must not be stored any more; asked before each write. */
+      /** Answers why a content of which `size` bytes have arrived must not be stored any more. Each write asks it first. */
       readonly refusal?: (size: number) => string | undefined
-      /** A file that has the beginning already. */
+      /** The file that has the first `size` bytes already, when the download continues an earlier one. */
       readonly begun?: { readonly file: DiskFile; readonly size: number }
     }
   | { readonly because: string }
@@ -40,24 +40,24 @@ interface WriteBehindParts {
   readonly tail: Tail
   readonly blocks: SharedBlocks
   readonly most?: number | undefined
-  /** Told whenever more is written, or nothing more will be. */
+  /** Called after each write, and when writing has stopped for good. */
   readonly changed: () => void
 }
 
-/** What waits before the next write, and before the file is made; the second when blocks are scarce. */
+/** A write begins when this many bytes wait; `batchScarce` applies when blocks are scarce. */
 const batch = 1024 * 1024
 const batchScarce = 256 * 1024
 const mostAtOnce = 1024 * 1024
-/** How far the disk may be behind before the origin waits, more than a batch; the second when blocks are scarce. */
+/** The origin waits when more bytes than this are not yet written. Both limits are larger than a batch. */
 const mostBehind = 2 * 1024 * 1024
 const mostBehindScarce = 512 * 1024
-/** What is kept for readers; the second when blocks are scarce. */
+/** The tail keeps at most this many bytes for readers. */
 const mostKept = 4 * 1024 * 1024
 const mostKeptScarce = 256 * 1024
 
 export class WriteBehind {
   written = 0
-  /** Why nothing more is written; undefined while all goes well. */
+  /** The reason why writing has stopped; undefined while the disk takes the bytes. */
   because: string | undefined
   readonly #told: Array<(because: string) => void> = []
   readonly path: string | undefined
@@ -66,7 +66,7 @@ export class WriteBehind {
   #content: OpenContent | undefined
   #busy = false
   #closed = false
-  /** Up to here it is written without waiting for a batch. */
+  /** Bytes before this position are written without waiting for a full batch. */
   #wanted = 0
   #flushed: (() => void)[] = []
   /** Never rejects. */
@@ -85,7 +85,7 @@ export class WriteBehind {
     }
   }
 
-  /** The file; undefined before the first batch and after `close`. */
+  /** The temporary file; undefined before the first batch and after `close`. */
   get file(): DiskFile | undefined {
     return this.#file
   }
@@ -95,7 +95,7 @@ export class WriteBehind {
     return blocks.scarce ? Math.min(most, mostKeptScarce) : most
   }
 
-  /** Whether the origin should wait: for the disk, or without one for the readers who keep the tail from going. */
+  /** Whether the origin should wait: for the disk, or, when writing has stopped, for the readers that still need the tail. */
   get behind(): boolean {
     const { tail, blocks } = this.#parts
     if (this.because !== undefined) return tail.length > this.most
@@ -103,8 +103,9 @@ export class WriteBehind {
   }
 
   /**
-   * Lets go of the oldest pieces of the tail: what is in the file, and without a disk what no reader needs any more. Only what
-   * is more than may be kept; with `passed` also everything before `needed`, the oldest byte a reader needs.
+   * Drops the oldest pieces of the tail while it is longer than `most`. A piece may go when the file has it, or, after writing has
+   * stopped, when no reader needs it. `needed` is the position of the oldest byte that a reader needs. With `passed`, pieces before
+   * `needed` go also from a tail that is shorter than `most`.
    */
   trim(needed: number, passed: boolean): void {
     const { tail } = this.#parts
@@ -117,7 +118,7 @@ export class WriteBehind {
     }
   }
 
-  /** For reading what is written; undefined when there is no file. */
+  /** Reads the written bytes; undefined when there is no file. */
   get content(): OpenContent | undefined {
     if (this.#file === undefined) return undefined
     const { blocks } = this.#parts
@@ -126,13 +127,13 @@ export class WriteBehind {
     return this.#content
   }
 
-  /** Whether one write can store all there is: nothing of it is on the disk yet, and nothing refuses it. */
+  /** Whether one write can store the whole content: no byte of it is on the disk yet, and no rule refuses it. */
   atOnce(): boolean {
     const begun = this.#busy || this.#file !== undefined || this.#parts.tail.start > 0
     return !begun && !this.#closed && this.because === undefined && !this.#refused()
   }
 
-  /** Writes all there is into another file. Answers whether the disk took all of it. Rejects when it fails. */
+  /** Writes the whole content into another file. Answers whether the disk took all bytes. Rejects when the disk fails. */
   writeAll(file: DiskFile): Promise<boolean> {
     const { tail } = this.#parts
     const pieces = tail.slices(0, tail.end)
@@ -161,7 +162,7 @@ export class WriteBehind {
     else this.#writeTo(this.#file)
   }
 
-  /** Resolves when all that there is now is in the file, or will never be, and what `sync` does has ended. */
+  /** Resolves when the bytes that have arrived by now are in the file or writing has stopped, and when a running `sync` has ended. */
   async flush(): Promise<void> {
     await new Promise<void>(resolve => {
       this.#wanted = this.#parts.tail.end
@@ -173,8 +174,8 @@ export class WriteBehind {
   }
 
   /**
-   * Makes what is in the file survive a power cut. Rejects when the disk fails, and then gives it up: the kernel forgets what it
-   * could not write, and says of the next flush that all is well.
+   * Flushes the file, so that its bytes survive a power cut. When the disk fails, `sync` rejects and gives the file up, because the
+   * kernel forgets the bytes that it could not write and reports success for the next flush.
    */
   async sync(): Promise<void> {
     const synced = this.#file?.sync()
@@ -182,7 +183,7 @@ export class WriteBehind {
     await synced
   }
 
-  /** No more disk from here on: the name goes, what is written stays readable. */
+  /** Stops writing for good: the name of the file is removed, and its bytes stay readable through the open file. */
   giveUp(error: unknown): void {
     if (this.because !== undefined) return
     this.#stop(this.#parts.health.failed(error, 'storing a download'))
@@ -195,7 +196,7 @@ export class WriteBehind {
     return because !== undefined
   }
 
-  /** Calls `tell` once when `because` is set later. */
+  /** Calls `tell` once when writing stops later. */
   whenStopped(tell: (because: string) => void): void {
     this.#told.push(tell)
   }
@@ -210,7 +211,7 @@ export class WriteBehind {
 
   async remove(): Promise<void> {
     const { disk } = this.#parts
-    // A file that is just being made would come after its removal.
+    // A file that is being created now would else appear after its removal.
     await this.#creating
     if (this.path !== undefined) this.#removing ??= disk.remove(this.path).catch(() => undefined)
     await this.#removing
@@ -249,7 +250,7 @@ export class WriteBehind {
         if (error) return this.giveUp(error)
         if (written === 0 && buffers.length > 0)
           return this.giveUp(new Error('the disk took no bytes'))
-        // The disk was given up meanwhile: the tail, not the file, has what follows.
+        // Writing was given up meanwhile: readers get the following bytes from the tail, not from the file.
         if (this.because !== undefined) return
         this.written += written
         this.#goOn()
@@ -278,18 +279,19 @@ interface Held {
 }
 
 /**
- * A smaller piece that does not continue the one before is copied together with its neighbours: an origin that sends single
- * bytes as chunks would else cost a hundred times their memory.
+ * A piece smaller than `smallPiece` that does not continue the one before is copied together with its neighbours, because an origin
+ * that sends single bytes as chunks would else cost a hundred times their memory. `copiedTogether` is the size of such a copy.
  */
 const smallPiece = 16 * 1024
 const copiedTogether = 64 * 1024
+/** A first piece of at least this size is most likely the whole content and is copied alone. */
 const aloneBytes = 512
 
-/** Buffers one write takes at most (IOV_MAX is 1,024). */
+/** One write takes at most this many buffers (IOV_MAX is 1,024). */
 const mostPieces = 512
 
 /**
- * The latest pieces of a growing content, in memory, by reference. Knows positions, not readers or files.
+ * Holds the latest pieces of a growing content in memory, by reference. The tail knows positions; it does not know readers or files.
  */
 export class Tail {
   /** Position after the newest byte: the size of the content so far. */
@@ -298,13 +300,13 @@ export class Tail {
   #room = Buffer.alloc(0)
   readonly #expected: number
 
-  /** `end` is what there is already, elsewhere; `expected` the length of the whole. */
+  /** `end` is the number of bytes that a file has already; `expected` is the length of the whole content. */
   constructor(end = 0, expected = Number.POSITIVE_INFINITY) {
     this.end = end
     this.#expected = expected
   }
 
-  /** Position of the oldest byte that is still here. */
+  /** Position of the oldest byte that the tail holds. */
   get start(): number {
     return this.#held[0]?.start ?? this.end
   }
@@ -313,7 +315,7 @@ export class Tail {
     return this.end - this.start
   }
 
-  /** Position after the oldest piece, which goes as a whole; undefined when nothing is held. */
+  /** Position after the oldest piece, which is dropped as a whole; undefined when the tail is empty. */
   get firstEnd(): number | undefined {
     const [first] = this.#held
     return first && first.start + first.piece.bytes.length
@@ -328,7 +330,7 @@ export class Tail {
     else this.#held.push({ start: this.end - piece.bytes.length, piece })
   }
 
-  /** Bytes from `from` up to at most `end`, as many as lie together, with a hold of their own. `from` must be here. */
+  /** The bytes from `from` up to at most `end` that one piece has. The caller releases them. Throws when the tail does not hold `from`. */
   slice(from: number, end: number): Piece {
     const held = this.#held[this.#at(from)]
     if (held === undefined || from < held.start) throw new RangeError('these bytes are not held')
@@ -336,7 +338,7 @@ export class Tail {
     return piece.slice(from - start, Math.min(piece.bytes.length, end - start))
   }
 
-  /** The bytes from `from` on, about `wanted` of them, in pieces with holds of their own. */
+  /** At most `wanted` bytes from `from` on, in pieces that the caller releases. */
   slices(from: number, wanted: number): Piece[] {
     const pieces: Piece[] = []
     const end = Math.min(this.end, from + wanted)
@@ -359,7 +361,6 @@ export class Tail {
 
   #copied(piece: Piece): Piece {
     const { bytes } = piece
-    // A first piece of some size is most likely all there is.
     const alone = this.#held.length === 0 && bytes.length >= aloneBytes
     const rest = Math.max(bytes.length, this.#expected - this.end + bytes.length)
     const most = alone ? bytes.length : Math.min(copiedTogether, rest)
@@ -370,7 +371,7 @@ export class Tail {
     return new Piece(copy)
   }
 
-  /** Which piece has the byte at `position`, by halving. */
+  /** The index of the piece that has the byte at `position`, found by binary search. */
   #at(position: number): number {
     let [low, high] = [0, this.#held.length - 1]
     while (low < high) {
@@ -383,7 +384,7 @@ export class Tail {
 }
 
 /*
- * Large downloads that a crash has broken off, kept so that they can be continued.
+ * Partial downloads: a large download that a crash broke off is kept so that it can be continued.
  *
  * # Format
  * Beside `tmp/<name>.part` lies `tmp/<name>.json`, a line of JSON with its checksum (catalogue/entry-log.ts), written whole after the
@@ -394,15 +395,15 @@ export class Tail {
  * The bytes are hashed again before they are used.
  */
 
-/** What a download is to be continued by. */
+/** The key and the fields with which a download is continued. */
 export interface Continuation {
   readonly key: string
-  /** Fields of the origin's response by name: what the next request is made of, and the entry. */
+  /** Fields of the origin's response by name. The next request and the entry are made from them. */
   readonly fields: Readonly<Record<string, string>>
 }
 
-/** What lies in the directory. */
-export interface Partial extends Continuation {
+/** A partial download in the directory. */
+export interface PartialDownload extends Continuation {
   readonly path: string
   readonly length: number | undefined
   readonly bytes: number
@@ -411,13 +412,16 @@ export interface Partial extends Continuation {
 
 const version = 1
 
-/** A smaller download is fetched again. */
+/** After a crash a download of fewer bytes is fetched again. */
 export const worthKeeping = 8 * 1024 * 1024
 
 const sidecarSuffix = '.json'
 
-/** Notes what the file of a download has for certain. Rejects when the disk fails. */
-export async function savePartial(disk: Disk, { path, ...partial }: Partial): Promise<void> {
+/** Writes down how many bytes of a download are flushed. Rejects when the disk fails. */
+export async function savePartial(
+  disk: Disk,
+  { path, ...partial }: PartialDownload,
+): Promise<void> {
   const sidecar = sidecarOf(path)
   const file = await disk.open(`${sidecar}.new`, 'writing')
   try {
@@ -429,20 +433,20 @@ export async function savePartial(disk: Disk, { path, ...partial }: Partial): Pr
   await disk.rename(`${sidecar}.new`, sidecar)
 }
 
-/** What crashes have left of large downloads, until it is continued or removed. */
+/** The partial downloads that crashes have left, until each is continued or removed. */
 export class Partials {
   readonly #around: Pick<Surroundings, 'disk' | 'layout'>
-  #byKey: Map<string, Partial> = new Map()
-  /** Those that are just being read again. */
-  readonly #resuming = new Set<Partial>()
+  #byKey: Map<string, PartialDownload> = new Map()
+  /** The partial downloads whose bytes are being hashed again now. */
+  readonly #resuming = new Set<PartialDownload>()
 
   constructor(around: Pick<Surroundings, 'disk' | 'layout'>) {
     this.#around = around
   }
 
   /**
-   * Finds what an earlier process left, to be continued; everything else in the directory goes. Answers how much that was. Only
-   * for the owner of the directory, before it writes.
+   * Finds the partial downloads of an earlier process and removes all other files from the directory. Answers how many it removed.
+   * Only the owner of the directory may call it, before it writes.
    */
   async find(): Promise<number> {
     const { disk, layout } = this.#around
@@ -462,12 +466,12 @@ export class Partials {
     return rest.length
   }
 
-  get(key: string): Partial | undefined {
+  get(key: string): PartialDownload | undefined {
     return this.#byKey.get(key)
   }
 
-  /** Takes one out, to be continued or removed. Answers whether it was still there. */
-  take({ key }: Partial): boolean {
+  /** Takes a partial download out, to be continued or removed. Answers whether it was still there. */
+  take({ key }: PartialDownload): boolean {
     return this.#byKey.delete(key)
   }
 
@@ -482,7 +486,7 @@ export class Partials {
     return [...this.#resuming].some(partial => isOf(path, partial.path))
   }
 
-  /** Removes one of them. Answers whether there was any. Rejects when the disk fails. */
+  /** Removes one partial download. Answers whether there was any. Rejects when the disk fails. */
   async drop(): Promise<boolean> {
     const [partial] = this.#byKey.values()
     if (partial === undefined) return false
@@ -491,19 +495,19 @@ export class Partials {
     return true
   }
 
-  /** Removes the files of one that will not be continued. Rejects when the disk fails. */
-  async remove({ path }: Pick<Partial, 'path'>): Promise<void> {
+  /** Removes the files of a partial download. Rejects when the disk fails. */
+  async remove({ path }: Pick<PartialDownload, 'path'>): Promise<void> {
     const { disk } = this.#around
     await disk.remove(sidecarOf(path))
     await disk.remove(path)
   }
 
-  /** A file in the directory of downloads was removed. */
+  /** Notes that a file in the directory of downloads was removed. */
   removed(path: string): void {
     for (const partial of this.#byKey.values()) if (isOf(path, partial.path)) this.take(partial)
   }
 
-  /** The download of this key is fetched anew: what there is of it is not wanted. */
+  /** Removes the partial download of this key in the background, because its file is now fetched from the beginning. */
   forget(key: string): void {
     const partial = this.#byKey.get(key)
     if (partial === undefined) return
@@ -512,10 +516,10 @@ export class Partials {
   }
 
   /**
-   * Opens the file of one that was taken, to go on writing behind what it has, and has the expectation hash that. Undefined when
-   * the bytes are not those that were written.
+   * Opens the file of a partial download that was taken, so that more can be appended, and feeds its bytes to the expectation.
+   * Undefined when the bytes are not those that were written.
    */
-  async reopen(partial: Partial, expectation: Expectation): Promise<DiskFile | undefined> {
+  async reopen(partial: PartialDownload, expectation: Expectation): Promise<DiskFile | undefined> {
     this.#resuming.add(partial)
     try {
       return await openPartial(this.#around.disk, partial, expectation)
@@ -527,7 +531,7 @@ export class Partials {
 
 async function openPartial(
   disk: Disk,
-  { path, bytes, sha256 }: Partial,
+  { path, bytes, sha256 }: PartialDownload,
   expectation: Expectation,
 ): Promise<DiskFile | undefined> {
   const file = await disk.open(path, 'writing')
@@ -550,8 +554,8 @@ async function openPartial(
 
 const pieceBytes = 1024 * 1024
 
-/** What cannot be read is no reason not to start. */
-async function readSidecar(disk: Disk, path: string): Promise<Partial | undefined> {
+/** Undefined when the file cannot be read or decoded: such a file is no reason not to start. Throws `DiskHung`. */
+async function readSidecar(disk: Disk, path: string): Promise<PartialDownload | undefined> {
   let file: DiskFile | undefined
   try {
     file = await disk.open(sidecarOf(path), 'reading')
@@ -577,12 +581,12 @@ function isTexts(value: unknown): value is Readonly<Record<string, string>> {
   return isRecord(value) && Object.values(value).every(one => typeof one === 'string')
 }
 
-/** The file beside a temporary one. */
+/** The path of the JSON file that lies beside a temporary file. */
 export function sidecarOf(path: string): string {
   return `${path.slice(0, -temporarySuffix.length)}${sidecarSuffix}`
 }
 
-/** Whether a path is that of a temporary file or of the file beside it. */
+/** Whether a path is that of a temporary file or of its sidecar. */
 export function isOf(path: string, temporary: string): boolean {
   return path === temporary || path === sidecarOf(temporary)
 }

@@ -1,20 +1,20 @@
 /**
  * The only way from the store to the file system: files and directories, every operation with a deadline.
  *
- * Paths come from `Layout`. Reading and writing content takes callbacks, because a promise for each block costs more than it
- * gives; everything that is done once for a file is a promise.
+ * Paths come from `Layout`. Operations on blocks of content take callbacks, because a promise for each block is too slow. Operations that
+ * happen once for a file return promises.
  */
 
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { Failure, systemCode, unlessMissing } from '../../../errors.ts'
+import { Failure, systemCode, valueUnlessMissing } from '../../../errors.ts'
 import { fromTo, type Owner } from '../../../files/directory-owner.ts'
 import type { Logger } from '../../../log/log.ts'
 import { type Member, Members } from '../../../members.ts'
 
-/** The functions of `node:fs` the store uses; tests give others that fail, or never answer. */
+/** The functions of `node:fs` that the store uses. Tests pass functions that fail or never answer. */
 export interface FileLayer {
   open(path: string, flags: number, mode: number, end: End<number>): void
   close(fd: number, end: End<void>): void
@@ -32,7 +32,7 @@ export interface FileLayer {
   statfs(path: string, end: End<fs.StatsFs>): void
 }
 
-/** What every part of the store works with. */
+/** The objects that every part of the store works with. */
 export interface Surroundings {
   readonly disk: Disk
   readonly layout: Layout
@@ -46,19 +46,24 @@ export interface DiskOptions extends SlotsOptions {
 
 const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants
 
-/** How a file is opened. Without O_NONBLOCK a pipe of that name would keep a thread for ever. */
+/** The flags of each mode. Without O_NONBLOCK an open of a pipe of that name would block a thread for ever. */
 const flags = {
   reading: O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
   writing: O_RDWR | O_CREAT | O_NOFOLLOW,
   creating: O_RDWR | O_CREAT | O_EXCL,
 } as const
 
-/** How a file is opened: one that is there; also a new one; only a new one, and its directory when that is missing. */
+/**
+ * - reading: opens an existing file
+ * - writing: opens or creates a file
+ * - creating: creates a file that must not exist, and its directory when that is missing
+ */
 export type OpenMode = keyof typeof flags
 
+/** A flush may take this many deadlines. */
 const flushing = 6
 
-/** The codes that say that a path has no file: it is missing, or a part of the path is no directory. */
+/** The error codes for a path without a file: the file is missing, or a part of the path is not a directory. */
 const noName = ['ENOENT', 'ENOTDIR']
 
 export class Disk {
@@ -70,7 +75,7 @@ export class Disk {
     this.#slots = new Slots(options)
   }
 
-  /** Whether an operation is past its deadline: every new one fails at once. */
+  /** Whether an operation is past its deadline; every new operation then fails at once. */
   get hung(): boolean {
     return this.#slots.hung
   }
@@ -86,12 +91,12 @@ export class Disk {
   }
 
   openIfThere(path: string): Promise<DiskFile | undefined> {
-    return unlessMissing(this.open(path, 'reading'), noName)
+    return valueUnlessMissing(this.open(path, 'reading'), noName)
   }
 
   /**
-   * Gives a file another name, whatever had that name before. The new directory is made when it is missing. When this has
-   * failed it has not happened, and will not.
+   * Renames a file and replaces any file of the new name. Makes the new directory when it is missing. A rename that has failed has not
+   * happened and will not happen later.
    */
   rename(from: string, to: string): Promise<void> {
     return this.#inDirectoryOf(to, () =>
@@ -99,7 +104,7 @@ export class Disk {
     )
   }
 
-  /** Makes the directory of `path` when `act` fails for want of it, and acts again. */
+  /** Calls `act`. When it fails because the directory of `path` is missing, makes the directory and calls `act` again. */
   async #inDirectoryOf<T>(path: string, act: () => Promise<T>): Promise<T> {
     try {
       return await act()
@@ -110,11 +115,11 @@ export class Disk {
     }
   }
 
-  /** Removes a file. Answers whether there was one. */
+  /** Removes a file. Answers whether it existed. */
   async remove(path: string): Promise<boolean> {
     const removed = this.#wait<void>({ begin: end => this.#files.unlink(path, end) })
     return (
-      (await unlessMissing(
+      (await valueUnlessMissing(
         removed.then(() => true),
         noName,
       )) ?? false
@@ -127,7 +132,7 @@ export class Disk {
   }
 
   async makeDirectory(path: string): Promise<void> {
-    // Where the kernel lets no directory be made, Node's recursive mkdir tries for ever.
+    // Node's recursive mkdir tries for ever where the kernel refuses to make a directory.
     if (/^\/(proc|sys)\//.test(path)) {
       throw Object.assign(new Error(`no directory can be made at ${path}`), { code: 'ENOENT' })
     }
@@ -138,15 +143,15 @@ export class Disk {
     return this.#wait<string[]>({ begin: end => this.#files.readdir(directory, end) })
   }
 
-  /** Names in a directory; none when it is not there, or is none. */
+  /** The names in a directory; none when it does not exist or is not a directory. */
   async names(directory: string): Promise<readonly string[]> {
-    return (await unlessMissing(this.list(directory), noName)) ?? []
+    return (await valueUnlessMissing(this.list(directory), noName)) ?? []
   }
 
-  /** What has this name; undefined when nothing has. Links are not followed. */
+  /** The status of a path; undefined when it does not exist. Links are not followed. */
   look(path: string): Promise<fs.Stats | undefined> {
     const found = this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) })
-    return unlessMissing(found, noName)
+    return valueUnlessMissing(found, noName)
   }
 
   space(path: string): Promise<fs.StatsFs> {
@@ -167,12 +172,12 @@ export class Disk {
   }
 }
 
-/** Whether the file system does not let this process do it: a directory or a file may be another user's. The next may be its own. */
+/** Whether the error says that this process lacks the permission. Such an error concerns one file or directory, not the whole disk. */
 export function isForbidden(error: unknown): boolean {
   return ['EACCES', 'EPERM'].includes(systemCode(error) ?? '')
 }
 
-/** An open file. It is closed when it was told to and its last operation has ended. */
+/** An open file. After `close` it is closed when its last operation has ended. */
 export class DiskFile {
   readonly #fd: number
   readonly #files: FileLayer
@@ -187,25 +192,25 @@ export class DiskFile {
   }
 
   /**
-   * Reads as many bytes as the buffers hold from `position` on, fewer at the end of the file. `over` is called when the kernel
-   * has let go of the buffers, which after a deadline is later than `done`.
+   * Reads as many bytes as the buffers hold from `position` on, or fewer at the end of the file. `over` is called when the kernel does
+   * not use the buffers any more. After a missed deadline that is later than `done`.
    */
   read(into: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
     this.#run({ begin: this.#vector('readv', into, position), ...(over && { over }) }, done)
   }
 
-  /** Writes the buffers at `position` and answers how many bytes were taken. `over` as with `read`. */
+  /** Writes the buffers at `position` and answers how many bytes the disk took. `over` is called as in `read`. */
   write(from: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
     this.#run({ begin: this.#vector('writev', from, position), over }, done)
   }
 
-  /** The bytes from `position` on: `length`, or fewer at the end of the file. */
+  /** Reads `length` bytes from `position` on, or fewer at the end of the file. */
   async bytes(position: number, length: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafeSlow(length)
     return bytes.subarray(0, await this.#all('readv', bytes, position))
   }
 
-  /** Writes all of `bytes` at `position`. Throws ENOSPC and its like; some bytes may be there then. */
+  /** Writes all of `bytes` at `position`. Throws what the file system throws, for example ENOSPC; some bytes may be written then. */
   async put(bytes: Buffer, position: number): Promise<void> {
     const written = await this.#all('writev', bytes, position)
     if (written < bytes.length) throw new Error('the disk took no bytes')
@@ -226,7 +231,7 @@ export class DiskFile {
     return this.#wait({ begin: end => this.#files.fstat(this.#fd, end) })
   }
 
-  /** What `close` of the kernel complains about concerns bytes that were flushed, or that are fetched again. */
+  /** Closes the file and ignores errors: they concern bytes that were flushed already or that can be fetched again. */
   close(): void {
     if (this.#closing) return
     this.#closing = true
@@ -237,7 +242,7 @@ export class DiskFile {
     return (end: End<number>): void => this.#files[operation](this.#fd, buffers, position, end)
   }
 
-  /** Reads or writes until the buffer is done with or nothing more happens. Answers how many bytes that were. */
+  /** Reads or writes until the whole buffer is used or an operation moves no byte. Answers how many bytes were moved. */
   async #all(operation: 'readv' | 'writev', bytes: Buffer, position: number): Promise<number> {
     let at = 0
     while (at < bytes.length) {
@@ -260,7 +265,7 @@ export class DiskFile {
       this.#busy -= 1
       if (this.#closing && this.#busy === 0) closeSoon(this.#files, this.#slots, this.#fd)
     }
-    // Written out: a copy with `...` costs more than the operation.
+    // The properties are written out, because a copy with `...` costs more than the operation.
     const { begin, patience, insists, certain } = operation
     this.#slots.run({ begin, over, patience, insists, certain }, done)
   }
@@ -284,22 +289,22 @@ function waited<T>(run: (done: End<T>) => void): Promise<T> {
   })
 }
 
-/** Told once how an operation ended, in the manner of `node:fs`. `value` is there when there is no error. */
+/** The callback of an operation, in the manner of `node:fs`. It is called once; `value` is set when there is no error. */
 export type End<T> = (error: Error | null | undefined, value?: T) => void
 
 interface Operation<T> {
-  /** Begins it; the file system calls `end` once, whenever that is. */
+  /** Begins the operation. The file system calls `end` once, without any deadline. */
   readonly begin: (end: End<T>) => void
   /**
-   * Called once when the operation has really ended, or will never begin: only now is memory it was given free. `late` is its
-   * result when the caller was told of a deadline before.
+   * Called once when the operation has really ended or will never begin; only then may the caller use its buffers again. `late` is the
+   * result of an operation whose caller already got a `DiskHung`.
    */
   readonly over?: ((late?: T) => void) | undefined
-  /** How many deadlines it may take: a flush takes as long as there are bytes to flush. */
+  /** How many deadlines the operation may take. A flush takes longer the more bytes there are. */
   readonly patience?: number | undefined
-  /** It waits for a disk that hangs and does not fail: closing a file. */
+  /** Whether the operation waits for a disk that hangs instead of failing, as closing a file does. */
   readonly insists?: boolean | undefined
-  /** Its caller is told of nothing but its real end: giving a file a name has happened or has not. */
+  /** Whether the caller waits for the real end also after the deadline. A rename needs that: it must have happened or not. */
   readonly certain?: boolean | undefined
 }
 
@@ -307,37 +312,40 @@ interface SlotsOptions {
   readonly clock: Clock
   readonly slots?: number
   readonly deadline?: Milliseconds
-  /** Told when an operation is past its deadline and none was before. */
+  /** Called when an operation is past its deadline and no other was. */
   readonly onHung?: (error: DiskHung) => void
 }
 
 interface Entered extends Member {
   readonly operation: Omit<Operation<never>, 'begin'>
+  /** The tick at which the operation began. */
   begun: number
+  /** Whether the operation is past its deadline. */
   late: boolean
+  /** Whether the caller already got an error. */
   told: boolean
   begin(): void
   fail(error: Error): void
 }
 
-/** Operations that wait at most: thousands of clients wait for one read each. */
+/** At most this many operations wait. Thousands of clients may each wait for one read. */
 const mostWaiting = 16_384
 
 /** Ticks in a deadline. */
 const ticks = 10
 
 /**
- * Runs file operations: a few at once, each with a deadline, the others in a bounded queue.
+ * Runs a few file operations at once, each with a deadline. The others wait in a bounded queue.
  *
  * # Facts
- * - libuv runs file operations in a few threads (16, see bin/cachesvc) that look-ups of names need as well. An operation on a
- *   disk that hangs keeps its thread until the kernel answers, perhaps for ever, and nothing can take it back.
+ * - libuv runs file operations in a few threads (16, see bin/cachesvc), which look-ups of names need as well. An operation on a disk that
+ *   hangs keeps its thread until the kernel answers, perhaps for ever. It cannot be cancelled.
  *
  * # Representation
- * An operation past its deadline fails its caller with `DiskHung` and keeps its slot until it has really ended. While there is
- * one such operation, every new one fails at once. Age is counted in ticks of one coarse timer that runs while anything is
- * under way, a turn of the event loop between two of them: no timer for each operation, and a process that itself stood still
- * for a minute does not blame the disk.
+ * An operation past its deadline fails its caller with `DiskHung` and keeps its slot until it has really ended. While there is one such
+ * operation, every new one fails at once. Age is counted in ticks of one coarse timer that runs while an operation runs, so that not
+ * each operation needs a timer. There is a turn of the event loop between two ticks: a process that itself stood still for a minute
+ * counts one tick and does not blame the disk.
  */
 export class Slots {
   readonly #options: Required<SlotsOptions>
@@ -355,7 +363,7 @@ export class Slots {
     return this.#late > 0
   }
 
-  /** Begins the operation when there is a slot. `done` is called once, not before `run` returns unless it fails at once. */
+  /** Begins the operation when a slot is free. `done` is called once; only an operation that fails at once calls it before `run` returns. */
   run<T>(operation: Operation<T>, done: End<T>): void {
     const entered: Entered = {
       place: 0,
@@ -431,7 +439,7 @@ export class Slots {
   }
 }
 
-/** An operation did not end in time. */
+/** The failure of an operation that did not end before its deadline. */
 export class DiskHung extends Failure {}
 
 function hung(deadline: Milliseconds): DiskHung {
@@ -451,12 +459,12 @@ function busy(): Failure {
 }
 
 /**
- * The file system for a process of root that writes to the directory of another user: what it makes is given to `owner`.
- * What cannot be given stays as it is.
+ * The file system for a root process that writes to the directory of another user: files and directories that it makes are given to
+ * `owner`. An error of chown is ignored.
  *
  * # Facts
- * - The user may have put anything under a name of ours: another name of a file that is not theirs, a link. So a file is given away only
- *   when it was made this moment, or when it is a file of root with one name.
+ * - The user may have put a link, or a hard link to a file of another user, under a name of ours. So a file is given away only when it is
+ *   a plain file of root with one name.
  */
 export function givenFiles({ uid, gid }: Owner): FileLayer {
   return {
@@ -487,16 +495,16 @@ export function givenFiles({ uid, gid }: Owner): FileLayer {
 }
 
 /*
- * Names of files in the cache directory (docs/disk-layout.md). Knows paths, touches no disk.
+ * Names of files in the cache directory (docs/disk-layout.md). This part knows paths and does not touch the disk.
  */
 
-/** The layout this program reads and writes; it stands in the path, so versions never mix. */
+/** The version of the layout that this program reads and writes. The path contains it, so that versions never mix. */
 export const layoutVersion = 2
 
-/** How the files of downloads below `tmp/` end. */
+/** The suffix of the files of downloads below `tmp/`. */
 export const temporarySuffix = '.part'
 
-/** First line of CACHEDIR.TAG, fixed by the Cache Directory Tagging Specification: back-up programs skip such directories. */
+/** The text of CACHEDIR.TAG. The Cache Directory Tagging Specification fixes its first line, by which back-up programs skip the directory. */
 export const cacheDirectoryTag = `Signature: 8a477f597d28d172789f06886806bc55
 # This directory holds copies of files from package archives, kept by cachesvc.
 # Whatever is lost here is fetched again. See https://bford.info/cachedir/
@@ -509,7 +517,7 @@ export function isDigest(text: string): boolean {
   return DIGEST.test(text)
 }
 
-/** The places of one cache directory. */
+/** The paths of one cache directory. */
 export class Layout {
   readonly directory: string
   readonly tag: string
@@ -519,9 +527,9 @@ export class Layout {
   /** The log of entries, and the snapshot of their table. */
   readonly log: string
   readonly snapshot: string
-  /** What adopted indexes say; derived from contents. */
+  /** The tables of adopted indexes, which can be derived from contents again. */
   readonly suites: string
-  /** What no other process uses in names, and how many names there are with it. */
+  /** A random text that no other process uses in names, and the number of names that were made with it. */
   readonly #run = randomBytes(12).toString('hex')
   #count = 0
 
@@ -540,7 +548,7 @@ export class Layout {
     return `${this.blobs}/${digest.slice(0, 2)}/${digest}`
   }
 
-  /** One that nothing has yet. */
+  /** A new path that no file has yet. */
   temporaryFile(): string {
     this.#count += 1
     const count = this.#count.toString(16).padStart(8, '0')
@@ -548,7 +556,7 @@ export class Layout {
   }
 }
 
-/** The directories contents lie in: the first two digits of their names, so that no directory grows too long to list. */
+/** The names of the directories of contents: the first two digits of each digest, so that no directory is too long to list. */
 export const shards: readonly string[] = Array.from({ length: 256 }, (_, i) =>
   i.toString(16).padStart(2, '0'),
 )

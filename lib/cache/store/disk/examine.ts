@@ -1,5 +1,5 @@
 /**
- * Reads all of a blob: whether it is there and as long as it should be, and what it hashes to.
+ * Reads the whole file of a content: finds out whether it exists and has the right length, and computes its digests.
  */
 import { createHash } from 'node:crypto'
 import { systemCode } from '../../../errors.ts'
@@ -10,15 +10,15 @@ export type HashAlgorithm = 'md5' | 'sha1' | 'sha256' | 'sha512'
 
 export type ExaminedContent =
   | { readonly found: 'whole'; readonly digests: ReadonlyMap<HashAlgorithm, string> }
-  /** Not there, not a plain file, of another length, or of blocks the disk has lost. */
+  /** The file is missing, is not a plain file, has another length, or has blocks that the disk has lost. */
   | { readonly found: 'broken'; readonly because: string }
-  /** It may be well: this process cannot look. */
+  /** The file may be right, but this process cannot read it now. */
   | { readonly found: 'unknown'; readonly because: string }
 
 export interface Examination {
   readonly size: number
   readonly algorithms: readonly HashAlgorithm[]
-  /** Told of every piece that was read, and waited for: how the reading is slowed down. */
+  /** Called after every piece, and awaited, so that the caller can slow the reading down. */
   readonly onRead?: (bytes: number) => Promise<void> | void
 }
 

@@ -1,7 +1,6 @@
 /**
- * Remembers whether the disk takes writes: no more after one that failed or hung, until a trial succeeds.
- *
- * Trials come by the clock, and only while it is red.
+ * Remembers whether the disk takes writes: it does not after a write that failed or hung, until a trial succeeds. Trials run at a fixed
+ * interval, and only while the disk takes no writes.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode } from '../../../errors.ts'
@@ -9,7 +8,7 @@ import type { Logger } from '../../../log/log.ts'
 import type { StoreEvents } from '../events.ts'
 import { DiskHung } from './disk.ts'
 
-/** Readiness of the store for writing; reading goes on as long as the disk answers. */
+/** Whether the store takes writes. Reading goes on as long as the disk answers. */
 export type Health =
   | { readonly writable: true }
   | { readonly writable: false; readonly because: string }
@@ -19,7 +18,6 @@ const trialInterval: Milliseconds = 15_000
 interface HealthParts {
   readonly clock: Clock
   readonly log: Logger
-  /** Is told when a trial has succeeded. */
   readonly events: Pick<StoreEvents, 'tell'>
   readonly trial: () => Promise<void>
 }
@@ -40,7 +38,7 @@ export class DiskHealth {
       : { writable: false, because: this.#because }
   }
 
-  /** Notes that the disk failed while `doing`. Answers the reason in words. */
+  /** Notes that the disk failed during `doing`. Answers the reason in words. */
   failed(error: unknown, doing: string): string {
     const because = `${doing}: ${diskProblem(error)}`
     if (this.#because === undefined) {
@@ -74,7 +72,7 @@ export class DiskHealth {
   }
 }
 
-/** What is wrong with the disk, in words. */
+/** The problem of the disk in words, for an error of the file system. */
 export function diskProblem(error: unknown): string {
   if (error instanceof DiskHung) return 'the disk does not answer'
   return inWords.get(systemCode(error)) ?? explainError(error)

@@ -1,6 +1,6 @@
 /**
- * Checks that a directory can hold a cache: its layout version, its directories, and a trial of every step of a commit. What
- * fails is told in a plain sentence.
+ * Checks that a directory can hold a cache: its layout version, its directories, and a trial of every step of a commit. Each failure
+ * becomes a plain sentence for the operator.
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
 import { cacheDirectoryTag, type Disk, type DiskFile, type Layout, layoutVersion } from './disk.ts'
 
-/** Creates what is missing of the layout. Throws what the file system throws. */
+/** Creates the missing directories and the tag of the layout. Throws what the file system throws, except for a tag on a full disk. */
 export async function createDirectories(disk: Disk, layout: Layout): Promise<void> {
   for (const directory of [layout.blobs, layout.temporary]) await disk.makeDirectory(directory)
   if ((await disk.look(layout.tag)) !== undefined) return
@@ -23,12 +23,12 @@ export async function createDirectories(disk: Disk, layout: Layout): Promise<voi
   }
 }
 
-/** Whether a disk has no room left: what it holds can still be read, and room may come. */
+/** Whether the error says that the disk or the quota is full. Stored files can still be read then. */
 export function isFull(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '')
 }
 
-/** Refuses a directory a newer layout lives in; says so when an older one does, which is then left alone. */
+/** Throws a Failure when the directory has a newer layout. Logs an older layout, which stays as it is. */
 export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Promise<void> {
   const { directory } = layout
   for (const name of await disk.list(directory)) {
@@ -52,7 +52,7 @@ export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Pro
   }
 }
 
-/** Bytes of a trial: enough that a full disk shows. */
+/** Bytes that a trial writes: enough to notice a full disk. */
 const trialBytes = 256 * 1024
 
 /** Writes, flushes, renames, reads back and removes a file the way a commit does, and asks for the free space. */
@@ -77,7 +77,7 @@ export async function tryDisk(disk: Disk, layout: Layout): Promise<void> {
   }
 }
 
-/** The Failure for a cache directory that cannot be used: what is wrong with it and how to mend it, in one sentence. */
+/** The Failure for a cache directory that cannot be used. Its message says in one sentence what is wrong and how to mend it. */
 export async function directoryFailure(
   disk: Disk,
   directory: string,
@@ -94,7 +94,7 @@ export async function directoryFailure(
   })
 }
 
-/** How to let the unit of systemd write to a directory: what a person types. */
+/** The commands with which an operator lets the systemd unit write to a directory. */
 export function letServiceWrite(directory: string): string {
   return `run \`sudo install -d -o cachesvc -g cachesvc -m 0750 ${directory}\`, then \`sudo systemctl edit cachesvc\` with the lines \`[Service]\` and \`ReadWritePaths=${directory}\`, then \`sudo systemctl restart cachesvc\``
 }
@@ -129,7 +129,7 @@ function diagnose(
   },
 ): Diagnosis {
   const code = systemCode(error)
-  // A unit with ProtectSystem=strict has most of the machine read-only.
+  // A unit with ProtectSystem=strict sees most of the file system as read-only.
   if (code === 'EROFS') {
     return [
       'lies on a read-only file system',

@@ -1,9 +1,9 @@
 /**
- * Makes what is new survive a power cut: in the background, everything together, some seconds after the first of it.
+ * Checkpoints: make new contents and entries survive a power cut, in the background, some seconds after the first new one.
  *
- * The contents are flushed one after the other, then the log says up to where they are, and is flushed itself. An entry behind
- * that mark counts after an unclean stop only when its content has been hashed. Where there are contents that an earlier stop
- * left unproven and that have not been hashed yet, the mark names them.
+ * A checkpoint flushes the contents, then appends a mark to the log with the position up to which contents are durable, and flushes the
+ * log. After an unclean stop an entry after that mark counts only when its content has been hashed. The mark names the contents that an
+ * earlier stop left unproven and that have not been hashed yet.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Checks } from '../content/checks.ts'
@@ -16,20 +16,20 @@ interface CheckpointParts extends UpkeepParts {
   readonly checks: Checks
 }
 
-/** After so long, or so many new contents. */
+/** A checkpoint begins `interval` after the first change, or when there are `mostFresh` new contents. */
 const interval: Milliseconds = 5_000
 const mostFresh = 256
 
 const flushedAtOnce = 4
 
-/** So many are flushed when the store closes; more are hashed at the next start. */
+/** At most this many contents are flushed when the store closes. When there are more, the next start hashes them. */
 const mostAtClose = 4_096
 
 export class Checkpoints {
   readonly #parts: CheckpointParts
   #running: Promise<void> = Promise.resolve()
   #cancel: (() => void) | undefined
-  /** Whether one may begin before its time: none is about to, and the last one has not failed. */
+  /** Whether a checkpoint may begin before `interval` is over: none has just begun, and the last one has not failed. */
   #mayBeEarly = true
   #closed = false
 
@@ -43,14 +43,14 @@ export class Checkpoints {
     if (this.#mayBeEarly && this.#parts.blobs.fresh.size >= mostFresh) this.#start()
   }
 
-  /** Makes everything that is there now survive. Rejects when the disk fails; the next one goes on with it. */
+  /** Makes everything that is stored now durable. Rejects when the disk fails; the next checkpoint tries it again. */
   run({ clean = false } = {}): Promise<void> {
     const turn = this.#running.then(() => this.#run(clean))
     this.#running = turn.catch(() => undefined)
     return turn
   }
 
-  /** The last one, when none is under way. Rejects when the disk fails or when it would take too long: nothing is proven then. */
+  /** Waits for the running checkpoint and runs the last one. Rejects when the disk fails, or when there are too many contents to flush. */
   async close(): Promise<void> {
     this.#closed = true
     this.#cancel?.()
@@ -79,7 +79,7 @@ export class Checkpoints {
     const { journal, blobs, checks, downloads } = this.#parts
     await journal.flush()
     await journal.tidy()
-    // From here to the mark nothing may come between what is counted and what is flushed.
+    // The position, the fresh contents and the removed contents must be taken in one turn of the event loop.
     const durable = journal.position
     const fresh = blobs.takeFresh()
     const removed = blobs.removed()
@@ -90,7 +90,7 @@ export class Checkpoints {
         for (const [digest, file] of rest) {
           await blobs.flush(digest, file).catch(error => {
             if (!isForbidden(error)) throw error
-            // Made another user's file meanwhile: it is tried again, and must not keep the others.
+            // The file belongs to another user by now. It is tried again later and must not stop the others.
             left.push(digest)
             blobs.flushLater(digest)
           })

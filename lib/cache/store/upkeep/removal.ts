@@ -1,5 +1,5 @@
 /**
- * Removes entries and contents at a bounded rate, so that requests go first.
+ * Removes entries and contents at a bounded rate, so that requests are not delayed.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
@@ -10,19 +10,19 @@ import type { UnnamedContent } from '../content/content-life.ts'
 import { isForbidden, type Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 
-/** What the upkeep of a store works with. */
+/** The objects that the upkeep of a store works with. */
 export interface UpkeepParts extends Surroundings {
   readonly journal: Journal
   readonly blobs: Blobs
   readonly health: DiskHealth
 }
 
-/** Rows looked at in one turn of the event loop; rows removed in one turn, and the rest after them. */
+/** One turn of the event loop looks at `rowsLookedAt` rows, or removes `rowsAtOnce` rows and then pauses for `restAfterRows`. */
 const rowsLookedAt = 16_384
 const rowsAtOnce = 500
 const restAfterRows: Milliseconds = 10
 
-/** Files removed at once, in one burst, and the time a burst takes: 2,200 a second. */
+/** `filesAtOnce` files are removed at the same time. A burst of `filesInBurst` takes at least `burstTime`: 2,200 files a second. */
 const filesAtOnce = 2
 const filesInBurst = 100
 const burstTime: Milliseconds = 45
@@ -44,8 +44,8 @@ export async function* rowsOf(
 }
 
 /**
- * Forgets the entries in these rows that are `due` when their turn comes: meanwhile a row may have become another's. Answers
- * the digests that no entry names any more. Rejects with the reason of `signal`.
+ * Forgets the entries in these rows. `due` is asked again for each, because a row may have got another entry meanwhile. Answers the
+ * digests that no entry names any more. Rejects with the reason of `signal`.
  */
 export async function forget(
   { journal, clock }: UpkeepParts,

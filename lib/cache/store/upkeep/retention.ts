@@ -1,11 +1,11 @@
 /**
- * Sweeps daily: removes entries unused for long, older versions of packages, contents that no entry names, and what crashes
- * have left.
+ * The daily sweep: removes entries that were not used for long, older versions of packages, contents that no entry names, and files that
+ * crashes have left.
  *
- * Entries are found in the table of entries by their last use, without reading anything; for the versions the log is read. A
- * content goes some time after its last entry: a client may have been promised it. Files that neither the table nor this process
- * knows are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it
- * are not known.
+ * The sweep finds old entries by their last use in the table, without reading the disk; it reads the log to find versions. It removes a
+ * content some time after its last entry, because a response may still announce it. It finds files that neither the table nor this
+ * process knows by a walk of the directories. Nothing is removed after a part of the log could not be read, because its entries are not
+ * known.
  */
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
@@ -19,7 +19,7 @@ import { nameOf } from '../key.ts'
 import type { Checkpoints } from './checkpoint.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import type { Room } from './room.ts'
-import { keepAll, type RetentionRules, type Standing } from './rules.ts'
+import { type ContentStanding, keepAll, type RetentionRules } from './rules.ts'
 import { olderVersions } from './versions.ts'
 
 export interface SweepOptions extends Partial<RetentionRules> {
@@ -27,8 +27,8 @@ export interface SweepOptions extends Partial<RetentionRules> {
   readonly signal?: AbortSignal
 }
 
-/** What a sweep found. */
-export interface Swept {
+/** The figures of a sweep. */
+export interface SweepResult {
   readonly entriesKept: number
   readonly entriesRemoved: number
   readonly blobsKept: number
@@ -44,15 +44,15 @@ interface RetentionParts extends UpkeepParts {
   readonly room: Room
 }
 
-/** How long a content stays after its last entry: a client may have been promised it. */
+/** How long a content stays after its last entry, because a response may still announce it. */
 const grace: Milliseconds = 60_000
-/** How young a content must be to be left alone when nothing is known of it. Below `tmp/` it is a day. */
+/** An unknown file of content younger than this stays. An unknown file below `tmp/` stays for a day. */
 const strayGrace: Milliseconds = 60 * 60 * 1000
 
-/** Not while every client comes back after a restart. */
+/** The first sweep comes this long after the start, because all clients come back after a restart. */
 const firstSweep: Milliseconds = 15 * 60 * 1000
 
-/** An older version of a package that a client asked for since stays: file names lack the epoch, so the order may be wrong. */
+/** An older version that a client used within these days stays: file names lack the epoch, so the order of versions may be wrong. */
 const versionUnusedDays = 7
 
 export class Retention {
@@ -65,7 +65,7 @@ export class Retention {
     this.#parts = parts
   }
 
-  /** A content has no entry any more: it goes after a while. */
+  /** Has contents without an entry removed after the grace. */
   soon(): void {
     if (this.#closing.signal.aborted) return
     this.#collecting ??= this.#parts.clock.after(grace, () => {
@@ -77,8 +77,8 @@ export class Retention {
     })
   }
 
-  /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; what was removed by then is gone. */
-  async sweep({ now, signal = this.#closing.signal, ...some }: SweepOptions): Promise<Swept> {
+  /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; a sweep that rejects has removed a part. */
+  async sweep({ now, signal = this.#closing.signal, ...some }: SweepOptions): Promise<SweepResult> {
     const { journal, blobs, clock } = this.#parts
     const { table } = journal
     const before = { count: table.count, bytes: table.bytes }
@@ -95,7 +95,7 @@ export class Retention {
     return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
-  /** Removes those of these contents that no entry names. Nothing is served of what the disk does not let go, and it is tried again. */
+  /** Removes those of these contents that no entry names. A content that the disk refuses to remove is not served, and is tried again. */
   async removeNow(digests: ReadonlySet<string>): Promise<void> {
     const { journal, blobs, health } = this.#parts
     if (journal.incomplete) return
@@ -108,7 +108,7 @@ export class Retention {
     }
   }
 
-  /** Sweeps once after a while and then every day, by the rules of that moment, and logs the figures. */
+  /** Sweeps once after a while and then every day, by the present rules, and logs the figures. */
   daily(): void {
     this.#sweeping ??= this.#sweepDaily()
   }
@@ -141,13 +141,13 @@ export class Retention {
     if (blobs.unnamed().length > 0) this.soon()
   }
 
-  /** Removes contents once the log says so even after a power cut. Answers how many are gone. */
+  /** Removes contents after a checkpoint, so that no durable entry names them. Answers how many are gone. */
   async #remove(contents: readonly UnnamedContent[], signal: AbortSignal): Promise<number> {
     if (contents.length > 0) await this.#parts.checkpoints.run()
     return (await removeContents(this.#parts, contents, signal)).contents
   }
 
-  /** Forgets entries unused for long and older versions of packages. Answers the digests they alone named. */
+  /** Forgets entries that were not used for long and older versions of packages. Answers the digests that no entry names any more. */
   async #forget(
     { unusedDays, versions, standing }: RetentionRules,
     now: Milliseconds,
@@ -159,7 +159,7 @@ export class Retention {
     const among = async (
       rows: readonly number[],
       days: number,
-      standings: readonly Standing[],
+      standings: readonly ContentStanding[],
     ): Promise<void> => {
       const before = (now - days * day) / 1000
       const due = (row: number): boolean =>

@@ -1,11 +1,11 @@
 /**
- * Makes room: keeps contents within the quota and a part of the file system free. Says what must not be stored.
+ * Makes room: keeps contents within the quota and a part of the file system free, and says which contents must not be stored.
  *
- * Counted are contents, named or not, what has arrived of downloads under way, and what their pace brings within a minute, so
- * room is made while they arrive. It is made in the background, at a bounded rate and somewhat ahead: what crashes have left of
- * downloads goes first, then the contents that rules.ts ranks lowest. A download is refused when it alone would take half of what there is,
- * or when removing does not keep up; and one that is being stored is asked about again before each write. The client then gets
- * it from the origin, and nothing is stored. So the quota holds also while the disk fails.
+ * The room counts all contents, the bytes that have arrived of downloads, and the bytes that these downloads will bring within a minute
+ * at their present pace. Room is made in the background, at a bounded rate and somewhat in advance. Partial downloads that crashes have
+ * left are removed first, then the contents that rules.ts ranks lowest. A download is refused when it alone would take half of the room,
+ * or when removing is too slow. A download that is being stored is checked again before each write. Clients get a refused content from
+ * the origin, and the store keeps nothing of it. So the quota holds also while the disk fails.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
@@ -17,45 +17,45 @@ import type { Surroundings } from '../disk/disk.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
 import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
 
-/** What there is at one moment, bytes. */
+/** The figures of one moment, bytes. */
 interface Measured {
-  /** Contents, named or not, and what has arrived of downloads. */
+  /** Contents, named or not, and the bytes that have arrived of downloads. */
   readonly stored: number
-  /** Of that, what the disk does not have yet. */
+  /** The part of `stored` that the disk does not have yet. */
   readonly unwritten: number
-  /** What the pace of downloads brings within a minute. */
+  /** The bytes that downloads will bring within a minute. */
   readonly coming: number
-  /** Of the file system. Infinite when it does not say. */
+  /** Free bytes of the file system; infinite when it does not answer. */
   readonly free: number
-  /** What is to stay free of the file system. */
+  /** Bytes of the file system that must stay free. */
   readonly floor: number
-  /** Other programs hold so much that removing everything would not reach the floor. */
+  /** Whether other programs use so much that removing all contents would not reach the floor. */
   readonly foreign: boolean
 }
 
 interface RoomParts extends UpkeepParts {
   readonly space: Space
   readonly arrivals: Arrivals
-  /** What crashes have left of downloads; it goes first. */
+  /** Partial downloads that crashes have left; they are removed first. */
   readonly partials: Partials
 }
 
-/** Part of the quota that is kept empty for what arrives next, and its most. Once room is made, twice as much is made. */
+/** This share of the quota is kept empty for the next contents, but at most `mostHeadroom`. When room is made, twice as much is made. */
 const headroomShare = 1 / 16
 const mostHeadroom = 2 ** 30
 
-/** The floor when none is set: a share of the file system, and its most. */
+/** The floor when the operator sets none: this share of the file system, but at most `mostFloor`. */
 const floorShare = 1 / 50
 const mostFloor = 2 ** 30
 
-/** A content without an entry may be about to get one for so long. */
+/** A content without an entry stays this long, because it may be about to get one. */
 const unnamedGrace: Milliseconds = 1_000
 
 const batch = 500
 
 const reportEvery: Milliseconds = 30_000
 const watchEvery: Milliseconds = 30_000
-/** How long the file system is left alone when what was removed has freed nothing. */
+/** How long no content is removed for the floor after a removal that freed no space. */
 const vainPause: Milliseconds = 60_000
 
 export class Room {
@@ -64,7 +64,7 @@ export class Room {
   readonly #closing = new AbortController()
   #making: Promise<void> | undefined
   #vainUntil = Number.NEGATIVE_INFINITY
-  /** The log says that other programs fill the file system. */
+  /** Whether the log already says that other programs fill the file system. */
   #told = false
   #removed = { contents: 0, bytes: 0 }
   #cancelReport: (() => void) | undefined
@@ -75,8 +75,8 @@ export class Room {
   }
 
   /**
-   * What is wanted from now on. Room is made in the background if there is too much, now and from time to time: other programs
-   * fill the file system as well.
+   * Sets the rules. Room is made in the background when it is needed. The first call also starts a regular look at the file system,
+   * because other programs fill it as well.
    */
   use(rules: RetentionRules): void {
     this.rules = rules
@@ -86,34 +86,32 @@ export class Room {
     void watch()
   }
 
-  /**
-   * Why content of so many bytes, of which `here` are on the disk already, must not be stored now; undefined when it may be.
-   */
+  /** Why a content of `length` bytes, of which the disk has `here`, must not be stored now; undefined when it may be stored. */
   refusal(length: number, here = 0): string | undefined {
     const measured = this.#measure()
     const because = this.#tooLarge(length, measured)
     if (because !== undefined) return because
     const spare = spareOf(measured)
     if (length - here <= spare) return undefined
-    // Room for more than there is now is made while it arrives, unless it cannot be made.
+    // A content larger than the spare room may be stored when room can be made while it arrives.
     const most = this.#vain || measured.foreign ? 0 : (spare + this.#parts.journal.table.bytes) / 2
     if (spare >= 0 && length <= most) return undefined
     return `${length} bytes do not fit into the ${Math.max(0, Math.floor(spare))} that may be used of the file system`
   }
 
-  /** Why a download of which so many bytes are here must not be stored any more; undefined when it may be. */
+  /** Why a download of which `size` bytes have arrived must not be stored any more; undefined when it may be stored. */
   overflow(size: number): string | undefined {
     const measured = this.#measure()
     const because = this.#tooLarge(size, measured)
     if (because !== undefined) return because
     const spare = spareOf(measured)
     if (spare < 0) return 'too little of the file system is free'
-    // Other contents are not removed for one that takes most of the room by itself.
+    // Other contents are not removed for a download that takes most of the room by itself.
     if (spare >= measured.floor / 2 || size <= (spare + measured.stored) / 2) return undefined
     return `${size} bytes are more than half of what may be used of the file system`
   }
 
-  /** Why nothing can be stored, and removing contents does not help; undefined when something can. */
+  /** Why no content can be stored although contents may be removed; undefined when contents can be stored. */
   get full(): string | undefined {
     const measured = this.#measure()
     if (spareOf(measured) >= 0 || !(measured.foreign || this.#vain)) return undefined
@@ -124,6 +122,7 @@ export class Room {
       : `removing contents frees no space: ${filled}`
   }
 
+  /** Begins to make room in the background when contents take too much. */
   look(): void {
     if (this.#closing.signal.aborted) return
     const measured = this.#measure()
@@ -205,7 +204,7 @@ export class Room {
     return due
   }
 
-  /** The rows of as many contents as are too many. What was used since they were found is passed over. */
+  /** The rows of the first victims that together have `excess` bytes. A victim whose rank has changed since is passed over. */
   #choose(
     victims: readonly Victim[],
     excess: number,
@@ -233,7 +232,7 @@ export class Room {
     return { stored, unwritten, coming, free, floor, foreign: free + stored < floor }
   }
 
-  /** How many bytes too many there are, when so many times the headroom is to be kept. */
+  /** The number of bytes to remove so that this many headrooms are free. */
   #excess(headrooms: number, { stored, coming, free, floor, foreign } = this.#measure()): number {
     const { size } = this.rules
     const headroom = Math.min(size * headroomShare, mostHeadroom) * headrooms
@@ -257,7 +256,7 @@ export class Room {
     this.#told = foreign
   }
 
-  /** Other programs fill the file system, or it keeps what is removed: then removing more would only empty the cache. */
+  /** Stops removing for the floor when a removal freed hardly any space, because more removals would only empty the cache. */
   #checkGain(
     before: { readonly free: number | undefined; readonly onDisk: number },
     free: number | undefined,
@@ -288,7 +287,7 @@ export class Room {
   }
 }
 
-/** Bytes of the file system that may still be used: half of the floor is there while room is being made. */
+/** Bytes of the file system that may still be used. Half of the floor may be used while room is being made. */
 function spareOf({ free, floor }: Measured): number {
   return free - floor / 2
 }
@@ -299,31 +298,31 @@ function onDisk({ stored, unwritten }: Measured): number {
 
 /** Bytes of downloads. */
 interface UnderWay {
-  /** What there is of them, also of those that a crash broke off. */
+  /** Bytes that have arrived, also of downloads that a crash broke off. */
   readonly arrived: number
-  /** Of that, what the disk does not have yet. */
+  /** The part of `arrived` that the disk does not have yet. */
   readonly unwritten: number
   readonly coming: number
 }
 
 type Arrival = Pick<Download, 'size' | 'length' | 'stored' | 'file'>
 
-/** What is counted as coming of a download: what its pace brings in this time, and at least so much. */
+/** The bytes that a download brings within `foreseen` at its pace count as coming, but at least `leastForeseen`. */
 const foreseen: Milliseconds = 60_000
 const leastForeseen = 4 * 1024 * 1024
-/** A shorter time says nothing of the pace. */
+/** The pace is computed over at least this time. */
 const leastTime: Milliseconds = 1_000
 
 /**
- * The bytes of downloads, also of those that a crash broke off: what they take of the disk, and what their pace brings within a
- * minute.
+ * Counts the bytes of downloads, also of those that a crash broke off: the bytes that they take, and the bytes that they will bring
+ * within a minute at their pace.
  */
 export class Arrivals {
   readonly #clock: Clock
   readonly #partials: Partials
-  /** When each began, and with how many bytes. */
+  /** The moment at which each download began, and the bytes that it had then. */
   readonly #growing = new Map<Arrival, { readonly since: Milliseconds; readonly begun: number }>()
-  /** Those that are whole and being stored. There may be hundreds, and these figures are asked for with every download. */
+  /** Downloads that are whole and being stored. Their bytes are summed up, because there may be hundreds and each new download asks. */
   readonly #whole = new Set<Arrival>()
   #wholeBytes = 0
 
@@ -354,7 +353,7 @@ export class Arrivals {
     let coming = 0
     for (const [download, { since, begun }] of this.#growing) {
       const { size, length = 0, stored, file } = download
-      // A file that is not stored any more takes its space as long as a client reads it.
+      // The file of a download that is not stored any more takes space until the download closes it.
       if (!stored) arrived += file.file === undefined ? 0 : file.written
       else {
         const pace = (size - begun) / Math.max(leastTime, now - since)
@@ -367,7 +366,7 @@ export class Arrivals {
   }
 }
 
-/** Space of the file system the cache lies on, bytes. `free` is what this process may still use. */
+/** Space of the file system of the cache, bytes. `free` is the space that this process may use. */
 export interface FileSystemSpace {
   readonly total: number
   readonly used: number
@@ -386,7 +385,7 @@ export interface Usage {
 const spaceAge: Milliseconds = 5_000
 
 /**
- * Space on the file system of a directory, asked for at most once in some seconds however often it is needed.
+ * Knows the space on the file system of a directory, and asks for it at most once in some seconds.
  */
 export class Space {
   readonly #around: Surroundings
@@ -396,15 +395,15 @@ export class Space {
   #asked: Milliseconds = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | undefined
 
-  /** `stored` says how many bytes the store takes of it. */
+  /** `stored` answers how many bytes the store takes. */
   constructor(around: Surroundings, stored: () => number) {
     this.#around = around
     this.#stored = stored
   }
 
   /**
-   * Free bytes, now that the store takes so many: what the file system said last, less what was stored since. Infinite when it
-   * does not say.
+   * Free bytes now that the store takes `stored`: the last answer of the file system less the bytes that were stored since. Infinite
+   * when the file system does not answer.
    */
   free(stored: number): number {
     const { latest } = this
@@ -412,24 +411,25 @@ export class Space {
     return latest.free - (stored - this.#storedThen)
   }
 
-  /** What was known some seconds ago, at once. */
+  /** The last answer, at once. An old one is renewed in the background. */
   get latest(): FileSystemSpace | undefined {
     if (this.#old) void this.get()
     return this.#known
   }
 
-  /** What was known may be wrong by now. */
+  /** Forgets the last answer, because it may be wrong by now. */
   forget(): void {
     this.#known = undefined
     this.#asked = Number.NEGATIVE_INFINITY
   }
 
+  /** Asks the file system again. Undefined when it does not answer. */
   fresh(): Promise<FileSystemSpace | undefined> {
     this.#asked = Number.NEGATIVE_INFINITY
     return this.get()
   }
 
-  /** Undefined when the file system does not say. */
+  /** The last answer, renewed when it is old. Undefined when the file system does not answer. */
   async get(): Promise<FileSystemSpace | undefined> {
     if (this.#old) {
       this.#asking ??= this.#ask().finally(() => {

@@ -1,30 +1,32 @@
 /**
- * The rules of retention: what the operator wants kept, how much of it, and which contents go first when room is needed.
+ * The rules of retention: what the operator wants to keep, how much of it, and which contents are removed first when room is needed.
  */
 import type { EntryTable } from '../catalogue/entry-table.ts'
 
 /**
- * What is known of a content: a build was given it, so that it stays; it is a part of a generation that is kept; an adopted index
- * names it; or none of these.
+ * - recorded: a build was given the content, so it stays
+ * - generation: it is a part of a generation that is kept
+ * - named: an adopted index names it
+ * - unknown: none of these
  */
-export type Standing = 'recorded' | 'generation' | 'named' | 'unknown'
+export type ContentStanding = 'recorded' | 'generation' | 'named' | 'unknown'
 
 export interface RetentionRules {
-  /** Entries that no client asked for in so many days go; 0 keeps them for ever. */
+  /** Entries that no client asked for in this many days are removed; 0 keeps them for ever. */
   readonly unusedDays: number
-  /** So many of the newest versions of a package are kept; 0 keeps all. */
+  /** This many of the newest versions of a package are kept; 0 keeps all. */
   readonly versions: number
-  /** Most bytes of contents, downloads under way included; 0 is no limit. */
+  /** Most bytes of contents, including downloads under way; 0 is no limit. */
   readonly size: number
   /** Bytes of the file system that stay free; undefined is the smaller of 1 GiB and a fiftieth of the file system. */
   readonly free?: number | undefined
-  /** Largest content that is stored, bytes; 0 is no limit. */
+  /** The largest content that is stored, bytes; 0 is no limit. */
   readonly objectSize: number
-  /** By digest. It is asked for many contents in a row and must answer at once. */
-  readonly standing?: ((digest: string) => Standing) | undefined
+  /** The standing of a content by its digest. It is called for many contents in a row and must answer at once. */
+  readonly standing?: ((digest: string) => ContentStanding) | undefined
 }
 
-/** Nothing goes. */
+/** Rules with which no entry and no content is removed. */
 export const keepAll: RetentionRules = {
   unusedDays: 0,
   versions: 0,
@@ -33,25 +35,25 @@ export const keepAll: RetentionRules = {
   objectSize: 0,
 }
 
-/** A content that may go, by the first row that names it. */
+/** A content that may be removed, by the first row that names it. */
 export interface Victim {
   readonly row: number
-  /** What is lower goes first: what no adopted index names before what one names, and of each the least recently used. */
+  /** The lowest rank is removed first: contents are ordered by their standing, and then by their last use. */
   readonly rank: number
 }
 
-/** So many are found by one walk over the table. */
+/** One walk over the table finds this many victims. */
 const mostVictims = 4_096
 
-/** Beyond any last use in seconds, so that standing comes before use. */
+/** More than any last use in seconds, so that the standing comes before the use. */
 const standingStep = 2 ** 33
-const steps: Readonly<Record<Exclude<Standing, 'recorded'>, number>> = {
+const steps: Readonly<Record<Exclude<ContentStanding, 'recorded'>, number>> = {
   unknown: 0,
   named: 1,
   generation: 2,
 }
 
-/** The rank of the content of a row; undefined when it stays, and when the row is free or not the first of those that name its content. */
+/** The rank of a row's content. Undefined when the content stays, when the row is free, and when another row names the content first. */
 export function rankOf(table: EntryTable, row: number, rules: RetentionRules): number | undefined {
   if (table.length(row) === 0 || !table.isFirst(row)) return undefined
   const standing = rules.standing?.(table.digest(row)) ?? 'unknown'
@@ -59,7 +61,7 @@ export function rankOf(table: EntryTable, row: number, rules: RetentionRules): n
   return table.recency(row) + steps[standing] * standingStep
 }
 
-/** The contents that go first, in order. `walk` gives the rows some at a time. Reads the table in memory and nothing else. */
+/** The contents that are removed first, in order. `walk` gives the rows some at a time. Only the table in memory is read. */
 export async function findVictims(
   walk: AsyncIterable<readonly number[]>,
   table: EntryTable,

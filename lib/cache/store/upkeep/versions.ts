@@ -1,9 +1,9 @@
 /**
  * Finds older versions of packages among the keys of a store, by their file names alone.
  *
- * Packages are told apart by the directory they lie in, their name and their architecture. Two walks over the keys: the first
- * counts, in a table of fixed size, the second remembers only packages of which there are too many. Where counts fall together
- * in the table the second remembers more than it needs and decides the same.
+ * A package is identified by its directory, its name and its architecture. There are two walks over the keys. The first counts the files
+ * of each package in a table of fixed size. The second remembers only packages with too many files. When two packages share a place in
+ * the table, the second walk remembers more than it needs; the result is the same.
  */
 import { crc32 } from 'node:zlib'
 import { decodedOnce } from '../../archive/path.ts'
@@ -11,7 +11,7 @@ import { compareVersions } from '../../archive/version.ts'
 
 type Some = ReadonlyArray<{ readonly key: string }>
 
-/** A package file: which package of which archive it is, and its version. */
+/** The package and the version of a package file. */
 export interface PackageFile {
   /** Directory, name and architecture. */
   readonly name: string
@@ -25,7 +25,7 @@ export async function olderVersions(
   keys: () => AsyncIterable<Some>,
   keep: number,
 ): Promise<readonly string[]> {
-  /** How many files each package has, at most 255; by a hash of its name. */
+  /** The number of files of each package, at most 255, at the place of its name's hash. */
   const counts = new Uint8Array(places)
   for await (const some of keys()) {
     for (const { name } of filesAmong(some)) {
@@ -57,7 +57,7 @@ function* filesAmong(some: Some): Generator<PackageFile & { readonly key: string
   }
 }
 
-/** `https://host/…/name_version_architecture.deb`; undefined for anything else. */
+/** Reads a key like `https://host/…/name_version_architecture.deb`; undefined for any other key. */
 export function packageFile(key: string): PackageFile | undefined {
   const slash = key.lastIndexOf('/')
   const file = decodedOnce(key.slice(slash + 1))

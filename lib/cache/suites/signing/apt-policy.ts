@@ -1,31 +1,34 @@
 /**
- * When apt stops taking a signature. apt 3 checks signatures with Sequoia's sqv, by a policy in which algorithms end on a day
- * (default-sequoia.config of apt; Sequoia's own policy for what is weaker). Pure.
+ * Computes when apt stops accepting a signature. apt 3 checks signatures with Sequoia's sqv, by a policy in which algorithms end on a day
+ * (default-sequoia.config of apt, and Sequoia's own policy for weaker algorithms). This file is pure.
  *
  * # Facts
- * - One good signature of a Release file is enough, so a file is taken until the last of them ends.
- * - The signatures by which a key says that it belongs to its owner, and how long, are judged as well. Of SHA-1 they were taken for
- *   longer: only its owner chooses what is signed there.
+ * - One good signature of a Release file is enough, so apt accepts a file until its last signature ends.
+ * - apt also judges the signatures within a key's certificate, which say whose key it is and how long it is valid. SHA-1 was accepted
+ *   there for longer, because only the owner of the key chooses the signed bytes.
  * - A build of sqv whose library has no Brainpool curves refuses them at any date.
- * - An operator of a machine can set other days; older releases of apt check with GnuPG, which knows fewer ends.
+ * - An operator of a machine can set other days. Older releases of apt check with GnuPG, which knows fewer ends.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { moment } from '../../../figures.ts'
 
-/** What is known of a signature, in the numbers of RFC 9580 section 9. */
+/** The facts of a signature, in the numbers of RFC 9580 section 9. */
 export interface SignatureFacts {
-  /** Of the packet. */
+  /** The version of the signature packet. */
   readonly version: number
   readonly hash: number
-  /** Of the public key. */
+  /** The algorithm of the public key. */
   readonly algorithm: number
-  /** Of an RSA key. */
+  /** The length of an RSA key. */
   readonly bits?: number | undefined
-  /** Of an elliptic curve key that is known here. */
+  /** The curve of an elliptic curve key, when a keyring has the key. */
   readonly curve?: string | undefined
-  /** When the key ends that is known here. */
+  /** When the key expires, when a keyring has the key. */
   readonly expires?: Milliseconds | undefined
-  /** Hashes of the signatures that bind the key, known here: to its owner, and to its primary key. One good one of each is enough. */
+  /**
+   * The hashes of the signatures that bind the key to its owner, and of those that bind it to its primary key, when a keyring has the key.
+   * One good signature of each kind is enough.
+   */
   readonly bindings?: ReadonlyArray<readonly number[]> | undefined
 }
 
@@ -37,7 +40,7 @@ export interface SignatureEnd {
 
 const end = (day: string, because: string): SignatureEnd => ({ at: Date.parse(day), because })
 
-/** Ends of hash algorithms in a signature of a file, by their numbers. */
+/** The ends of hash algorithms in the signature of a file, by their numbers. */
 const hashes: ReadonlyMap<number, SignatureEnd> = new Map([
   [1, end('1997-02-01', 'MD5')],
   [2, end('2013-02-01', 'SHA-1')],
@@ -45,7 +48,7 @@ const hashes: ReadonlyMap<number, SignatureEnd> = new Map([
   [11, end('2026-02-01', 'SHA-224')],
 ])
 
-/** And within the certificate of a key. */
+/** The ends of hash algorithms within the certificate of a key. */
 const bindingHashes: typeof hashes = new Map([...hashes, [2, end('2026-02-01', 'SHA-1')]])
 
 const packet3 = end('2026-02-01', 'a signature packet of version 3')
@@ -54,7 +57,7 @@ const rsa1024 = end('2014-02-01', 'an RSA key below 2048 bits')
 const rsa2048 = end('2030-02-01', 'an RSA key of 2048 bits')
 const brainpool = end('2028-02-01', 'a Brainpool key')
 
-/** The end of a Release file with these signatures: that of the last one. Undefined when one of them has none, or there are none. */
+/** The end of a Release file with these signatures: the latest of their ends. Undefined when a signature has no end, or there is none. */
 export function signatureEnd(all: readonly SignatureFacts[]): SignatureEnd | undefined {
   let last: SignatureEnd | undefined
   for (const facts of all) {

@@ -1,11 +1,11 @@
 /**
- * Finds the certificates of signers in keyrings: files of certificates, armoured or not, and directories of such files. A file is
- * looked through once in each of its versions. Only the certificates that a signature names are then read as such: a keyring of a
- * distribution holds a thousand, and reading them all took most of a second for each Release file.
+ * Finds the certificates of signers in keyrings: files of certificates, armoured or not, and directories of such files. Each version of
+ * a file is divided into certificates once. Only the certificates that a signature names are then decoded, because the keyring of a
+ * distribution has a thousand, and decoding all of them took most of a second for each Release file.
  *
  * # Facts
- * - A keyring is a row of packets (RFC 9580 section 4.2). A packet with a primary key (tags 5 and 6) begins a certificate; its subkeys
- *   have packets of their own (tags 7 and 14).
+ * - A keyring is a sequence of packets (RFC 9580 section 4.2). A packet with a primary key (tags 5 and 6) begins a certificate; its
+ *   subkeys have packets of their own (tags 7 and 14).
  * - The key ID is a part of the fingerprint, which is a digest of the packet's content (section 5.5.4): its last eight bytes in version
  *   4, the first eight in version 6.
  */
@@ -15,34 +15,34 @@ import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { readBounded } from '../../../files/bounded-file.ts'
 
-/** Makes bytes of an armoured text. Rejects when it is none. */
+/** Decodes an armoured text. Rejects when the text is not armoured. */
 type Unarmour = (text: string) => Promise<Uint8Array>
 
-/** A certificate as it stands in a keyring. */
+/** The bytes of a certificate in a keyring. */
 interface Certificate {
   readonly bytes: Buffer
-  /** The IDs of its keys, hex; undefined when they cannot be told without reading it. */
+  /** The IDs of its keys, hex; undefined when they are only known after decoding. */
   readonly ids: ReadonlySet<string> | undefined
 }
 
 interface Keyring {
-  /** Size, date and number of the file. */
+  /** The size, date and inode of the file. */
   readonly version: string
   readonly certificates: readonly Certificate[]
 }
 
-/** Largest keyring that is read, bytes, and how many bytes of keyrings are kept. */
+/** The largest keyring that is read, bytes, and the bytes of all keyrings that are kept in memory. */
 const mostKeyringBytes = 16 * 1024 * 1024
 const mostKeptBytes = 32 * 1024 * 1024
 
-/** Keyrings that were looked through, by their paths. */
+/** Divided keyrings by their paths. */
 const kept = new LRUCache<string, Keyring>({
   maxSize: mostKeptBytes,
   sizeCalculation: ({ certificates }) =>
     certificates.reduce((sum, { bytes }) => sum + bytes.length, 1),
 })
 
-/** The files of keyrings that are there, those in directories by their names. */
+/** The existing files of keyrings. The files of a directory come in the order of their names. */
 export async function keyringFiles(keyrings: readonly string[]): Promise<readonly string[]> {
   const files: string[] = []
   for (const path of keyrings) {
@@ -57,7 +57,7 @@ export async function keyringFiles(keyrings: readonly string[]): Promise<readonl
   return files
 }
 
-/** The certificates in files that have a key with one of these IDs, in hex; every copy of each. */
+/** The certificates in files that have a key with one of these IDs, in hex. Every copy of a certificate is among them. */
 export async function certificatesOf(
   files: readonly string[],
   ids: readonly string[],
@@ -72,7 +72,7 @@ export async function certificatesOf(
   return found
 }
 
-/** The certificates in a file. It is read again only when it has changed. */
+/** The certificates in a file, which is read again only when it has changed. */
 async function certificatesIn(path: string, unarmour: Unarmour): Promise<readonly Certificate[]> {
   const found = await stat(path).catch(() => undefined)
   if (found === undefined) return []
@@ -82,7 +82,7 @@ async function certificatesIn(path: string, unarmour: Unarmour): Promise<readonl
   const certificates = await readBounded(path, mostKeyringBytes)
     .then(({ bytes }) => binaryOf(bytes, unarmour))
     .then(divided)
-    // A file that is too long or holds no keys, such as a keybox of GnuPG, is passed over as apt does.
+    // A file that is too long or has no keys, such as a keybox of GnuPG, is passed over. apt does the same.
     .catch(() => [])
   kept.set(path, { version, certificates })
   return certificates
@@ -93,7 +93,7 @@ async function binaryOf(content: Buffer, unarmour: Unarmour): Promise<Buffer> {
   return Buffer.from(await unarmour(content.toString('latin1')))
 }
 
-/** The certificates of a keyring. Throws when it is no row of packets. */
+/** The certificates of a keyring. Throws when it is not a sequence of packets. */
 function divided(keyring: Buffer): readonly Certificate[] {
   const certificates: Certificate[] = []
   let begin = 0
@@ -121,7 +121,7 @@ const primaryKeys: ReadonlySet<number> = new Set([5, 6])
 const publicKeys: ReadonlySet<number> = new Set([6, 14])
 const keys: ReadonlySet<number> = new Set([5, 6, 7, 14])
 
-/** The packet that begins at an offset (RFC 9580 section 4.2). Throws when there is none, or its length is not told at once. */
+/** The packet that begins at an offset (RFC 9580 section 4.2). Throws when there is none, or when it has a partial length. */
 function packetAt(
   bytes: Buffer,
   at: number,
@@ -136,7 +136,7 @@ function packetAt(
 
 interface PacketHead {
   readonly tag: number
-  /** Where the content begins. */
+  /** The offset of the content. */
   readonly begin: number
   readonly length: number
 }
@@ -163,7 +163,7 @@ function oldFormat(bytes: Buffer, at: number): PacketHead {
   }
 }
 
-/** Hex; undefined for versions other than 4 and 6. */
+/** The ID of a key, hex; undefined for versions other than 4 and 6. */
 function keyId(content: Buffer): string | undefined {
   const [version] = content
   const { length } = content

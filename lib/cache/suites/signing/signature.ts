@@ -1,17 +1,17 @@
 /**
- * Checks the OpenPGP signature of a Release file against the keys of the system's or the archive's keyrings. The only importer of
- * openpgp, which is loaded when there is a keyring.
+ * Checks the OpenPGP signature of a Release file against the keys of the system's or the archive's keyrings. Only this file imports
+ * openpgp, and it loads it only when there is a signature to check.
  */
 import { createHash } from 'node:crypto'
 import type { Key, SignaturePacket } from 'openpgp'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { unframe } from '../../archive/release.ts'
 import type { Signature } from '../generation.ts'
-import { ahead } from '../policy.ts'
+import { clockTolerance } from '../policy.ts'
 import { type SignatureFacts, signatureEnd } from './apt-policy.ts'
 import { certificatesOf, keyringFiles } from './keyrings.ts'
 
-/** Checks a Release file, signed in place unless a detached signature is given. Never rejects for what the file contains. */
+/** Checks a Release file. It is signed in place unless a detached signature is given. Never rejects because of the bytes of the files. */
 export async function checkSignature(
   release: Buffer,
   detached: Buffer | undefined,
@@ -37,25 +37,25 @@ export async function checkSignature(
     const ends = signatureEnd(await factsOf(packets, keysOf))
     const found = { ...(await judged(verify, keysOf, now)), ...(ends && { ends }) }
     if (inPlace || found.is !== 'unknown-key') return found
-    // Without the key it can still be seen whether this signature was made for this content.
+    // A signature packet shows without the key whether it was made for this content.
     const fits = packets.every(packet => wasMadeFor(release, packet))
     if (!fits) return { is: 'bad' }
     return files.length === 0 ? { is: 'unchecked' } : found
   } catch {
-    // What is no signature at all is none of a known key.
+    // Bytes that are not a signature count as no signature.
     return { is: 'unsigned' }
   }
 }
 
 const begin = Buffer.from('-----BEGIN PGP SIGNED MESSAGE-----')
 
-/** The signatures of some dozens of keys. Each one of a known key costs a check. */
+/** The longest signature: enough for some dozens of keys. Each signature of a known key costs a check. */
 const mostSignatureBytes = 64 * 1024
 
 /**
- * The text that is signed in place, and its signature; undefined when there is none. Read by the same rules as its fields, and
- * byte by byte: a Release file may be in any encoding. Lines of what was signed end with CRLF, but for the last (RFC 9580
- * section 7.2).
+ * The text that is signed in place, and its signature; undefined when there is no signature. `unframe` reads it, as it reads the fields,
+ * and each byte is one character, because a Release file may have any encoding. The lines of the signed text end with CRLF, except the
+ * last one (RFC 9580 section 7.2).
  */
 function signedInPlace(release: Buffer): { content: Buffer; signature: Buffer } | undefined {
   const found = unframe(release.toString('latin1'))
@@ -65,7 +65,7 @@ function signedInPlace(release: Buffer): { content: Buffer; signature: Buffer } 
   return { content, signature: Buffer.from(signature, 'latin1') }
 }
 
-/** Checks all signatures against keys, as of a date. */
+/** Checks all signatures against keys at a date. */
 type Verify = (given: { readonly verificationKeys: Key[]; readonly date: Date }) => Promise<{
   readonly signatures: ReadonlyArray<{
     readonly keyID: ReturnType<Key['getKeyID']>
@@ -73,14 +73,14 @@ type Verify = (given: { readonly verificationKeys: Key[]; readonly date: Date })
   }>
 }>
 
-/** What apt's policy asks about: of the signatures of known keys, else of all. */
+/** The facts for apt's policy: those of the signatures of known keys, or of all signatures when no key is known. */
 async function factsOf(packets: readonly Buffer[], keysOf: KeysOf): Promise<SignatureFacts[]> {
   const all = packets.flatMap(packet => packetFacts(packet) ?? [])
   const keys = await keysOf(all.map(({ issuer }) => issuer))
   const known: SignatureFacts[] = []
   for (const { issuer, ...facts } of all) {
     for (const key of keys.filter(one => one.getKeyIDs().some(id => id.toHex() === issuer))) {
-      // Of several copies of a key each counts: apt may have the one that was extended.
+      // Each copy of a key counts, because apt may have the copy that was extended.
       known.push({ ...facts, ...(await keyFacts(key, issuer)) })
     }
   }
@@ -89,7 +89,7 @@ async function factsOf(packets: readonly Buffer[], keysOf: KeysOf): Promise<Sign
 
 type PacketFacts = SignatureFacts & { readonly issuer: string }
 
-/** What a signature packet says of itself (RFC 9580 section 5.2, RFC 4880 section 5.2.2 for version 3); undefined for other packets. */
+/** The facts in a signature packet (RFC 9580 section 5.2, RFC 4880 section 5.2.2 for version 3); undefined for other packets. */
 function packetFacts(packet: Buffer): PacketFacts | undefined {
   const [version = 0] = packet
   if (version === 3 && packet.length > 17) {
@@ -101,14 +101,14 @@ function packetFacts(packet: Buffer): PacketFacts | undefined {
   const unhashed = 6 + packet.readUInt16BE(4)
   if (unhashed + 2 > packet.length) return undefined
   const left = unhashed + 2 + packet.readUInt16BE(unhashed)
-  // The digest of the key's length: an RSA signature is as long as the modulus, but for zeros at its beginning.
+  // The length of an RSA key is computed from the signature, which is as long as the modulus except for leading zeros.
   const isRsa = algorithm >= 1 && algorithm <= 3 && left + 4 <= packet.length
   const bits = isRsa ? Math.ceil(packet.readUInt16BE(left + 2) / 64) * 64 : undefined
   const areas = [packet.subarray(6, unhashed), packet.subarray(unhashed + 2, left)]
   return { version, algorithm, hash, bits, issuer: areas.map(issuerIn).find(id => id !== '') ?? '' }
 }
 
-/** The key ID in an area of subpackets, hex: of the issuer's ID (16) or fingerprint (33); empty without one. */
+/** The key ID in an area of subpackets, hex, from the issuer's ID (16) or fingerprint (33); empty when the area has neither. */
 function issuerIn(area: Buffer): string {
   for (let at = 0; at + 1 < area.length; ) {
     const first = area.readUInt8(at)
@@ -125,7 +125,7 @@ function issuerIn(area: Buffer): string {
   return ''
 }
 
-/** What a key says of itself that is known here. What it does not say in a way that can be read, does not count. */
+/** The facts of a key in a keyring. A fact that cannot be read does not count. */
 async function keyFacts(
   key: Key,
   issuer: string,
@@ -150,19 +150,19 @@ async function keyFacts(
 /** The certificates that have a key with one of these IDs. */
 type KeysOf = (ids: readonly string[]) => Promise<readonly Key[]>
 
-/** What openpgp says when the content is not what was signed. All else it says is about the key, the dates and the algorithms. */
+/** The messages of openpgp for a content that was not signed. Its other messages concern the key, the dates and the algorithms. */
 const mismatches: ReadonlySet<string> = new Set([
   'Signed digest did not match',
   'Signature verification failed',
 ])
 
 /**
- * One good signature is enough; one that does not fit the content counts before those of unknown keys. A key that is expired
- * here may have been extended under the same fingerprint: its signature counts as that of an unknown key, and every copy of
- * the key is tried.
+ * Judges all signatures together. One good signature is enough. A signature that does not fit the content counts more than signatures of
+ * unknown keys. An expired key may have been extended under the same fingerprint, so its signature counts as that of an unknown key, and
+ * every copy of a key is tried.
  */
 async function judged(verify: Verify, keysOf: KeysOf, now: Milliseconds): Promise<Signature> {
-  const dates = [new Date(now), new Date(now + ahead)]
+  const dates = [new Date(now), new Date(now + clockTolerance)]
   const all = await verify({ verificationKeys: [], date: new Date(now) })
   if (all.signatures.length === 0) return { is: 'unsigned' }
   const known = await keysOf(all.signatures.map(({ keyID }) => keyID.toHex()))
@@ -187,7 +187,7 @@ async function judged(verify: Verify, keysOf: KeysOf, now: Milliseconds): Promis
 
 const longestOwner = 120
 
-/** The first user ID of a certificate, on one line: `Example Archive <archive@example.org>`. A keyring says it, and no signature. */
+/** The first user ID of a certificate, on one line: `Example Archive <archive@example.org>`. The keyring has it, not the signature. */
 function ownerOf(key: Key): Pick<Signature, 'owner'> {
   const [id = ''] = key.getUserIDs()
   const owner = id.replace(/[\p{C}\s]+/gu, ' ').trim()
@@ -225,8 +225,8 @@ const hashNames: ReadonlyMap<number, string> = new Map([
 ])
 
 /**
- * Whether the two bytes of the digest that stand in a signature packet of version 4 are those of the content (RFC 9580 sections
- * 5.2.3 and 5.2.4). True when the packet is of another kind.
+ * Whether the content has the two bytes of the digest that a signature packet of version 4 contains (RFC 9580 sections 5.2.3 and 5.2.4).
+ * True for packets of another kind.
  */
 function wasMadeFor(content: Buffer, packet: Buffer): boolean {
   const [version, type, , algorithm = 0] = packet

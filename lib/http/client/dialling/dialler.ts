@@ -1,10 +1,10 @@
 /**
- * Connections to where a request or a tunnel is to go: name, admission of its addresses, TCP, the parent proxy, TLS.
+ * Opens connections for requests and tunnels: name, admission of its addresses, TCP, the parent proxy, TLS.
  *
- * Who may be reached: a host that is not trusted only at addresses the predicate lets pass. They are checked after DNS, and
- * what was checked is what is connected to, so a name that changes its answer in between gains nothing. Addresses written as
- * such are checked the same way. With a parent proxy the origin's name is resolved there: an untrusted name cannot be
- * checked here, an untrusted address is. The parent itself is trusted.
+ * Admission: a host that is not trusted may only be reached at addresses that `isPublic` admits. They are checked after DNS, and the
+ * connection goes to the checked address, so a name that changes its answer in between gains nothing. A host that is written as an address
+ * is checked as well. A parent proxy resolves the origin's name itself: then an untrusted name cannot be checked here, but an untrusted
+ * address is. The parent itself is trusted.
  *
  * TLS: 1.2 or newer, certificates verified, `http/1.1` by ALPN, sessions resumed.
  */
@@ -49,27 +49,27 @@ export interface DialDeadlines {
 export interface DialOptions {
   readonly clock: Clock
   readonly deadlines: DialDeadlines
-  /** Whether an address may be reached by a host that is not trusted. Gets IPv4-mapped IPv6 as it came from DNS. */
+  /** Whether a host that is not trusted may be at this address. IPv4-mapped IPv6 comes as DNS gave it. */
   readonly isPublic: (address: string) => boolean
-  /** The resolver, for tests; the system's unless told. */
+  /** The resolver, for tests; undefined: that of the system. */
   readonly lookup?: Lookup
-  /** Parent proxies by which origins are asked; none unless told. */
+  /** Parent proxies by which origins are asked; undefined: none. */
   readonly parents?: ParentRules | undefined
-  /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
+  /** Certificates (PEM) of authorities that are trusted in addition to the well-known ones. */
   readonly ca?: readonly string[]
-  /** Memory that connections are read into; 64 MiB of its own unless told. */
+  /** Memory that connections are read into; undefined: 64 MiB of its own. */
   readonly blocks?: BlockPool | undefined
-  /** False takes any certificate: only for a gateway whose operator says so. */
+  /** False accepts any certificate: only for a gateway whose operator demands it. */
   readonly verify?: boolean
-  /** What servers that ask for a certificate are shown. */
+  /** The certificate for servers that ask for one. */
   readonly identity?: ShownCertificate | undefined
-  /** The name that TLS asks for (RFC 6066 section 3) and that certificates have to be for; that of the authority unless told. */
+  /** The name that TLS asks for (RFC 6066 section 3) and that certificates must be for; undefined: that of the authority. */
   readonly serverName?: string | undefined
-  /** Bytes that each connection begins with, before TLS: the PROXY protocol. */
+  /** The first bytes of each connection, before TLS: the PROXY protocol. */
   readonly introduction?: Buffer | undefined
 }
 
-/** A certificate, those between it and its authority behind it, and its key. PEM. */
+/** A certificate, followed by those between it and its authority, and its key, in PEM. */
 export interface ShownCertificate {
   readonly cert: string
   readonly key: string
@@ -77,22 +77,22 @@ export interface ShownCertificate {
 
 export interface DialRequest {
   readonly authority: Authority
-  /** What the connection is for; `tunnel` is bare TCP to the far end, through the parent by CONNECT. */
+  /** The use of the connection. `tunnel` is bare TCP to the far end, through the parent by CONNECT. */
   readonly use: 'http' | 'https' | 'tunnel'
   /** Whether the host may be at any address. */
   readonly trusted: boolean
-  /** What the request has passed, Via (RFC 9110 section 7.6.3): for the parent's CONNECT. */
+  /** The Via of the request (RFC 9110 section 7.6.3), for the CONNECT to the parent. */
   readonly via?: string | undefined
   readonly signal: AbortSignal
   readonly deadlines?: Partial<DialDeadlines> | undefined
 }
 
-/** When the kernel begins to ask a silent peer whether it is still there. */
+/** The time after which the kernel asks a silent peer whether it is still there. */
 const KEEP_ALIVE_DELAY: Milliseconds = 60_000
-/** Bytes that may wait in a socket to be written before its writer is told to stop. */
+/** Bytes that may wait in a socket to be written before its writer has to stop. */
 const HIGH_WATER_MARK = 65_536
 const OWN_BLOCKS = 64 * 1024 * 1024
-/** Sessions remembered for resumption, an origin each. */
+/** The most sessions remembered for resumption, one for each origin. */
 const MOST_SESSIONS = 500
 
 export class Dialler {
@@ -101,8 +101,8 @@ export class Dialler {
   readonly parents: Parents | undefined
   readonly #names: NameLookup
   /**
-   * That of the well-known authorities alone is made for the first connection with TLS: it takes tens of milliseconds, and many a service
-   * needs none. What the configuration adds is read at once, because it may be wrong.
+   * The context for the well-known authorities alone is made for the first TLS connection: it takes tens of milliseconds, and many services
+   * need none. Certificates of the configuration are read at once, because they may be wrong.
    */
   #secureContext: SecureContext | undefined
   #trusted: readonly string[]
@@ -121,15 +121,15 @@ export class Dialler {
     this.#secureContext = configuredContext(ca, identity)
   }
 
-  /** Trusts these authorities (PEM) besides the well-known ones from now on, in place of those given before. */
+  /** From now on trusts these authorities (PEM) in addition to the well-known ones, in place of those given before. */
   trust(ca: readonly string[]): void {
     this.#trusted = ca
     this.#secureContext = configuredContext(ca, this.#identity)
   }
 
   /**
-   * From now on shows this certificate to servers that ask for one; false when it is the one that is shown. A session that goes on
-   * would still be that of the old one.
+   * From now on shows this certificate to servers that ask for one; false when it is shown already. The sessions are forgotten, because a
+   * resumed session would belong to the old certificate.
    */
   show(identity: ShownCertificate): boolean {
     const { cert, key } = this.#identity ?? {}
@@ -140,9 +140,7 @@ export class Dialler {
     return true
   }
 
-  /**
-   * A new connection by the first way that works; throws an OriginFailure of the phase that failed. Nothing stays open when it throws.
-   */
+  /** A new connection by the first way that works. Throws an OriginFailure of the phase that failed, and then leaves no connection open. */
   async dial(request: DialRequest): Promise<DialledConnection> {
     const { parents } = this
     if (parents === undefined) return this.dialBy(undefined, request)
@@ -225,13 +223,13 @@ export class Dialler {
       keepAliveInitialDelay: KEEP_ALIVE_DELAY,
       highWaterMark: HIGH_WATER_MARK,
     }
-    // TLS reads from below the stream, where `onread` has no say.
+    // TLS reads below the stream, where `onread` has no effect.
     return use === 'https'
       ? Transport.over(connectTcp(socket), this.#blocks)
       : Transport.connect(socket, this.#blocks)
   }
 
-  /** The addresses that may be reached; throws when there is none. */
+  /** The addresses that may be reached. Throws when there is none. */
   #admit(to: Authority, addresses: readonly string[]): readonly string[] {
     const admitted = addresses.filter(address => this.#options.isPublic(address))
     if (admitted.length === 0) {
@@ -259,7 +257,7 @@ export class Dialler {
       const secure = connectTls({
         socket,
         host: to.host,
-        // RFC 6066 section 3: addresses are not named.
+        // RFC 6066 section 3: the name is left out for addresses.
         ...(isIpLiteral(serverName) ? {} : { servername: serverName }),
         ...(session === undefined ? {} : { session }),
         ALPNProtocols: ['http/1.1'],
@@ -281,7 +279,7 @@ export class Dialler {
       })
       secure.once('secureConnect', () => {
         stop.removeEventListener('abort', onStop)
-        // It listens for errors from here on: what stands behind the handshake may be no TLS.
+        // From here on the transport listens for errors: the bytes after the handshake may not be TLS.
         const transport = Transport.over(secure, this.#blocks)
         secure.off('error', fail)
         resolve(transport)
@@ -289,7 +287,7 @@ export class Dialler {
     })
   }
 
-  /** Runs one phase under its deadline and the request's signal, and gives what it throws the phase's name. */
+  /** Runs one phase under its deadline and the request's signal. An error becomes an OriginFailure of this phase. */
   async #phase<T>(
     phase: keyof typeof DEADLINE_OF,
     request: DialRequest,
@@ -316,7 +314,7 @@ export class Dialler {
   }
 }
 
-/** Undefined when the configuration adds nothing to what Node has. */
+/** The context of the configuration; undefined when that adds nothing to Node's default. */
 function configuredContext(
   ca: readonly string[],
   identity: ShownCertificate | undefined,
@@ -338,19 +336,19 @@ const DEADLINE_OF = {
 } as const
 
 /*
- * What TLS connections to origins trust: the authorities Node comes with, and others. OpenSSL reads some 150 certificates for that, which takes
- * 40 ms, so what was made last is kept for who trusts the same.
+ * The trust of TLS connections to origins: the authorities that Node brings, and others. OpenSSL reads some 150 certificates for it, which
+ * takes 40 ms, so the last context is kept for callers with the same authorities.
  */
 
 let last: { readonly ca: readonly string[]; readonly context: SecureContext } | undefined
 
-/** The options of a context that trusts these certificates (PEM) besides the well-known ones. */
+/** The options of a context that trusts these certificates (PEM) in addition to the well-known ones. */
 function trustOptions(ca: readonly string[]): SecureContextOptions {
-  // A list replaces the well-known authorities, so they are named again.
+  // A list replaces the well-known authorities, so it has to contain them.
   return { minVersion: 'TLSv1.2', ca: [...rootCertificates, ...ca] }
 }
 
-/** A context that trusts these certificates (PEM) besides the well-known ones, and shows none. */
+/** A context that trusts these certificates (PEM) in addition to the well-known ones, and shows none. */
 export function contextTrusting(ca: readonly string[]): SecureContext {
   const same = last?.ca.length === ca.length && ca.every((pem, i) => pem === last?.ca[i])
   if (last === undefined || !same)

@@ -1,9 +1,9 @@
 /**
- * One connection out of several addresses, RFC 8305 section 5: the families take turns, an attempt starts when the one before
- * has failed or taken 250 ms, none is given up while others are tried, and the first to connect wins.
+ * One connection to one of several addresses, RFC 8305 section 5: the families take turns, an attempt starts when the one before has failed
+ * or taken 250 ms, no attempt is given up while others are tried, and the first to connect wins.
  *
- * Node's own `autoSelectFamily` is not used: it drops an attempt when it starts the next, so a distant address is lost to an
- * unreachable one. Only addresses are dialled here, never names: what was checked is what is connected to.
+ * Node's own `autoSelectFamily` is not used: it drops an attempt when it starts the next, so a distant address is lost to an unreachable
+ * one. Only addresses are dialled here, never names, so the connection goes to a checked address.
  */
 import { isIPv6 } from 'node:net'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
@@ -12,7 +12,7 @@ import type { DialledConnection, Transport } from '../connection.ts'
 /** RFC 8305 section 5: "Connection Attempt Delay" */
 const ATTEMPT_DELAY: Milliseconds = 250
 
-/** Connects to one of the addresses; `stop` ends all attempts. Throws the error of the only one, or an AggregateError of all. */
+/** Connects to one of the addresses; `stop` ends all attempts. Rejects with the error of the only attempt, or an AggregateError of all. */
 export function connectFirst(
   addresses: readonly string[],
   {
@@ -56,7 +56,7 @@ export function connectFirst(
       transport.socket.on('error', broke)
       transport.socket.once('connect', () => {
         if (!attempts.has(transport)) return
-        // Else the connection keeps the memory of all attempts for as long as it lasts.
+        // With the listener the connection would keep the memory of all attempts while it lasts.
         transport.socket.off('error', broke)
         finish(transport)
         resolve({ transport, address })
@@ -69,7 +69,7 @@ export function connectFirst(
   })
 }
 
-/** RFC 8305 section 4: the families alternate, beginning with that of the first address; the order within each stays. */
+/** RFC 8305 section 4: the families alternate, beginning with that of the first address. The order within each family stays. */
 function interleaved(addresses: readonly string[]): readonly string[] {
   const first = isIPv6(addresses[0] ?? '')
   const own = addresses.filter(address => isIPv6(address) === first)

@@ -1,16 +1,16 @@
 /**
- * Names to addresses, through the system's resolver, so that /etc/hosts and nsswitch.conf count.
+ * Addresses of names, through the system's resolver, so that /etc/hosts and nsswitch.conf apply.
  *
  * # Facts
- * - getaddrinfo blocks one of libuv's threads (4 unless UV_THREADPOOL_SIZE says more), which file operations share, and it
- *   cannot be cancelled: a dead resolver holds a thread for tens of seconds.
+ * - getaddrinfo blocks one of libuv's threads (4 unless UV_THREADPOOL_SIZE says more), which file operations share, and it cannot be
+ *   cancelled: with a dead resolver it holds a thread for tens of seconds.
  * - It does not tell how long an answer may be kept.
  *
- * So at most `AT_ONCE` look-ups run at a time and leave the other threads to files, callers who ask for the same name share
- * one, and answers are remembered for seconds: long enough for a burst of requests, short enough to follow a change.
+ * So at most `AT_ONCE` look-ups run at a time and leave the other threads to files. Callers who ask for the same name share one. Answers
+ * are remembered for seconds: long enough for a burst of requests, short enough to follow a change.
  *
- * A server of names that is silent, which any client may make us ask, holds both places. Names in use do not wait for it: an
- * answer that is older serves when no new one comes within a second (RFC 8767 section 4).
+ * A silent name server, which any client can make us ask, holds both places. Names in use do not wait for it: an older answer is used when
+ * no new one comes within a second (RFC 8767 section 4).
  */
 import { lookup as systemLookup } from 'node:dns/promises'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
@@ -18,7 +18,7 @@ import { resultInTime } from '../../../async/deadline.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { recentEntries } from '../../../recent.ts'
 
-/** Answers with every address of a name, in the order to try them; throws when there is none. */
+/** Returns every address of a name, in the order to try them. Throws when there is none. */
 export type Lookup = (host: string) => Promise<readonly string[]>
 
 interface Memory {
@@ -26,12 +26,12 @@ interface Memory {
   readonly until: Milliseconds
 }
 
-/** Look-ups running at once. */
+/** The most look-ups at a time. */
 const AT_ONCE = 2
 /** How long an answer and a failure are remembered. */
 const ANSWER: Milliseconds = 10_000
 const FAILURE: Milliseconds = 1000
-/** An older answer is better than none for so long, and is turned to after so long. */
+/** An older answer is used up to this age, and after this wait for a new one. */
 const OLDEST: Milliseconds = 3_600_000
 const PATIENCE: Milliseconds = 1000
 const MOST_REMEMBERED = 10_000
@@ -50,7 +50,7 @@ export class NameLookup {
     this.#lookup = lookup
   }
 
-  /** Every address of a name. Has no deadline of its own and throws what the resolver throws. */
+  /** Every address of a name. It has no deadline of its own and throws what the resolver throws. */
   async addresses(host: string): Promise<readonly string[]> {
     const memory = this.#memory.get(host)
     const now = this.#clock.elapsed()
@@ -63,7 +63,7 @@ export class NameLookup {
     return memory.outcome.addresses
   }
 
-  /** The new answer, or the old one when it does not come soon. */
+  /** The new answer, or the old one when the new one takes longer than `PATIENCE`. */
   async #soon(fresh: Promise<readonly string[]>, old: readonly string[]) {
     try {
       return (await resultInTime(fresh, this.#clock, PATIENCE)) ?? old
@@ -89,7 +89,7 @@ export class NameLookup {
     }
   }
 
-  /** Takes one of the places, or waits to be given one. Waits that were given up stay in the line; its length is bounded. */
+  /** Takes one of the places, or waits for one. A wait that its caller gave up stays in the line, whose length is bounded. */
   async #turn(): Promise<void> {
     if (this.#running < AT_ONCE) {
       this.#running += 1
@@ -107,7 +107,7 @@ export class NameLookup {
 
 class TooManyNames extends Error {}
 
-/** The addresses of a name by the resolver of the system. */
+/** The addresses of a name from the system's resolver. */
 export async function resolveBySystem(host: string): Promise<readonly string[]> {
   const found = await systemLookup(host, { all: true })
   return found.map(one => one.address)

@@ -1,22 +1,21 @@
 /**
- * The ways to an origin: parent proxies in the order in which they are tried, and none at all. Remembers the parents that failed, so that
- * requests pass them over for a while.
+ * The ways to an origin: parent proxies in the order in which they are tried, and the direct way. Remembers the parents that failed, so
+ * that requests pass them over for a while.
  *
  * # Facts
- * - A request that one parent fails goes by the next way. It has sent nothing, or it may be sent twice.
- * - A parent fails when it takes no connection, does not accept our credentials, or gives no answer in time. A refusal (4xx) is an
- *   answer. So is 502, 503 or 504: then the next way is tried for this request, and the parent is not passed over, because the
- *   origin may be what fails.
- * - Only the parent knows whether the origin or the parent is silent. A parent that has answered another request meanwhile is not
- *   silent.
- * - What comes in answer to an http request may be what the origin sent: a 407, what is no HTTP, the end of the connection. The next
- *   way is tried. The parent is passed over for it when it has answered no request for a minute, so that an origin cannot have the
- *   parents passed over for all others.
- * - When all parents are passed over, they are tried all the same.
+ * - A request that one parent fails goes by the next way, if it has sent nothing or may be sent twice.
+ * - A parent fails when it takes no connection, does not accept our credentials, or gives no answer in time. A refusal (4xx) is an answer.
+ *   So is 502, 503 or 504: then the next way is tried for this request, and the parent is not passed over, because the fault may be the
+ *   origin's.
+ * - Only the parent knows whether the origin or the parent is silent. A parent that has answered another request meanwhile is not silent.
+ * - The answer to an http request may come from the origin, even a 407, malformed HTTP or the end of the connection. Then the next way is
+ *   tried. The parent is passed over only when it has answered no request for a minute. Otherwise an origin could make all other requests
+ *   pass the parents over.
+ * - When all parents are passed over, they are still tried.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { Rests } from '../../../async/rests.ts'
-import { scratch } from '../../../bytes/landing.ts'
+import { scratchBuffer } from '../../../bytes/landing.ts'
 import { Fields } from '../../message/field.ts'
 import { type Authority, formatAuthority } from '../../message/target.ts'
 import { requestHead } from '../../wire/framing.ts'
@@ -24,7 +23,7 @@ import { ResponseHeadReader } from '../../wire/response-head.ts'
 import type { Transport } from '../connection.ts'
 import { OriginFailure } from '../errors.ts'
 
-/** A parent proxy by which a request goes; undefined: directly. */
+/** The parent proxy that a request uses; undefined: it goes directly. */
 export type Way = Parent | undefined
 
 export interface ParentRules {
@@ -37,29 +36,29 @@ export interface ParentRules {
   readonly onChange?: (parent: string, failure: OriginFailure | undefined) => void
 }
 
-/** One parent for everything. */
-export function onlyBy(parent: Parent): ParentRules {
+/** Rules with one parent for every authority. */
+export function singleParent(parent: Parent): ParentRules {
   return { parents: [parent], asks: () => true, direct: false }
 }
 
-/** What is known of a parent. */
+/** The state of a parent. */
 export interface ParentState {
   /** Host and port. */
   readonly name: string
   readonly answered: number
   readonly failed: number
-  /** Why it was passed over last, while it is; undefined when it answers. */
+  /** The reason for which it is passed over; undefined while it answers. */
   readonly because: string | undefined
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 type Known = Mutable<ParentState> & { heard: Milliseconds }
 
-/** How long a parent may take while another way is open. */
+/** The most time a parent may take while another way is open. */
 const shortConnect: Milliseconds = 3000
 const shortFields: Milliseconds = 10_000
 
-/** For how long an answer speaks for a parent. */
+/** The time for which an answer shows that a parent works. */
 const trust: Milliseconds = 60_000
 
 const onlyDirectly: readonly Way[] = [undefined]
@@ -80,7 +79,7 @@ export class Parents {
     )
   }
 
-  /** The ways for a request that goes now; at least one. Those that failed lately come last. */
+  /** The ways for a request that goes now; at least one. Those that failed recently come last. */
   waysTo(authority: Authority): readonly Way[] {
     const { parents, asks, direct } = this.#rules
     const all = parents.filter(parent => asks(parent, authority))
@@ -90,7 +89,7 @@ export class Parents {
     return direct ? [...healthy, undefined] : [...healthy, ...failing]
   }
 
-  /** A response has come by this way. */
+  /** To be called when a response has come by this way. */
   answered(way: Parent): void {
     const known = this.#known.get(way)
     if (known === undefined) return
@@ -102,10 +101,7 @@ export class Parents {
     this.#rules.onChange?.(known.name, undefined)
   }
 
-  /**
-   * Whether a request that failed on this way, at which it began at `begun`, is to go by the next one. Notes what that says of the
-   * parent.
-   */
+  /** Whether a request that failed on this way, where it began at `begun`, must go by the next one. Notes the failure of the parent. */
   failed(way: Way, failure: OriginFailure, begun: Milliseconds): boolean {
     const known = way && this.#known.get(way)
     if (known === undefined || !isOfParent(failure)) return false
@@ -132,24 +128,24 @@ export class Parents {
   }
 }
 
-/** Whether a failure may be that of the parent: on the way to it, or before an answer that it hands on. */
+/** Whether a failure may be the parent's: it happened on the way to the parent, or before an answer that the parent passes on. */
 function isOfParent({ phase, fault, facts: { status } }: OriginFailure): boolean {
   if (fault !== 'upstream') return false
   if (phase !== 'parent-proxy') return phase === 'send' || phase === 'fields'
   return typeof status !== 'number' || status === 407 || status >= 500
 }
 
-/** Whether the parent itself has failed, and not the origin: it could not be connected to, or has refused a CONNECT. */
+/** Whether the parent itself has failed, and not the origin: it took no connection, or has refused a CONNECT. */
 function isCertain({ cause }: OriginFailure): boolean {
   return cause instanceof OriginFailure || cause instanceof ConnectRefused
 }
 
-/** What is waited for at a parent. */
+/** The deadlines at a parent. */
 interface ParentDeadlines {
   readonly lookup: Milliseconds
   readonly connect: Milliseconds
   readonly parent: Milliseconds
-  /** For the head of a response; a tunnel has none. */
+  /** Time for the head of a response; undefined for a tunnel. */
   readonly fields?: Milliseconds
 }
 
@@ -166,8 +162,8 @@ export function hurriedDeadlines<D extends ParentDeadlines>(deadlines: D): D {
 }
 
 /*
- * The parent proxy: another HTTP proxy between us and every origin. http requests go to it in absolute-form (RFC 9112
- * section 3.2.2), everything else through a tunnel that CONNECT opens (RFC 9110 section 9.3.6).
+ * The parent proxy: another HTTP proxy between us and every origin. http requests go to it in absolute-form (RFC 9112 section 3.2.2), all
+ * others through a tunnel that CONNECT opens (RFC 9110 section 9.3.6).
  */
 
 export interface Parent extends Authority {
@@ -175,7 +171,7 @@ export interface Parent extends Authority {
   readonly credentials: string | undefined
 }
 
-/** The parent answered CONNECT with something other than 2xx. */
+/** The parent answered CONNECT with a status other than 2xx. */
 export class ConnectRefused extends Error {
   readonly status: number
 
@@ -192,10 +188,12 @@ export function proxyAuthorization(parent: Parent): string | undefined {
   return `Basic ${Buffer.from(parent.credentials).toString('base64')}`
 }
 
-/** What is taken of the parent's answer. */
+/** The most bytes and lines of the parent's answer. */
 const answerLimits = { bytes: 65_536, lines: 1000 }
 
-/** Makes a connection to the parent one to `to`. Throws ConnectRefused or what broke it; the caller destroys it then. */
+/**
+ * Makes a connection to the parent one to `to`. Rejects with a ConnectRefused or another error; then the caller destroys the connection.
+ */
 export function connectThrough(
   transport: Transport,
   parent: Parent,
@@ -211,7 +209,7 @@ export function connectThrough(
 ): Promise<void> {
   const target = formatAuthority(to)
   const authorization = proxyAuthorization(parent)
-  // Parents that name each other find out by Via.
+  // Parents that name each other detect the circle by Via.
   const fields = Fields.of(['Host', target], ['Proxy-Authorization', authorization], ['Via', via])
   const heads = new ResponseHeadReader(answerLimits)
   return new Promise((resolve, reject) => {
@@ -222,9 +220,9 @@ export function connectThrough(
       return false
     }
     transport.handTo({
-      room: scratch,
+      room: scratchBuffer,
       read(count) {
-        let bytes = scratch().subarray(0, count)
+        let bytes = scratchBuffer().subarray(0, count)
         while (bytes.length > 0) {
           const reading = heads.read(bytes)
           if (reading === 'incomplete') return true
@@ -233,7 +231,7 @@ export function connectThrough(
           const { status } = reading.head
           if (status >= 200 && status <= 299) {
             settle()
-            // A server that speaks first may have been quick.
+            // A server that speaks first may have sent bytes already.
             transport.give(bytes)
             return false
           }

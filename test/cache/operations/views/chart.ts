@@ -64,6 +64,7 @@ t.test('stacked bars stand on one another and end at their sum', async t => {
 
 t.test('grouped bars stand side by side on the ground', async t => {
   const { bars } = chart('grouped', data, [0, 15, 30])
+  t.ok(bars.length > 1)
   for (const bar of bars) t.equal(Number(bar.y) + Number(bar.height), 178)
   const [one, two] = bars
   t.equal(Number(one?.x) + Number(one?.width), Number(two?.x))
@@ -76,6 +77,7 @@ t.test('everything stays inside the drawing, with one day or with seventy-five',
     const series = [{ name: 'n', colour: 'hits', values }] as const
     for (const kind of ['stacked', 'grouped'] as const) {
       const drawn = chart(kind, { ...data, places: dayPlaces(dates), series }, decimalTicks(amount))
+      t.equal(drawn.bars.length, amount - 1, 'a value of 0 has no bar')
       for (const bar of drawn.bars) {
         t.ok(Number(bar.x) >= 58 && Number(bar.x) + Number(bar.width) <= 396)
         t.ok(Number(bar.y) >= 10 && Number(bar.y) + Number(bar.height) <= 178.01)

@@ -7,7 +7,7 @@ import {
   type DialOptions,
   type DialRequest,
 } from '../../../../lib/http/client/dialling/dialler.ts'
-import { onlyBy } from '../../../../lib/http/client/dialling/parents.ts'
+import { singleParent } from '../../../../lib/http/client/dialling/parents.ts'
 import { OriginFailure } from '../../../../lib/http/client/errors.ts'
 import { makeAuthority } from '../../../fixtures/certificates/certificate.ts'
 import { noSuchName, ScriptedDns } from '../../../fixtures/http/dns.ts'
@@ -218,7 +218,7 @@ t.test('with a parent an untrusted address is still refused, the parent itself i
   const parent = await ScriptedOrigin.listen(t)
   const through = { host: '127.0.0.1', port: parent.port, credentials: undefined }
   const { dialler } = makeDialler({
-    parents: onlyBy(through),
+    parents: singleParent(through),
     lookup: async name => Promise.reject(noSuchName(name)),
   })
   const failure = await failureOf(dialler.dial(to('10.0.0.1', 80, { trusted: false })))

@@ -3,7 +3,7 @@ import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
 import { BlockPool } from '../../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../../lib/http/client/connection.ts'
-import { onlyBy } from '../../../../lib/http/client/dialling/parents.ts'
+import { singleParent } from '../../../../lib/http/client/dialling/parents.ts'
 import { OriginFailure } from '../../../../lib/http/client/errors.ts'
 import { join } from '../../../../lib/http/proxy/tunnel.ts'
 import { makeAuthority } from '../../../fixtures/certificates/certificate.ts'
@@ -44,7 +44,7 @@ function failureOf(request: Promise<unknown>): Promise<OriginFailure> {
 t.test('http goes to the parent in absolute-form, with its credentials', async t => {
   const parent = await ScriptedOrigin.listen(t)
   parent.at('http://archive.example.org/debian/f?q', reply({ content: 'hello' }))
-  const { client } = makeClient(t, { parents: onlyBy(parentAt(parent.port)), lookup })
+  const { client } = makeClient(t, { parents: singleParent(parentAt(parent.port)), lookup })
   const asked = asking('http://archive.example.org/debian/f?q', { trusted: false })
   const answer = await client.request(asked)
   t.equal(await textOf(answer.content), 'hello')
@@ -61,7 +61,7 @@ t.test('https goes through CONNECT, and the origin sees nothing of the parent', 
   origin.at('/f', reply({ content: 'hello' }))
   const parent = await ScriptedOrigin.listen(t)
   parent.at('secure.example.org:8443', tunnelTo(origin.port))
-  const options = { parents: onlyBy(parentAt(parent.port)), lookup, ca: [authority.cert] }
+  const options = { parents: singleParent(parentAt(parent.port)), lookup, ca: [authority.cert] }
   const { client } = makeClient(t, options)
   for (const reused of [false, true]) {
     const answer = await client.request(asking('https://secure.example.org:8443/f'))
@@ -93,7 +93,7 @@ t.test('failures of the parent are told apart from those of the origin', async t
   parent.at('hangs.example.org:443', () => gate.pass())
   parent.at('http://denied.example.org/', reply({ status: 407, content: 'who are you?' }))
   parent.at('http://down.example.org/', reply({ status: 502 }))
-  const { client, clock } = makeClient(t, { parents: onlyBy(parentAt(parent.port)), lookup })
+  const { client, clock } = makeClient(t, { parents: singleParent(parentAt(parent.port)), lookup })
   const code = 'ORIGIN_PARENT_PROXY_STATUS'
   const failed = { code: 'ORIGIN_PARENT_PROXY_FAILED', phase: 'parent-proxy' }
   for (const [uri, expected] of [

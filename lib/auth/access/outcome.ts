@@ -1,0 +1,61 @@
+/**
+ * What becomes of requests and of the checks of an edge, in closed sets of words, and the facts that their lines in the log have. Users
+ * rely on these words: docs/compatibility.md.
+ */
+import type { TunnelEnd } from '../../http/proxy/tunnel.ts'
+
+/** What becomes of requests; docs/life-of-a-request.md explains each. */
+export const outcomes = [
+  ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
+  ...['login-script', 'own-page', 'refused', 'failed', 'client-gone'],
+] as const
+
+/** What becomes of the checks of an edge, likewise. */
+export const checkOutcomes = [
+  ...['allowed', 'login', 'renewal', 'unauthenticated', 'refused', 'misrouted', 'probe'],
+  ...['malformed', 'failed'],
+] as const
+
+/** Why a request passes. */
+export type PassReason = 'session' | 'anyone' | 'preflight' | `passthrough-${'path' | 'token'}`
+
+/** Why a request needs a login, or another token. */
+export type LoginReason =
+  | 'no-session'
+  | `login-${'age' | 'context'}`
+  | `token-${'unknown' | 'expired' | 'malformed' | 'scope'}`
+
+/** Why a request or a check is refused: the first two by HTTP, the last two for what an edge does with it. */
+type RefuseReason = 'malformed' | 'method' | 'access' | 'identity-field' | 'upgrade'
+
+/** The category of a failure. Its page, its line in the log and its record name it. */
+export type FailureCategory = 'SAML-ERROR' | 'PROXY-ERROR' | 'ACCESS-REFUSED'
+
+/** What a line says of a request or of a check besides what it says of each (http/server/exchanges.ts). */
+export type OutcomeFacts = {
+  readonly outcome?: (typeof outcomes)[number] | (typeof checkOutcomes)[number]
+  readonly because?: PassReason | LoginReason | RefuseReason | TunnelEnd
+  /** Who asks, as the edge in front says. */
+  readonly client?: string
+  /** Of a check, what is asked about. */
+  readonly method?: string
+  readonly target?: string
+  readonly user?: string | undefined
+  /** The path or the token that lets the request pass without a session. */
+  readonly passthrough?: string | undefined
+  /** It was kept over a login. */
+  readonly resubmitted?: boolean
+  /** Of a failure. */
+  readonly category?: FailureCategory | 'FORWARD-AUTH-ERROR'
+  readonly code?: string
+  /** The rule of access that refuses, its line in the file, and why. */
+  readonly rule?: number | undefined
+  readonly line?: number | undefined
+  readonly why?: string
+  /** Bytes from the client through a WebSocket. */
+  readonly received?: number
+  /** The answer to a login that has begun a session. */
+  readonly saml?: 'accepted'
+  /** Where the backend finds the head too large, how much of it is the identity. */
+  readonly identityBytes?: number
+}

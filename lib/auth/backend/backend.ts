@@ -1,0 +1,335 @@
+/**
+ * Sends requests and upgrades to the backend with the fields it may see, and returns its responses with the cookies it may set.
+ * Knows nothing of logins.
+ */
+
+import type { Socket } from 'node:net'
+import type { Clock } from '../../async/clock.ts'
+import { continueWhenReady } from '../../async/ready.ts'
+import type { Source, Take } from '../../bytes/source.ts'
+import { OriginClient } from '../../http/client/client.ts'
+import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { type ForwardingOptions, forward, forwardUpgrade } from '../../http/proxy/forward.ts'
+import { type ClientView, clientOf, forwardingFields } from '../../http/proxy/forwarded.ts'
+import { Allowance } from '../../http/server/gather.ts'
+import type { TakenOver } from '../../http/server/options.ts'
+import { AddressSet } from '../../ip.ts'
+import { authoritiesIn } from '../../x509/authorities.ts'
+import { instanceField, instanceTrail } from '../access/instance-id.ts'
+import type { OutcomeFacts } from '../access/outcome.ts'
+import { hostFor, type Place } from '../access/own-origin.ts'
+import { tokenField } from '../access/passthrough.ts'
+import type { Config } from '../config/config.ts'
+import { backendFields, harmlessAnswer, harmlessTrailers } from '../identity/backend-fields.ts'
+import { identityFieldNames, identityFields } from '../identity/identity-fields.ts'
+import type { IdentityTokens, TokenRequest } from '../identity/identity-token.ts'
+import type { Session } from '../session/token.ts'
+import { readClientIdentity } from './client-identity.ts'
+
+interface BackendOptions {
+  readonly config: Config
+  readonly clock: Clock
+  readonly instanceId: string
+  readonly tokens: IdentityTokens
+  /** Fires when WebSockets and event streams are to end. */
+  readonly closing: AbortSignal
+  /** The backend adds the requests of WebSockets and event streams to this set, each as it arrived. */
+  readonly endless: WeakSet<object>
+}
+
+/** A request that has been let through. */
+export interface AdmittedRequest {
+  readonly request: Request
+  /** The request as it came: `request` may be a copy with other fields or content, which the server does not know. */
+  readonly original: Request
+  /** Path and query as they go out: the bytes that were judged. */
+  readonly place: Place
+  /** IP address of the client as far as it can be believed. */
+  readonly client: string
+  /** The session of the request; undefined when the request passes without one. */
+  readonly session: Session | undefined
+  /** Whether the request passes because of its path alone, without a session or a token. */
+  readonly public: boolean
+}
+
+/** The fields that go to the backend for a field block, and the facts they were made of. */
+interface Sent {
+  readonly identity: Fields | undefined
+  readonly client: string
+  readonly host: string
+  readonly fields: Fields
+}
+
+/** Bytes of small contents of requests that are received at a time. */
+const SMALL_CONTENTS = 64 * 1024 * 1024
+
+export class Backend {
+  readonly #options: BackendOptions
+  readonly #origin: OriginClient
+  readonly #trusted: AddressSet
+  readonly #room = new Allowance(SMALL_CONTENTS)
+  /**
+   * The fields that requests with these very fields are forwarded with, all but the request ID. A connection hands on equal
+   * field blocks as one object, so the fields are made once (identity/backend-fields.ts).
+   */
+  readonly #sent = new WeakMap<Fields, Sent>()
+  /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
+  readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
+
+  /** The names of all identity fields, and of the token's field, which the backend must not see. */
+  readonly #names: readonly string[]
+  /** The fields that tell an edge that there is no identity: all identity fields, each of them empty. */
+  readonly noIdentity: Fields
+  /** The fields that edges get for a session, without the signed identity. */
+  readonly #whole = new WeakMap<Session, Fields>()
+
+  /** Trailer fields that may be passed on. */
+  readonly #trailers: (fields: Fields) => Fields
+
+  constructor(options: BackendOptions) {
+    const { config, clock } = options
+    const { stripped } = config.identityFields
+    this.#trailers = fields => harmlessTrailers(fields, stripped)
+    const signed = config.identityToken !== undefined
+    this.#names = [...identityFieldNames(config.identityFields, signed), tokenField]
+    this.noIdentity = withEmpty(Fields.empty, this.#names)
+    const { timeouts, limits } = config
+    const { connect } = timeouts
+    const { backendConnections } = limits
+    const passed = Math.ceil(backendConnections / 2)
+    this.#options = options
+    this.#trusted = AddressSet.fromCidrs(config.trustedProxies)
+    this.#origin = new OriginClient({
+      clock,
+      isPublic: () => true,
+      verify: config.targetVerify,
+      ca: targetAuthorities(config),
+      identity: readClientIdentity(config),
+      serverName: config.targetServerName,
+      deadlines: {
+        queue: connect,
+        lookup: connect,
+        connect,
+        tls: connect,
+        send: Math.max(60_000, connect),
+        fields: timeouts.response,
+        content: timeouts.content === 0 ? Number.POSITIVE_INFINITY : timeouts.content,
+      },
+      limits: {
+        perOrigin: backendConnections,
+        passed,
+        lasting: backendConnections,
+        all: 2 * (backendConnections + passed),
+        // The pool keeps as many free connections as there may be at once. Closing some and opening others for the next
+        // requests would cost more than the requests themselves.
+        freePerOrigin: backendConnections,
+        free: backendConnections + passed,
+        waiting: 10_000,
+        head: limits.responseHead,
+      },
+    })
+  }
+
+  /** The client of a request as far as the fields can be believed, and whether a trusted proxy named it. */
+  client(request: Pick<Request, 'client' | 'fields'>): ClientView {
+    return clientOf(request, this.#trusted)
+  }
+
+  /** From now on shows this certificate to a backend that asks for one, in new connections; false when it did so already. */
+  show(identity: ShownCertificate): boolean {
+    return this.#origin.dialler.show(identity)
+  }
+
+  /** Whether a peer is one of the proxies in front. */
+  trusts(address: string): boolean {
+    return this.#trusted.has(address)
+  }
+
+  /** Forwards a request. Rejects with an OriginFailure. */
+  handle(admitted: AdmittedRequest): Promise<Response> {
+    const to = this.#forwarding(admitted)
+    if (to instanceof Promise) return to.then(ready => forward(admitted.request, ready))
+    return forward(admitted.request, to)
+  }
+
+  #answered(response: Response, admitted: AdmittedRequest): Response | Promise<Response> {
+    const { session } = admitted
+    const fields = response.fields.through(harmlessAnswer)
+    const content = withTrailers(this.#endless(response, admitted), this.#trailers)
+    const asItCame = fields === response.fields && content === response.content
+    const answered = asItCame ? response : { ...response, fields, content }
+    if (response.status !== 431 || session === undefined) return answered
+    // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
+    return continueWhenReady(this.identityOf(session), ({ flat }) => {
+      const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
+      return { ...answered, facts: { identityBytes } satisfies OutcomeFacts }
+    })
+  }
+
+  /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
+  async upgrade(
+    admitted: AdmittedRequest,
+    socket: Socket,
+    head: Buffer,
+  ): Promise<Response | TakenOver> {
+    const { config, closing, endless } = this.#options
+    endless.add(admitted.original)
+    const { tunnel } = config.timeouts
+    return forwardUpgrade(admitted.request, {
+      ...(await this.#forwarding(admitted)),
+      socket,
+      head,
+      idle: tunnel === 0 ? Number.POSITIVE_INFINITY : tunnel,
+      signal: closing,
+      agreed: harmlessAnswer,
+    })
+  }
+
+  counts() {
+    return this.#origin.counts()
+  }
+
+  close(): Promise<void> {
+    return this.#origin.close()
+  }
+
+  /** The target of the request and its fields: our own fields first, then those a client may send. */
+  #forwarding(admitted: AdmittedRequest): ForwardingOptions | Promise<ForwardingOptions> {
+    const { session } = admitted
+    const identity = session === undefined ? undefined : this.identityOf(session)
+    return continueWhenReady(identity, lines => this.#forwardingWith(lines, admitted))
+  }
+
+  #forwardingWith(identity: Fields | undefined, admitted: AdmittedRequest): ForwardingOptions {
+    const { request, place, client, session, public: isPublic } = admitted
+    const { connection } = request
+    const { config, clock, instanceId } = this.#options
+    const { scheme, host: name, port } = config.target
+    const { path, query } = place
+    let sent = this.#sent.get(request.fields)
+    if (sent?.identity !== identity || sent?.client !== client) {
+      const host = hostFor(request, config.domain)
+      const own = Fields.of(
+        [instanceField, instanceTrail(request.fields, instanceId)],
+        // Clients reach the edge by https: browsers send our cookies over nothing else.
+        ...forwardingFields({ client, host, scheme: 'https' }),
+      )
+      const { basicAuth, stripped } = config.identityFields
+      const fields = backendFields(request.fields, { identity, own, basicAuth, stripped })
+      sent = { identity, client, host, fields }
+      this.#sent.set(request.fields, sent)
+    }
+    const { host, fields } = sent
+    return {
+      origin: this.#origin,
+      uri: { scheme, host: name, port, path, query },
+      host,
+      client,
+      // Public requests have a line of their own, so that they cannot take the connections from requests that have a session or
+      // a token.
+      line: isPublic ? 'passed' : 'shared',
+      // The edge sends requests of many users over one connection. Those without a session are of users it cannot tell apart.
+      owner: connection && { connection, identity: session?.id },
+      fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
+      answered: response => this.#answered(response, admitted),
+      trailers: this.#trailers,
+      clock,
+      room: this.#room,
+      contentTime: config.timeouts.clientContent,
+    }
+  }
+
+  /** The identity fields with which the requests of a session are forwarded. */
+  identityOf(session: Session): Fields | Promise<Fields> {
+    const { config, tokens } = this.#options
+    const token = config.identityToken === undefined ? undefined : tokens.of(session)
+    return continueWhenReady(token, token => {
+      const known = this.#lines.get(session)
+      if (known !== undefined && known.token === token) return known.fields
+      const fields = identityFields(session, config.identityFields, token)
+      this.#lines.set(session, { fields, token })
+      return fields
+    })
+  }
+
+  /**
+   * The identity fields that an edge has to send to the backend for a checked request. Every identity field is among them,
+   * empty where there is no value, so that no field of the client takes its place. The signed identity is for this request
+   * alone.
+   */
+  wholeIdentityOf(session: Session | undefined, asked: TokenRequest): Fields | Promise<Fields> {
+    if (session === undefined) return this.noIdentity
+    const { config, tokens } = this.#options
+    let whole = this.#whole.get(session)
+    if (whole === undefined) {
+      whole = withEmpty(identityFields(session, config.identityFields), this.#names)
+      this.#whole.set(session, whole)
+    }
+    if (config.identityToken === undefined) return whole
+    const token = tokens.ofRequest(session, asked)
+    return token.then(token => {
+      return withEmpty(identityFields(session, config.identityFields, token), this.#names)
+    })
+  }
+
+  /** Event streams do not end by themselves, so the service ends them in good order when it stops. */
+  #endless({ content, fields }: Response, { original }: AdmittedRequest): Response['content'] {
+    if (content.kind !== 'stream') return content
+    if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
+    const { closing, endless } = this.#options
+    endless.add(original)
+    return { ...content, open: () => until(content.open(), closing) }
+  }
+}
+
+/** The fields, with an empty field added for each of these names that is missing. */
+function withEmpty(fields: Fields, names: readonly string[]): Fields {
+  const missing = names.filter(name => !fields.has(name))
+  return Fields.fromFlat([...fields.flat, ...missing.flatMap(name => [name, ''])])
+}
+
+/** The same content, whose trailers can neither end nor make sessions: servers in front may put them among the fields of the head. */
+function withTrailers(
+  content: Response['content'],
+  harmless: (trailers: Fields) => Fields,
+): Response['content'] {
+  if (content.kind !== 'stream' || content.trailers === undefined) return content
+  const { trailers } = content
+  return { ...content, trailers: () => harmless(trailers()) }
+}
+
+/** The content, which also ends when `closing` fires. */
+function until(source: Source, closing: AbortSignal): Source {
+  let waiting: Take | undefined
+  const end = () => {
+    const take = waiting
+    waiting = undefined
+    source.close()
+    take?.(undefined, undefined)
+  }
+  closing.addEventListener('abort', end)
+  return {
+    next(take) {
+      if (closing.aborted) return take(undefined, undefined)
+      waiting = take
+      source.next((error, piece) => {
+        waiting = undefined
+        take(error, piece)
+      })
+    },
+    close() {
+      closing.removeEventListener('abort', end)
+      source.close()
+    },
+  }
+}
+
+/**
+ * The authorities (PEM) that may have signed the backend's certificate, besides the well-known ones. Throws a Failure when
+ * their file is of no use.
+ */
+export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
+  return file === undefined ? [] : authoritiesIn(file, 'proxy.targetCertificates')
+}

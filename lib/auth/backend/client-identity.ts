@@ -1,0 +1,145 @@
+/**
+ * The certificate by which the backend knows this service (mutual TLS): reads it with its key, and reads both again when they change.
+ *
+ * # Facts
+ * - Programs that renew a certificate replace its two files one after the other. So the watch reads changed files when they
+ *   were the same in two checks in a row, and keeps the old pair in use when the new one does not fit together.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
+import { explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
+import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
+
+interface WatchOptions {
+  readonly log: Logger
+  /** The configuration in force, and what shows a certificate from now on; false when it did so already. */
+  readonly current: () => {
+    readonly config: Config
+    readonly show: (identity: ShownCertificate) => boolean
+  }
+}
+
+const INTERVAL: Milliseconds = 1000
+/** Bytes of either file. */
+const LARGEST = 256 * 1024
+
+/**
+ * The certificate and the key in the configured files; undefined when none are configured. Throws a Failure when they cannot be
+ * used.
+ */
+export function readClientIdentity({ targetClient: files }: Config): ShownCertificate | undefined {
+  if (files === undefined) return undefined
+  const cert = textOf('proxy.targetClientCertificate', files.certificate)
+  const key = textOf('proxy.targetClientKey', files.key)
+  const certificate = read(
+    'proxy.targetClientCertificate',
+    files.certificate,
+    'certificate',
+    () => {
+      return new X509Certificate(cert)
+    },
+  )
+  const privateKey = read(
+    'proxy.targetClientKey',
+    files.key,
+    'private key without a passphrase',
+    () => createPrivateKey(key),
+  )
+  if (certificate.checkPrivateKey(privateKey)) return { cert, key }
+  throw unfit(`proxy.targetClientKey ${files.key} is not the key of ${files.certificate}`)
+}
+
+/** When the certificate ends. */
+export function endOf({ cert }: ShownCertificate): Milliseconds {
+  return Date.parse(new X509Certificate(cert).validTo)
+}
+
+/** Watches the files of the certificate, and shows the backend the new certificate when they change. */
+export class ClientIdentityWatch {
+  readonly #of: WatchOptions
+  /** The files that the next two members describe. */
+  #files: Config['targetClient']
+  #taken: string | undefined
+  #seen: string | undefined
+
+  constructor(of: WatchOptions) {
+    this.#of = of
+  }
+
+  /** Checks the files each second from now on. Returns the function that ends this. */
+  begin(clock: Clock): () => void {
+    return repeat(clock, INTERVAL, () => this.look())
+  }
+
+  /** Checks the files once. Never throws. */
+  async look(): Promise<void> {
+    const { log, current } = this.#of
+    const { config, show } = current()
+    const files = config.targetClient
+    const before = this.#seen
+    this.#seen = await appearance(files)
+    // A start or a reload has just read them, but they may have changed since.
+    if (this.#files !== files) this.#taken = undefined
+    this.#files = files
+    if (this.#seen === this.#taken || this.#seen !== before || files === undefined) return
+    this.#taken = this.#seen
+    try {
+      const identity = readClientIdentity(config)
+      if (identity === undefined || !show(identity)) return
+      const ends = new Date(endOf(identity))
+      log.info('the certificate for the backend was read again', { file: files.certificate, ends })
+    } catch (error) {
+      const problem = explainError(error)
+      log.warn('the certificate for the backend has changed and is of no use; the old one stays', {
+        problem,
+      })
+    }
+  }
+}
+
+async function appearance(files: Config['targetClient']): Promise<string> {
+  if (files === undefined) return ''
+  const parts = [files.certificate, files.key].map(async path => {
+    try {
+      const { ino, mtimeMs, size } = await stat(path)
+      return `${ino} ${mtimeMs} ${size}`
+    } catch (error) {
+      return systemCode(error) ?? 'cannot be looked at'
+    }
+  })
+  return (await Promise.all(parts)).join('; ')
+}
+
+function read<T>(setting: string, file: string, what: string, make: () => T): T {
+  try {
+    return make()
+  } catch (cause) {
+    throw unfit(`${setting} ${file} holds no ${what} in PEM: ${explainError(cause)}`)
+  }
+}
+
+function textOf(setting: string, file: string): string {
+  try {
+    // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
+    const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const stats = fstatSync(descriptor)
+      if (!stats.isFile() || stats.size > LARGEST) throw new Error('it is not a small regular file')
+      return readFileSync(descriptor, 'utf8')
+    } finally {
+      closeSync(descriptor)
+    }
+  } catch (error) {
+    throw unfit(`cannot read ${setting} ${file}: ${unreadableReason(error)}`)
+  }
+}
+
+/** Messages of OpenSSL name no content of a file. */
+function unfit(problem: string): Failure {
+  return new Failure(problem, { code: 'TARGET_CLIENT_CERTIFICATE' })
+}

@@ -1,0 +1,146 @@
+/**
+ * The answers to requests that the gate does not let pass. They are the same for requests that are forwarded here and for those
+ * an edge asks about.
+ */
+import type { Request, Response } from '../../http/message/message.ts'
+import { pathAndQuery } from '../../http/message/target.ts'
+import type { OutcomeFacts } from '../access/outcome.ts'
+import { isForeignSocket, isOwnPost, type Place, pageOf } from '../access/own-origin.ts'
+import { type AccessRefusal, neededText, placeOfRule } from '../access/rules.ts'
+import type { Config } from '../config/config.ts'
+import type { SamlService } from '../login/service.ts'
+import { challenge, type FailurePage, needsLogin } from '../pages/failure-page.ts'
+import { type NotKept, whyNotKept } from '../pages/failures.ts'
+import type { Verdict } from './gate.ts'
+
+/** A request that does not pass, and the parts that make its answer. */
+export interface DeniedRequest {
+  readonly request: Request
+  readonly place: Place
+  readonly config: Config
+  readonly saml: Pick<SamlService, 'loginAddress'>
+  readonly failurePage: FailurePage
+}
+
+type LoginNeeded = Extract<Verdict, { verdict: 'login-needed' }>
+
+/** The answer to a request that the rules refuse. */
+export function refusedByRule(
+  { access, session }: Extract<Verdict, { verdict: 'refused' }>,
+  { request, place, config, saml, failurePage }: DeniedRequest,
+): Response {
+  const other = saml.loginAddress(pathAndQuery(place), 'other')
+  const told = { access, user: session?.subject, tell: config.accessTell, other }
+  return accessRefused(request, told, failurePage)
+}
+
+/** The answer to a page of another origin that opens a WebSocket with the session of a user; undefined when none does. */
+export function refusedSocket(
+  request: Request,
+  config: Config,
+  failurePage: FailurePage,
+): Response | undefined {
+  if (!isForeignSocket(request, config)) return undefined
+  const facts = { origin: request.fields.get('Origin') }
+  return failurePage({ request, code: 'websocket_origin', facts })
+}
+
+/**
+ * The address of a login for a request that cannot be repeated after it. The login leads back to the page that has sent the
+ * request.
+ */
+export function loginOfPage(
+  { rule }: LoginNeeded,
+  { request, place, config, saml }: DeniedRequest,
+): string {
+  const how = rule?.login === undefined ? undefined : rule
+  return saml.loginAddress(pageOf(request, config.baseUrl, pathAndQuery(place)), how)
+}
+
+/** The answer to a program. */
+export function programNeedsLogin(verdict: LoginNeeded, denied: DeniedRequest): Response {
+  return needsLogin(denied.request, loginOfPage(verdict, denied), verdict.session !== undefined)
+}
+
+/**
+ * The page for a person whose form cannot be kept over a login. It comes before the login, while the browser still has the
+ * filled-in form.
+ */
+export function formNotKept(
+  because: NotKept,
+  verdict: LoginNeeded,
+  denied: DeniedRequest,
+): Response {
+  const { request, config, failurePage } = denied
+  const { fields } = request
+  const { replaySize: limit } = config.saml
+  const login = loginOfPage(verdict, denied)
+  return failurePage({
+    request,
+    code: 'request_not_kept',
+    words: { because: whyNotKept[because], login },
+    ...(isOwnPost(request, config.baseUrl) ? {} : { as: 'foreign_form_not_kept' }),
+    details: because === 'too-large' ? [['Limit', `${limit} bytes`]] : [],
+    fields: challenge(login),
+    facts: {
+      because,
+      contentType: fields.get('Content-Type'),
+      contentLength: fields.get('Content-Length'),
+      origin: fields.get('Origin'),
+      site: fields.get('Sec-Fetch-Site'),
+      limit,
+    },
+  })
+}
+
+/** The facts for the log about a request that needs a login. */
+export function loginFacts({ because, session, token }: LoginNeeded): OutcomeFacts {
+  return {
+    because,
+    ...(session === undefined ? {} : { user: session.subject }),
+    ...(token === undefined ? {} : { passthrough: token }),
+  }
+}
+
+/*
+ * Answers requests that the rules under `access` refuse: with a page for a person, with JSON for a program.
+ */
+
+/** The answer to a request that the rules refuse. It never leads to the login by itself: that would be a loop. */
+function accessRefused(
+  request: Request,
+  refusal: {
+    readonly access: AccessRefusal
+    /** The signed-in user; undefined when there is none. */
+    readonly user: string | undefined
+    /** Whether the page names whom the rule lets in. */
+    readonly tell: boolean
+    /** Address of a login as another user. */
+    readonly other: string
+  },
+  failurePage: FailurePage,
+): Response {
+  const { access, user, tell, other } = refusal
+  const { rule, because } = access
+  const ambiguous = access.verdict === 'ambiguous'
+  const about = { rule: rule?.number, line: rule?.line }
+  const needed = tell && rule !== undefined && !ambiguous ? neededText(rule.allow) : []
+  const signedIn = user === undefined ? 'access_closed' : 'access_refused'
+  const answered = failurePage({
+    request,
+    code: ambiguous ? 'access_ambiguous' : signedIn,
+    words: { user: user ?? '', other },
+    needed,
+    message: ambiguous ? undefined : rule?.message,
+    json: {
+      error: ambiguous ? 'ambiguous_address' : 'access_denied',
+      rule: rule?.number ?? null,
+      ...(needed.length > 0 ? { needed } : {}),
+    },
+    facts: { user, decided: placeOfRule(rule), path: rule?.path.written, why: because },
+  })
+  // These facts are for the log, and they name the rule.
+  const decided: OutcomeFacts = { outcome: 'refused', because: 'access', why: because, ...about }
+  const facts = { ...answered.facts, ...decided }
+  return { ...answered, facts: user === undefined ? facts : { ...facts, user } }
+}

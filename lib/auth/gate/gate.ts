@@ -1,0 +1,216 @@
+/**
+ * Decides what a request may do, for requests and upgrades alike. Pure: the session is asked for only when nothing else has
+ * decided, and reading it changes nothing.
+ */
+
+import type { Milliseconds } from '../../async/clock.ts'
+import { continueWhenReady } from '../../async/ready.ts'
+import type { Request } from '../../http/message/message.ts'
+import { hasLooped } from '../access/instance-id.ts'
+import { isNavigation } from '../access/navigation.ts'
+import type { LoginReason } from '../access/outcome.ts'
+import { checkToken, passthroughPrefix } from '../access/passthrough.ts'
+import { isPreflight } from '../access/preflight.ts'
+import { type AccessRefusal, type AccessRule, judgeAccess, wantedBy } from '../access/rules.ts'
+import { isInScope } from '../access/token-scope.ts'
+import type { Config } from '../config/config.ts'
+import { type OwnPage, signedInPath, whoamiPath } from '../identity/whoami.ts'
+import { keySetPath, loginScriptPath, logoPath } from '../pages/own-document.ts'
+import type { ReadSession } from '../session/token.ts'
+import { refusedPath, renewalPath } from './gateway-paths.ts'
+
+export type Verdict =
+  /** The request has passed this instance before. */
+  | { readonly verdict: 'loop' }
+  /** The request is for a path of SAML. */
+  | { readonly verdict: 'saml' }
+  /** The request asks for the keys of the signed identity, which are public. */
+  | { readonly verdict: 'key-set' }
+  /** The request asks for the logo of the pages, which is public. */
+  | { readonly verdict: 'logo' }
+  /** The request asks for the script for pages of the application, which is public. */
+  | { readonly verdict: 'login-script' }
+  /** The request asks who is signed in, or comes from a login in a window of its own. */
+  | {
+      readonly verdict: 'own-page'
+      readonly path: OwnPage['path']
+      readonly session: ReadSession
+    }
+  /** The browser renews its session on the way to a page, where an edge forwards the requests of the application. */
+  | { readonly verdict: 'renewal'; readonly session: ReadSession }
+  /** An edge shows this page for what the rules refuse. */
+  | { readonly verdict: 'refused-page'; readonly session: ReadSession | undefined }
+  | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
+  /** The request is a preflight for a page of another origin, and the settings let it pass. */
+  | { readonly verdict: 'preflight' }
+  | { readonly verdict: 'authenticated'; readonly session: ReadSession }
+  /** A rule lets anyone pass, and there is no session. */
+  | { readonly verdict: 'anyone' }
+  /** No rule allows the request, and another login would not change that. */
+  | {
+      readonly verdict: 'refused'
+      readonly session: ReadSession | undefined
+      readonly access: AccessRefusal
+    }
+  /** The client: a person who opens a page, or a program that cannot show one. */
+  | {
+      readonly verdict: 'login-needed'
+      readonly from: 'navigation' | 'api'
+      readonly because: LoginReason
+      /** The name of a token whose scope does not cover the request. */
+      readonly token?: string
+      /** The rule that asks for the login; undefined where there are none. */
+      readonly rule?: AccessRule | undefined
+      /** The session of a person whose login does not fulfil that rule. */
+      readonly session?: ReadSession | undefined
+    }
+
+/** The paths that this service answers and never forwards, whatever the configuration says about them. */
+export const samlPaths: ReadonlySet<string> = new Set([
+  '/saml/metadata.xml',
+  '/saml/metadata',
+  '/saml/certificate.crt',
+  '/saml/acs',
+  '/saml/slo',
+  '/__authproxy-redirect',
+])
+
+/** The facts the gate needs besides the session. */
+interface AskedOfGate {
+  readonly request: Pick<Request, 'method' | 'fields' | 'version'>
+  /** Path as it is forwarded. */
+  readonly path: string
+  readonly query?: string | undefined
+  /** IP address of the client as far as it can be believed. */
+  readonly client: string
+  readonly now: Milliseconds
+  readonly instanceId: string
+}
+
+/** The settings the gate decides by. */
+type GateRules = Pick<
+  Config,
+  | 'passthroughPaths'
+  | 'passthroughTokens'
+  | 'identityToken'
+  | 'pages'
+  | 'access'
+  | 'cors'
+  | 'baseUrl'
+  | 'forwardAuth'
+>
+
+/** Decides, in the order that is the argument: loop, SAML, own documents, path, token, preflight, session, rules. */
+export function gate(
+  asked: AskedOfGate & {
+    readonly session: () => ReadSession | undefined | Promise<ReadSession | undefined>
+  },
+  rules: GateRules,
+): Verdict | Promise<Verdict> {
+  const decided = beforeSession(asked, rules)
+  if (decided !== undefined) return decided
+  return continueWhenReady(asked.session(), session => withSession(asked, session, rules))
+}
+
+/** Whether a request may still pass with its session, by the rules now in force. */
+export function passesAgain(
+  asked: AskedOfGate,
+  session: ReadSession | undefined,
+  rules: GateRules,
+): boolean {
+  const { verdict } = beforeSession(asked, rules) ?? withSession(asked, session, rules)
+  return verdict !== 'login-needed' && verdict !== 'refused'
+}
+
+/** The verdict that does not depend on the session; undefined when the session decides. */
+function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefined {
+  const { request, path, query, now, instanceId } = asked
+  if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
+  if (samlPaths.has(path)) return { verdict: 'saml' }
+  // Without signed identities, or without a logo, the path belongs to the backend.
+  if (path === keySetPath && rules.identityToken !== undefined) return { verdict: 'key-set' }
+  if (path === logoPath && rules.pages.logo !== undefined) return { verdict: 'logo' }
+  if (path === loginScriptPath) return { verdict: 'login-script' }
+  // These paths never go to the backend, even with a prefix or a token that would let them pass.
+  if (ownPage(path, rules) !== undefined) return undefined
+  const prefix = passthroughPrefix(path, rules.passthroughPaths)
+  if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
+  // A wrong token never falls back to a login page.
+  const token = checkToken(request.fields, rules.passthroughTokens, now)
+  if (token === undefined) {
+    const passes = rules.cors === 'pass' && isPreflight(asked, rules)
+    return passes ? { verdict: 'preflight' } : undefined
+  }
+  const refused = (because: LoginReason) =>
+    ({ verdict: 'login-needed', from: 'api', because }) as const
+  if ('because' in token) return refused(`token-${token.because}`)
+  const { name } = token
+  const scope = rules.passthroughTokens.find(each => each.name === name)?.scope
+  const { method, fields } = request
+  const wanted = { method, fields, path, query, client: asked.client }
+  if (scope !== undefined && !isInScope(scope, wanted)) {
+    return { ...refused('token-scope'), token: name }
+  }
+  return { verdict: 'passthrough', because: 'token', name }
+}
+
+/** The verdict of the rules for a session. Without rules, every signed-in person may pass. */
+function withSession(
+  { request, path, query, now }: AskedOfGate,
+  session: ReadSession | undefined,
+  rules: GateRules,
+): Verdict {
+  const { access } = rules
+  const own = ownPage(path, rules)
+  if (own !== undefined) {
+    // The rules apply only to forwarded requests, so the page of a refusal is not judged.
+    if (own === refusedPath) return { verdict: 'refused-page', session }
+    if (session === undefined) return loginNeeded(request, { because: 'no-session' })
+    return own === renewalPath
+      ? { verdict: 'renewal', session }
+      : { verdict: 'own-page', path: own, session }
+  }
+  if (access === undefined) {
+    return session === undefined
+      ? loginNeeded(request, { because: 'no-session' })
+      : { verdict: 'authenticated', session }
+  }
+  const judged = judgeAccess(access, wantedBy(request, { path, query }, access), {
+    person: session,
+    now,
+  })
+  switch (judged.verdict) {
+    case 'allowed':
+      return session === undefined ? { verdict: 'anyone' } : { verdict: 'authenticated', session }
+    case 'login':
+      return loginNeeded(request, { because: 'no-session', rule: judged.rule })
+    case 'step-up':
+      return loginNeeded(request, {
+        because: `login-${judged.because}`,
+        rule: judged.rule,
+        session,
+      })
+    case 'refused':
+    case 'ambiguous':
+      return { verdict: 'refused', session, access: judged }
+  }
+}
+
+/** The path of a page of ours that looks at the session; undefined for others. */
+function ownPage(path: string, { forwardAuth }: GateRules) {
+  if (path === whoamiPath || path === signedInPath) return path
+  // Without an edge that asks, these paths belong to the backend.
+  if (forwardAuth === undefined) return undefined
+  return path === renewalPath || path === refusedPath ? path : undefined
+}
+
+function loginNeeded(
+  request: Pick<Request, 'method' | 'fields' | 'version'>,
+  why: Pick<Extract<Verdict, { verdict: 'login-needed' }>, 'because' | 'rule' | 'session'>,
+): Verdict {
+  return {
+    verdict: 'login-needed',
+    from: isNavigation(request) ? 'navigation' : 'api',
+    ...why,
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * Chooses the subject and the attributes of a session from a verified assertion. Pure.
+ */
+
+import { nameIdFormats } from '../../saml/core/vocabulary.ts'
+import { trimXml } from '../../saml/core/xml.ts'
+import type { VerifiedSubject } from '../../saml/subject.ts'
+import type { Config } from '../config/config.ts'
+import { mapClaims } from './claim.ts'
+import { claimsName, type GroupTable, nameOfGroup } from './group-names.ts'
+
+type Rules = Config['identity']
+
+export interface Identity {
+  readonly subject: string
+  /** The source of the subject. A transient NameID changes at every login. */
+  readonly from: 'email' | 'sAMAccountName' | 'nameId' | 'transient-nameId'
+  readonly attributes: ReadonlyMap<string, readonly string[]>
+}
+
+/** The reason why an assertion gives no identity. */
+export type NoIdentity = 'no-subject' | 'unfit-subject'
+
+/** The identity, or why there is none; `table` has names for groups. The subject is the first that is not empty of: email, sAMAccountName, NameID. */
+export function identityOf(
+  verified: VerifiedSubject,
+  rules: Rules,
+  table?: GroupTable,
+): Identity | NoIdentity {
+  const named = mapClaims(verified.attributes, rules, false)
+  const nameId = trimXml(verified.nameId?.value ?? '')
+  const candidates = [
+    ['email', named.get('email')?.[0]],
+    ['sAMAccountName', named.get('sAMAccountName')?.[0]],
+    [verified.nameId?.format === nameIdFormats.transient ? 'transient-nameId' : 'nameId', nameId],
+  ] as const
+  for (const [from, subject] of candidates) {
+    if (subject === undefined || subject === '') continue
+    // Applications drop or replace such characters in different ways, so that two subjects could become one.
+    if (UNFIT.test(subject)) return 'unfit-subject'
+    const mapped = mapClaims(verified.attributes, rules, true)
+    return { subject, from, attributes: keptOf(mapped, rules, table) }
+  }
+  return 'no-subject'
+}
+
+/** Control characters, surrogates, and all white space other than the plain space, zero-width characters included. */
+const UNFIT = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200b\u2060\ufeff]|(?! )\p{Zs}/u
+
+function keptOf(
+  mapped: ReadonlyMap<string, readonly string[]>,
+  rules: Rules,
+  table: GroupTable | undefined,
+): ReadonlyMap<string, readonly string[]> {
+  const kept = new Map<string, readonly string[]>()
+  for (const [name, values] of mapped) {
+    if (rules.only !== undefined && !rules.only.includes(name)) continue
+    const own = name === 'groups' ? groupsOf(values, rules, table) : values
+    if (own.length > 0) kept.set(name, own)
+  }
+  return kept
+}
+
+/**
+ * The groups by their names in the table. Of groups without a name, those that match the patterns follow, in the form that the
+ * settings choose.
+ */
+function groupsOf(
+  values: readonly string[],
+  { groups, groupForm }: Rules,
+  table: GroupTable | undefined,
+): readonly string[] {
+  const patterns = groups.map(globOf)
+  const isKept = (value: string) => patterns.length === 0 || patterns.some(p => p.test(value))
+  const named = values.flatMap(value => {
+    const name = table && nameOfGroup(value, table)
+    if (!isKept(name ?? value)) return []
+    if (name !== undefined) return [name]
+    const own = groupForm === 'name' ? commonName(value) : value
+    return table !== undefined && claimsName(own, table) ? [] : [own]
+  })
+  return [...new Set(named)]
+}
+
+/** A pattern in which `*` stands for any text. Case is ignored, as directories ignore it. */
+function globOf(pattern: string): RegExp {
+  const parts = pattern.split('*').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+  return new RegExp(`^${parts.join('.*')}$`, 'isu')
+}
+
+/** The value of the first CN of a distinguished name (RFC 4514); other text as it is. */
+function commonName(text: string): string {
+  const [, value] = /^\s*cn\s*=((?:[^,\\]|\\.)*)/i.exec(text) ?? []
+  return value === undefined ? text : trimXml(value.replace(/\\(.)/g, '$1'))
+}
+
+/** Whether a subject can be the user of Basic credentials (RFC 7617 section 2). */
+export function mayBeBasicUser(subject: string): boolean {
+  return !/[:\p{Cc}]/u.test(subject)
+}
